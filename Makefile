@@ -1,0 +1,76 @@
+# Every target sets up what it needs: .venv in this folder, the pinned packages, the Java libraries in the user's cache.
+# Another Python than `python3`: make PYTHON=python3.12 demo
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input install
+READY := .venv/.ready
+LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+##@ Use
+.PHONY: demo
+demo: $(READY) ## run the whole job on recorded topics, in ./demo
+	@$(BIN)/cdcm demo demo
+
+##@ Work on it
+.PHONY: test
+test: $(READY) ## all tests: first those without Java, then those on one Spark session
+	$(BIN)/python -m pytest -m 'not spark and not integration'
+	$(BIN)/python -m pytest -m spark
+
+.PHONY: check
+check: $(READY) ## lint, format, types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+.PHONY: integration
+integration: ## the real chain: database, Debezium, Kafka, registry
+	@echo "make integration: there is nothing to run yet; the tests on a real chain come with later work." >&2; exit 2
+
+.PHONY: bench
+bench: ## measure
+	@echo "make bench: there is nothing to run yet; the benchmarks come with later work." >&2; exit 2
+
+.PHONY: docs
+docs: $(READY) ## write the reference pages anew from the code
+	@test -f docs/generate.py || { echo "make docs: there is no docs/generate.py to run." >&2; exit 2; }
+	$(BIN)/python docs/generate.py
+
+.PHONY: lock
+lock: $(READY) ## pin the packages anew after a change of pyproject.toml; UPGRADE=1 takes newer ones
+	$(LOCK) $(if $(UPGRADE),--upgrade) --all-extras pyproject.toml --output-file requirements.lock
+	$(LOCK) $(if $(UPGRADE),--upgrade) --group build --constraint requirements.lock --output-file requirements-build.lock
+
+.PHONY: clean
+clean: ## remove what was made here (.venv, ./demo, caches of tools); the Java libraries stay in the user's cache
+	rm -rf .venv demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ About
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Asked before anything long, and again by every run: a machine's Python and Java change. Java is checked by our own
+# code, which needs nothing installed for it.
+.PHONY: machine
+machine:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo \
+	"Python 3.11 or newer is needed, and \`$(PYTHON)\` is older or missing: install one, or name it: make PYTHON=python3.12" \
+	>&2; exit 2; }
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m cdc_materializer.jars --java
+
+$(READY): pyproject.toml requirements-build.lock requirements.lock cdc_materializer/ivy.xml cdc_materializer/jars.sha256 | machine
+	@echo "Setting up .venv with the pinned packages (once, some minutes) …" >&2
+	@$(PYTHON) -m venv .venv || { echo \
+	"\`$(PYTHON) -m venv\` failed: on Debian and Ubuntu install the package python3-venv." >&2; exit 2; }
+	@$(PIP) --require-hashes --requirement requirements-build.lock
+	@$(PIP) --require-hashes --no-build-isolation --requirement requirements.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m cdc_materializer.jars
+	@touch $@

@@ -1,0 +1,231 @@
+"""The lake without Spark: tables, markers and rows, for commands that need no session.
+
+PyIceberg is imported inside the functions: it takes a second and more. For the SQLite catalog its SqlCatalog is not
+used, because SQLAlchemy would take half a second on top: one query finds a table's metadata file, `local_table` reads
+what a report needs, and PyIceberg the rest.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+from cdc_materializer.config import CatalogConfig, reveal
+from cdc_materializer.errors import LakeUnavailable
+from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, newest_marker
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Marker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+#: How long to wait for another process's commit to the SQLite file, in seconds; a commit takes some milliseconds.
+SQLITE_WAIT_S = 10.0
+
+# PyIceberg's kind of catalog by Iceberg's `type` and by the class that `catalog-impl` names.
+_KINDS = {
+    "rest": "rest",
+    "glue": "glue",
+    "hive": "hive",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+}
+_CHECK = "Check the catalog's settings and that it is up; `--debug` shows the cause."
+
+
+def spark_properties(config: CatalogConfig) -> dict[str, str]:
+    """Return the Spark properties that make ``config`` a catalog of the session; secrets are in plain text."""
+    prefix = f"spark.sql.catalog.{config.name}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{name}": value for name, value in reveal(config.properties).items()},
+        # With its cache a session goes on seeing the first snapshot it saw (recipes: Iceberg, section 12).
+        f"{prefix}.cache-enabled": "false",
+    }
+
+
+class _Catalog(Protocol):
+    """Where a table's current metadata is found."""
+
+    def load(self, name: TableName) -> "Table | None":
+        """Return the table as it is now, None when there is none."""
+
+    def local(self, name: TableName) -> LocalTable | None:
+        """Return the table as it is now, if it is on this machine's disk."""
+
+
+class Tables:
+    """The catalog's tables, read as they are when asked.
+
+    `values_of` and `marker_of` are for commands that must be fast: they read a local table without PyIceberg. `load`,
+    `marker` and `rows` are PyIceberg's, for everything.
+    """
+
+    def __init__(self, catalog: _Catalog) -> None:
+        self._catalog = catalog
+
+    def values_of(self, name: TableName, columns: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Return ``columns`` of every row of a small table as Python values, None when there is no such table."""
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return local.rows(columns)
+        except (
+            NotReadable,
+            OSError,
+        ):  # PyIceberg reads more, and sees the files that a compaction has replaced meanwhile
+            pass
+        table = self.load(name)
+        return None if table is None else self.rows(table, columns).to_pylist()
+
+    def marker_of(self, name: TableName) -> Marker | None:
+        """Return the newest marker of the table's main, None when there is no such table or no marker in it."""
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return local.marker()
+        except (NotReadable, OSError):  # as above
+            pass
+        table = self.load(name)
+        return None if table is None else self.marker(table)
+
+    def load(self, name: TableName) -> "Table | None":
+        """Return the table as it is now, None when there is none; raise LakeUnavailable when it cannot be read."""
+        return self._catalog.load(name)
+
+    def marker(self, table: "Table") -> Marker | None:
+        """Return the newest marker of the table's main, see `local_table.newest_marker`."""
+        metadata = table.metadata
+        lines = (
+            SnapshotLine(
+                snapshot.snapshot_id,
+                snapshot.parent_snapshot_id,
+                snapshot.sequence_number or 0,
+                snapshot.summary.additional_properties if snapshot.summary else {},
+            )
+            for snapshot in metadata.snapshots
+        )
+        tagged = (ref.snapshot_id for ref in metadata.refs.values() if ref.snapshot_ref_type == "tag")
+        return newest_marker(lines, metadata.current_snapshot_id, tagged)
+
+    def rows(
+        self, table: "Table", columns: Sequence[str] = ("*",), row_filter: "str | BooleanExpression | None" = None
+    ) -> "pa.Table":
+        """Return the table's rows: of ``columns``, all if left out, those that ``row_filter`` takes, all if left out.
+
+        A filter with values from outside is built of PyIceberg's expressions, never as text.
+        """
+        from pyiceberg.expressions import AlwaysTrue
+
+        taken = AlwaysTrue() if row_filter is None else row_filter
+        try:
+            return table.scan(row_filter=taken, selected_fields=tuple(columns)).to_arrow()
+        except OSError as error:
+            raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
+
+
+def open_tables(config: CatalogConfig) -> Tables:
+    """Open the catalog of ``config`` for reading; raise LakeUnavailable where PyIceberg cannot open its kind.
+
+    A SQLite catalog whose file is not there yet has no tables; it is not made.
+    """
+    path = config.sqlite_path
+    if path is not None:
+        return Tables(_SqliteCatalog(config, path))
+    return Tables(_RemoteCatalog(config))
+
+
+class _SqliteCatalog:
+    """Iceberg's JDBC catalog in a SQLite file."""
+
+    def __init__(self, config: CatalogConfig, path: "Path") -> None:
+        self._name, self._path = config.name, path
+        # What is left is for the file system: `s3.endpoint` and the like.
+        self._file_properties = {k: v for k, v in reveal(config.properties).items() if k not in {"type", "uri"}}
+
+    def load(self, name: TableName) -> "Table | None":
+        """Return the table as it is now, None when there is none."""
+        location = self._metadata_location(name)
+        if location is None:
+            return None
+        from pyiceberg.table import StaticTable
+
+        try:
+            return StaticTable.from_metadata(location, self._file_properties)
+        except (OSError, ValueError) as error:
+            raise LakeUnavailable(f"The metadata of the table {name} cannot be read.", _CHECK) from error
+
+    def local(self, name: TableName) -> LocalTable | None:
+        """Return the table as it is now, None when there is none; raise NotReadable where it is not on this disk."""
+        location = self._metadata_location(name)
+        return None if location is None else LocalTable.open(location)
+
+    def _metadata_location(self, name: TableName) -> str | None:
+        if not self._path.exists():
+            return None
+        # Not `mode=ro`: after a killed commit the next reader has to roll back its journal, and may only then read.
+        address = f"file:{quote(str(self._path))}?mode=rw"
+        try:
+            with closing(sqlite3.connect(address, uri=True, timeout=SQLITE_WAIT_S)) as connection:
+                return _find_metadata(connection, self._name, name)
+        except sqlite3.Error as error:
+            raise LakeUnavailable(
+                f"The catalog file {self._path.name} cannot be read: {error}.",
+                "Check that it is Iceberg's SQLite catalog and that no other process keeps it locked.",
+            ) from error
+
+
+def _find_metadata(connection: sqlite3.Connection, catalog: str, name: TableName) -> str | None:
+    connection.row_factory = sqlite3.Row
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone() is None:
+        return None
+    row: Mapping[str, str | None] | None = connection.execute(
+        "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?",
+        (catalog, ".".join(name.namespace), name.name),
+    ).fetchone()
+    # `iceberg_type` tells views from tables; catalogs of version 0 have neither views nor that column.
+    if row is None or ("iceberg_type" in row.keys() and row["iceberg_type"] not in {None, "TABLE"}):  # noqa: SIM118
+        return None
+    return row["metadata_location"]
+
+
+class _RemoteCatalog:
+    """A catalog that PyIceberg has a client for."""
+
+    def __init__(self, config: CatalogConfig) -> None:
+        properties = reveal(config.properties)
+        given = properties.pop("catalog-impl", None) or properties.get("type", "")
+        if given not in _KINDS:
+            raise LakeUnavailable(
+                f"The catalog `{config.name}` is of the kind `{given}`, which can only be read through Spark.",
+                "Commands that need no Spark work with SQLite, REST, Glue and Hive catalogs.",
+            )
+        from pyiceberg.catalog import load_catalog
+
+        self._name = config.name
+        try:
+            self._catalog = load_catalog(config.name, **{**properties, "type": _KINDS[given]})
+        except Exception as error:  # each client has its own errors, down to those of its HTTP library
+            raise LakeUnavailable(f"The catalog `{config.name}` cannot be opened.", _CHECK) from error
+
+    def load(self, name: TableName) -> "Table | None":
+        """Return the table as it is now, None when there is none."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            return self._catalog.load_table((*name.namespace, name.name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except Exception as error:  # as above
+            raise LakeUnavailable(
+                f"The table {name} cannot be loaded from the catalog `{self._name}`.", _CHECK
+            ) from error
+
+    def local(self, name: TableName) -> None:
+        """Return None: what a server says of a table is for PyIceberg to follow."""

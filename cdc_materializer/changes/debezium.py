@@ -1,0 +1,354 @@
+"""Debezium's envelope to changes (changelog-semantics §1).
+
+Built as projections, one on the other. Each decoder appears once, in the first, because Spark would otherwise run it again
+for each field that is read from its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
+from cdc_materializer.changes.positions import SOURCE_FIELDS, position
+from cdc_materializer.decode.fit import fit
+from cdc_materializer.decode.reading import Special
+from cdc_materializer.decode.types import Reader
+from cdc_materializer.decode.wire import WireType
+from cdc_materializer.decode.writers import Writer
+from cdc_materializer.errors import Code
+from cdc_materializer.names import quote
+from cdc_materializer.schema import Column as TableColumn
+from cdc_materializer.schema import TableSchema
+
+#: Ends of the schema names of messages that never change a row (§1.4).
+_OTHER_MESSAGES = ("Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "Notification", "MessageValue")
+
+
+@dataclass(frozen=True)
+class Writers:
+    """The decoders of a batch, and the selectors of schemas that the registry does not know."""
+
+    values: tuple[Writer, ...]
+    keys: tuple[Writer, ...]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def envelopes(self) -> tuple[Writer, ...]:
+        """The value writers whose messages are changes of rows."""
+        return tuple(writer for writer in self.values if row_type(writer) is not None)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The selectors of messages that are known and change no row: heartbeats, transaction marks and the like."""
+        return tuple(writer.selector for writer in self.values if writer.wire.name.endswith(_OTHER_MESSAGES))
+
+
+@dataclass(frozen=True)
+class Options:
+    """The table settings that decide how an envelope is read."""
+
+    special_values: Special = "null"
+    placeholder: str = "__debezium_unavailable_value"
+    key: tuple[str, ...] = ()
+
+    def reader(self, writer: Writer) -> Reader:
+        """The type readings for a writer's encoding."""
+        return Reader(writer.form, self.special_values, self.placeholder)
+
+
+def row_type(writer: Writer) -> WireType | None:
+    """The type of a row in the writer's envelope, None where the schema is no envelope."""
+    if writer.wire.get("op") is None:
+        return None
+    found = writer.wire.get("after") or writer.wire.get("before")
+    return found if found is not None and found.literal == "record" else None
+
+
+def table_schema(writer: Writer, keys: Sequence[Writer], options: Options) -> TableSchema | None:
+    """The table that a value writer and the batch's key writers describe; None where the writer is no envelope.
+
+    Columns in source order; fields that only the key has come last (design §4.4).
+    """
+    row = row_type(writer)
+    if row is None:
+        return None
+    columns = _columns(row, options.reader(writer))
+    key = key_columns(keys, options)
+    names = {column.name for column in columns}
+    return TableSchema(
+        columns + tuple(column for column in key if column.name not in names),
+        options.key or tuple(column.name for column in key),
+    )
+
+
+def key_columns(keys: Sequence[Writer], options: Options) -> tuple[TableColumn, ...]:
+    """The columns of the Kafka key; none where the configuration names key columns itself."""
+    if options.key or not keys:
+        return ()
+    return _columns(keys[0].wire, options.reader(keys[0]))
+
+
+def _columns(record: WireType, reader: Reader) -> tuple[TableColumn, ...]:
+    return tuple(TableColumn(name, reader.read(kind).ddl, kind.doc) for name, kind in record.fields)
+
+
+def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, options: Options) -> DataFrame:
+    """One change a message, in the columns of `changes.model`.
+
+    Args:
+        messages: topic, partition, offset, timestamp, key, value (binary), and the selectors key_writer, value_writer.
+        writers: the decoders of all selectors that occur.
+        target: the columns that the result has; each writer's value is fitted into them exactly or marked as a problem.
+        options: how an envelope is read.
+    """
+    datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(writers, options))
+    images = datums.select(
+        m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(writers, target, options)
+    )
+    identified = images.select("*", _key(target, options).alias("key"))
+    return identified.select(*_change(writers, target, options))
+
+
+# --- first projection: run each decoder on the messages that chose it ---------------------------------------------------
+
+
+def _coordinates() -> list[Column]:
+    names = {"topic": m.TOPIC, "partition": m.PARTITION, "offset": m.OFFSET, "timestamp": m.TIME}
+    return [F.col(plain).alias(ours) for plain, ours in names.items()]
+
+
+def _datums(writers: Writers, options: Options) -> list[Column]:
+    values = [
+        F.when(F.col("value_writer") == writer.selector, writer.datum(F.col("value"), _envelope_ddl(writer, options)))
+        for writer in writers.envelopes
+    ]
+    keys = [
+        F.when(
+            F.col("key_writer") == writer.selector,
+            writer.datum(F.col("key"), _fields_ddl(writer.wire, writer, options)),
+        )
+        for writer in writers.keys
+    ]
+    names = [
+        F.when(F.col("value_writer") == writer.selector, F.json_object_keys(_after_text(writer))).alias(f"names{at}")
+        for at, writer in enumerate(writers.envelopes)
+        if _is_plain(writer)
+    ]
+    return [
+        *[datum.alias(f"value{at}") for at, datum in enumerate(values)],
+        *[datum.alias(f"key{at}") for at, datum in enumerate(keys)],
+        *names,
+    ]
+
+
+def _is_plain(writer: Writer) -> bool:
+    return writer.form == "json" and not writer.wrapped
+
+
+def _after_text(writer: Writer) -> Column:
+    # A JSON row without a schema shows only by its own names which columns its writer had.
+    return F.get_json_object(F.col("value").cast("string"), "$.payload.after" if writer.wrapped else "$.after")
+
+
+def _envelope_ddl(writer: Writer, options: Options) -> str:
+    row = row_type(writer)
+    source = writer.wire.get("source")
+    parts = ["op string"]
+    if row is not None:
+        parts += [f"{side} struct<{_fields_ddl(row, writer, options)}>" for side in _sides(writer, options)]
+    if source is not None:
+        known = [f"{name} {ddl}" for name, ddl in SOURCE_FIELDS.items() if source.get(name) is not None]
+        parts += [f"source struct<{', '.join(known)}>"] if known else []
+    return ", ".join(parts)
+
+
+def _sides(writer: Writer, options: Options) -> list[str]:
+    wanted = ["after", "before"] if options.key else ["after"]
+    return [side for side in wanted if writer.wire.get(side) is not None]
+
+
+def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
+    reader = options.reader(writer)
+    return ", ".join(f"{quote(name)} {reader.read(kind).wire}" for name, kind in record.fields)
+
+
+# --- second projection: one form for all writers ------------------------------------------------------------------------
+
+
+def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+    values = [
+        (writer.selector, _value_struct(at, writer, target, options)) for at, writer in enumerate(writers.envelopes)
+    ]
+    keys = [(writer.selector, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
+    return [
+        _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
+        _by_selector("key_writer", keys, _key_type(target)).alias("wire_key"),
+    ]
+
+
+def _by_selector(name: str, choices: list[tuple[str, Column]], ddl: str) -> Column:
+    chosen = F.lit(None).cast(ddl)
+    for selector, column in reversed(choices):
+        chosen = F.when(F.col(name) == selector, column.cast(ddl)).otherwise(chosen)
+    return chosen
+
+
+def _value_type(target: TableSchema, options: Options) -> str:
+    old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
+    source = _struct_ddl(SOURCE_FIELDS)
+    return (
+        f"struct<corrupt:boolean,empty:boolean,op:string,image:{image_type(target)},old_key:{old_key},source:{source}>"
+    )
+
+
+def _key_type(target: TableSchema) -> str:
+    return f"struct<corrupt:boolean,key:{_struct_ddl({name: target.types[name] for name in target.key} or {'none': 'string'})}>"
+
+
+def _struct_ddl(fields: dict[str, str]) -> str:
+    return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
+
+
+def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
+    datum = F.col(f"value{at}")
+    body = writer.body(datum)
+    row = row_type(writer)
+    if row is None:
+        message = "only envelopes have images"
+        raise AssertionError(message)
+    sides = _sides(writer, options)
+    after = body["after"] if "after" in sides else F.lit(None)
+    names = F.col(f"names{at}") if _is_plain(writer) else None
+    return F.struct(
+        (writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())).alias("corrupt"),
+        body.isNull().alias("empty"),
+        F.lower(body["op"]).alias("op"),
+        image(Image(after, row, names), options.reader(writer), target).alias("image"),
+        _old_key(body, row, writer, target, options).alias("old_key"),
+        _source(body, writer).alias("source"),
+    )
+
+
+def _old_key(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
+    if not options.key or writer.wire.get("before") is None:
+        return F.lit(None)
+    return _typed(body["before"], row, options.key, options.reader(writer), target)
+
+
+def _source(body: Column, writer: Writer) -> Column:
+    source = writer.wire.get("source")
+    parts = []
+    for name, ddl in SOURCE_FIELDS.items():
+        known = source is not None and source.get(name) is not None
+        parts.append((body["source"][name].cast(ddl) if known else F.lit(None).cast(ddl)).alias(name))
+    return F.struct(*parts)
+
+
+def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
+    datum = F.col(f"key{at}")
+    body = writer.body(datum)
+    key = _typed(body, writer.wire, target.key, options.reader(writer), target)
+    return F.struct(writer.is_corrupt(datum).alias("corrupt"), key.alias("key"))
+
+
+def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
+    """The named fields of a record in the table's types; a field that does not fit is NULL, as one that is not there."""
+    parts = [] if names else [F.lit(None).cast("string").alias("none")]
+    for name in names:
+        kind = wire.get(name)
+        ddl = target.types[name]
+        if kind is None:
+            parts.append(F.lit(None).cast(ddl).alias(name))
+            continue
+        reading = reader.read(kind)
+        parts.append(fit(reading.apply(record[name]), reading.ddl, ddl)[0].alias(name))
+    return F.struct(*parts)
+
+
+# --- third and fourth projection: identity, then the change -------------------------------------------------------------
+
+
+def _key(target: TableSchema, options: Options) -> Column:
+    """The key as a struct in the table's types: the Kafka key's fields, or the configured columns of the row."""
+    if not options.key:
+        return F.col("wire_key.key")
+    value = F.col("value")
+    row = F.struct(*[value["image"]["row"][name].alias(name) for name in options.key])
+    # Without a Kafka key only a full before image tells which row an update or delete was about (§0.2 "No key").
+    before = value["op"].isin("u", "d") & value["old_key"].isNotNull()
+    return F.when(before, value["old_key"]).when(value["image"]["present"], row)
+
+
+def _change(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+    value, key = F.col("value"), F.col("key")
+    no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
+    op = F.when(no_value, m.TOMBSTONE).otherwise(value["op"])
+    has_key = _all([key[name].isNotNull() for name in target.key])
+    ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | ((op == m.TOMBSTONE) & ~has_key)
+    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, options, op, has_key))
+    streaming = F.coalesce(value["source"]["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
+    row = {column.name: value["image"]["row"][column.name] for column in target.columns}
+    row |= {name: key[name] for name in target.key}
+    nothing = F.array().cast("array<string>")
+    return [
+        *[column.alias(name) for name, column in row.items()],
+        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME)],
+        F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
+        (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
+        position(value["source"]).alias(m.POSITION),
+        F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
+        F.timestamp_micros(F.coalesce(value["source"]["ts_us"], value["source"]["ts_ms"] * 1000)).alias(m.SOURCE_TIME),
+        F.coalesce(value["image"]["absent"], nothing).alias(m.ABSENT),
+        F.coalesce(value["image"]["unavailable"], nothing).alias(m.UNAVAILABLE),
+        F.coalesce(value["image"]["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
+        code.alias(m.CODE),
+        F.xxhash64(op, F.to_json(value["image"])).alias(m.SIGNATURE),
+    ]
+
+
+def _all(tests: Sequence[Column]) -> Column:
+    """True where every test is; false for a table without a key."""
+    if not tests:
+        return F.lit(False)
+    found = F.coalesce(tests[0], F.lit(False))
+    for test in tests[1:]:
+        found = found & F.coalesce(test, F.lit(False))
+    return found
+
+
+def _code(writers: Writers, target: TableSchema, options: Options, op: Column, has_key: Column) -> Column:
+    """Why a message cannot be understood as a change; NULL where it can. The first reason that holds is the one named."""
+    value, wire_key = F.col("value"), F.col("wire_key")
+    value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
+    readable = [writer.selector for writer in writers.envelopes]
+    keys_readable = [writer.selector for writer in writers.keys]
+    in_image = value["image"]["row"]
+    differs = F.lit(False)
+    for name in () if options.key else target.key:
+        named = value["image"]["present"] & ~F.array_contains(value["image"]["absent"], name)
+        differs = differs | (named & ~F.col("key")[name].eqNullSafe(in_image[name]))
+    reasons = [
+        (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
+        (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
+        (key_writer.isNotNull() & ~key_writer.isin(*keys_readable), Code.UNDECODABLE),
+        (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
+        (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
+        (op.isin("c", "r", "u") & ~value["image"]["present"], Code.UNDECODABLE),
+        ((op != m.TRUNCATE) & ~has_key & _is_avro_key(writers), Code.UNDECODABLE),
+        ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
+        (differs, Code.KEY_VALUE_MISMATCH),
+    ]
+    found = F.lit(None).cast("string")
+    for test, code in reversed(reasons):
+        found = F.when(test, F.lit(str(code))).otherwise(found)
+    return found
+
+
+def _is_avro_key(writers: Writers) -> Column:
+    # Spark's Avro reader answers bytes that it cannot read with NULL fields: a framed key without values is such a one.
+    return F.col("key_writer").isin(*[writer.selector for writer in writers.keys if writer.form == "avro"])

@@ -1,0 +1,64 @@
+"""The columns of a change, the form in which every changelog format reaches the fold.
+
+A frame of changes has the mirror's columns at top level under their own names, and what is ours in columns that begin
+`__cdc_`, a prefix that no source column may have. One row a message.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_materializer.names import quote
+from cdc_materializer.schema import TableSchema
+
+TOPIC = "__cdc_topic"
+PARTITION = "__cdc_partition"
+OFFSET = "__cdc_offset"
+TIME = "__cdc_time"
+#: One of c, r, u, d (changes), tombstone, t (truncate), or NULL where the message changes no row.
+OP = "__cdc_op"
+#: The key as JSON text, canonical after decoding; NULL where there is none or it could not be read.
+KEY = "__cdc_key"
+#: Sortable text, NULL where the source gives none that can be compared.
+POSITION = "__cdc_position"
+#: Whether the change comes from the source's log, not from a snapshot: only then its position can be held against others.
+STREAMING = "__cdc_streaming"
+SOURCE_TIME = "__cdc_source_ts"
+#: Names of the columns that the writer's schema does not have: the row keeps its values (changelog-semantics §0 rule 12).
+ABSENT = "__cdc_absent"
+#: Names of the columns whose value the connector did not know (§1.7).
+UNAVAILABLE = "__cdc_unavailable"
+#: Columns whose value the table cannot hold exactly, with the code: array<struct<column,code>>.
+PROBLEMS = "__cdc_problems"
+#: The code of a message that cannot be understood as a whole.
+CODE = "__cdc_code"
+#: Hash of operation and image: equal for the same event sent twice.
+SIGNATURE = "__cdc_signature"
+
+META = (
+    TOPIC, PARTITION, OFFSET, TIME, OP, KEY, POSITION, STREAMING, SOURCE_TIME,
+    ABSENT, UNAVAILABLE, PROBLEMS, CODE, SIGNATURE,
+)  # fmt: skip
+
+CHANGE_OPS = ("c", "r", "u", "d")
+TRUNCATE = "t"
+TOMBSTONE = "tombstone"
+
+
+def column(name: str) -> Column:
+    """A top-level column by its exact name, whatever characters it has."""
+    return F.col(quote(name))
+
+
+def key_json(key: Column, schema: TableSchema) -> Column:
+    """The key as JSON text: the identity of a row wherever rows are compared, shuffled or reported by key.
+
+    Timestamps and decimals go in as text, because JSON would round the first to milliseconds and print the second as it likes.
+    """
+    parts = []
+    for name in schema.key:
+        value = key[name]
+        plain = schema.types[name] in {"int", "bigint", "boolean", "string"}
+        parts.append((value if plain else value.cast("string")).alias(name))
+    return F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})

@@ -1,0 +1,254 @@
+"""pipeline.yaml, read once into frozen models; nothing else reads YAML or the environment (design section 4.2).
+
+The models themselves are in `config_tables` (a table's settings), `config_connections` (source, registry, catalog) and
+`config_values` (their kinds of value); users of the configuration import all of it from here.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from cdc_materializer.config_connections import (
+    BasicAuth,
+    CatalogConfig,
+    RegistryConfig,
+    SourceConfig,
+    TlsFiles,
+)
+from cdc_materializer.config_faults import CORRECT, below, config_error
+from cdc_materializer.config_tables import TableConfig, TableSettings, check_mirrors, resolve_tables
+from cdc_materializer.config_values import NOT_YET, Properties, Settings, kind_of, refusal, reveal
+from cdc_materializer.errors import ConfigError
+from cdc_materializer.names import shown
+
+__all__ = [
+    "BasicAuth",
+    "CatalogConfig",
+    "Config",
+    "PipelineFile",
+    "RegistryConfig",
+    "SourceConfig",
+    "TableConfig",
+    "TableSettings",
+    "TlsFiles",
+    "config_json_schema",
+    "load_config",
+    "resolve_tables",
+    "reveal",
+]
+
+#: Largest pipeline.yaml that is read, in bytes.
+FILE_BYTES_MAX = 1 << 20
+
+#: Most values in pipeline.yaml, and how deep they may nest: YAML aliases make much of a small file.
+VALUES_MAX = 100_000
+DEPTH_MAX = 16
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"\w[\w .:/-]{0,127}")
+
+
+class PipelineFile(Settings):
+    """What stands in pipeline.yaml."""
+
+    name: str = Field(description="The pipeline's name, written into every commit.")
+    source: SourceConfig = Field(description="Where messages come from.")
+    registry: RegistryConfig | None = Field(default=None, description="Where the schemas of messages come from.")
+    catalog: CatalogConfig = Field(
+        default_factory=CatalogConfig,
+        description="The Iceberg catalog, any property of it; left out: SQLite in `lake` beside the file.",
+    )
+    spark: Properties = Field(default={}, description="Spark properties, passed on as they are.")
+    defaults: TableSettings = Field(
+        default_factory=TableSettings, description="Settings for every table that does not say otherwise."
+    )
+    tables: tuple[TableConfig, ...] = Field(description="The topics to mirror.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, data: object) -> object:
+        """Lay each table's settings over `defaults`, and leave out what has no value, so that its own default holds."""
+        if not isinstance(data, Mapping):
+            return data
+        given = {"catalog": {}, **_with_values(data)}
+        defaults, tables = given.get("defaults"), given.get("tables")
+        if isinstance(defaults, Mapping):
+            given["defaults"] = _with_values(defaults)
+            if isinstance(tables, list):
+                given["tables"] = [_over(defaults, table) for table in tables]
+        return given
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if _NAME.fullmatch(name) is None:
+            raise refusal("must begin with a letter or digit and have at most 128 letters, digits and `_ . : / -`")
+        return name
+
+
+class Config(PipelineFile):
+    """A pipeline: the file's content, complete, with absolute paths."""
+
+    path: Path = Field(description="The file it was read from.")
+    root: Path = Field(description="The folder of that file, which relative paths start from.")
+
+
+def load_config(path: Path) -> Config:
+    """Read pipeline.yaml.
+
+    Raises:
+        ConfigError: there is no such file, it is not YAML, or what stands in it cannot be followed; the message names
+            the place, and never repeats a value.
+    """
+    loaded = _parse(path, _read(path))
+    root = Path(os.path.normpath(path.absolute().parent))
+    try:
+        file = PipelineFile.model_validate(_Environment(path).filled_in(loaded), context={"root": root})
+    except ValidationError as error:
+        raise config_error(path, error.errors(include_url=False)) from None  # the cause shows values
+    check_mirrors(file.tables)
+    return Config(**dict(file), path=path, root=root)
+
+
+def config_json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of pipeline.yaml, for editors, without what is not available yet."""
+    schema = PipelineFile.model_json_schema()
+    for model in schema["$defs"].values():
+        for setting, refused, _ in NOT_YET:
+            field = model.get("properties", {}).get(setting.rpartition(".")[2], {})
+            if "enum" in field:
+                field["enum"] = [value for value in field["enum"] if value not in refused]
+            elif field.get("type") == "boolean":
+                field["enum"] = [False]
+    schema["$defs"]["CatalogConfig"]["additionalProperties"] = {"type": ["string", "number", "boolean"]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "pipeline.yaml"}
+
+
+def _with_values(given: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _over(defaults: Mapping[Any, Any], table: object) -> object:
+    """Lay a table's settings over the defaults, maps key by key; one without a value falls back to its own default."""
+    if not isinstance(table, Mapping):
+        return table
+    merged = {**defaults, **table}
+    for name, value in table.items():
+        if isinstance(value, Mapping) and isinstance(defaults.get(name), Mapping):
+            merged[name] = {**defaults[name], **value}
+    return _with_values(merged)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML without its surprises: no key twice, and only `true`, `false`, null and whole numbers are not text.
+
+    So `no`, `1.10`, `0123`, `12:30` and `2026-01-01` stay what the file says.
+    """
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML reads it from the class
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's signature
+    ) -> dict[Any, Any]:
+        """Refuse a key that is there twice: which of the two held would be a guess."""
+        keys: set[object] = set()
+        for key_node, _ in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else id(key_node)
+            if key in keys:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key `{shown(str(key))}` is there twice", problem_mark=key_node.start_mark
+                )
+            keys.add(key)
+        return super().construct_mapping(node, deep)
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", "~nN"),
+    ("int", r"0|-?[1-9][0-9]*", "-0123456789"),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), [*_first])
+_Loader.yaml_implicit_resolvers[""] = [("tag:yaml.org,2002:null", re.compile(r"^$"))]
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"There is no configuration file {path}.", "Make one with `cdcm init`, or name the right one with -c."
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Name a readable file with -c.") from error
+    if len(content) > FILE_BYTES_MAX:
+        raise ConfigError(f"{path} is larger than {FILE_BYTES_MAX} bytes.", "Name a pipeline.yaml with -c.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}).", "Save it as UTF-8.") from None
+
+
+def _parse(path: Path, text: str) -> Mapping[Any, Any]:
+    try:
+        loaded = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader that refuses more
+    except RecursionError:
+        raise ConfigError(f"{path} nests too deeply.", CORRECT) from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{path}{line} is not valid YAML: {error.problem or error.context}.", CORRECT) from None
+    except yaml.YAMLError:
+        raise ConfigError(f"{path} is not valid YAML: it has a character that may not be in it.", CORRECT) from None
+    except ValueError:
+        raise ConfigError(f"{path} is not valid YAML: a value does not fit its kind.", CORRECT) from None
+    if not isinstance(loaded, Mapping):
+        fact = "is empty" if loaded is None else f"is {kind_of(loaded)}, not a map of settings"
+        raise ConfigError(
+            f"{path} {fact}.", "Begin it with `name:`, `source:` and `tables:`, or make one with `cdcm init`."
+        )
+    return loaded
+
+
+class _Environment:
+    """Puts environment variables where the file asks for them: `${NAME}` in any text, `$${` for a plain `${`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._values = 0
+
+    def filled_in(self, value: object, place: str = "", depth: int = 0) -> object:
+        """Return ``value`` with every variable replaced, after YAML was read: a value cannot become structure."""
+        self._values += 1
+        if self._values > VALUES_MAX or depth > DEPTH_MAX:
+            raise ConfigError(f"{self._path} has too many values, or nests too deeply.", "Use fewer YAML aliases.")
+        if isinstance(value, Mapping):
+            return {key: self.filled_in(item, below(place, key), depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.filled_in(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
+        return _VARIABLE.sub(lambda found: self._look_up(found, place), value) if isinstance(value, str) else value
+
+    def _look_up(self, found: re.Match[str], place: str) -> str:
+        name, closed = found[1], found[2]
+        if name is None:
+            return "${"
+        if not closed or _VARIABLE_NAME.fullmatch(name) is None:
+            raise ConfigError(
+                f"{self._path}, {place} has a `${{` without the name of an environment variable and `}}` after it.",
+                "Write `${NAME}`, or `$${` where a plain `${` is meant.",
+            )
+        value = os.environ.get(name)
+        if value is None:
+            raise ConfigError(
+                f"{self._path}, {place} takes the environment variable {shown(name)}, which is not set.",
+                f"Set {shown(name)}, or write `$${{` where a plain `${{` is meant.",
+            )
+        return value

@@ -1,0 +1,190 @@
+"""Where pipeline.yaml says that things are: the source, the schema registry and the catalog."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from cdc_materializer.config_values import FilePath, Properties, Settings, read_properties, refusal, reveal
+
+#: Name of the catalog when the file gives none (design section 4.2).
+CATALOG_NAME = "lake"
+
+_SQLITE = "jdbc:sqlite:"
+_SQLITE_URI = "jdbc:sqlite:lake/catalog.db"
+_WAREHOUSE = "lake/warehouse"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_CATALOG_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# The kinds of catalog whose warehouse is a folder; to others, REST among them, it is a name of the server's own.
+_WAREHOUSE_IS_FOLDER = frozenset({"jdbc", "hadoop", "hive"})
+
+
+class SourceConfig(Settings):
+    """Where messages come from: a Kafka cluster, or a folder of recorded topics."""
+
+    kafka: Properties | None = Field(
+        default=None, description="Kafka client properties, passed on as they are; `bootstrap.servers` at least."
+    )
+    files: FilePath | None = Field(default=None, description="A folder of recorded topics, one `<topic>.jsonl` each.")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.kafka is None) == (self.files is None):
+            raise refusal("must have exactly one of `kafka` and `files`")
+        if self.kafka is not None and not self.kafka.get("bootstrap.servers"):
+            raise refusal(
+                "has no `bootstrap.servers` under `kafka`", "Add it, like `bootstrap.servers: localhost:9092`."
+            )
+        return self
+
+
+class BasicAuth(Settings):
+    """A user's name and password."""
+
+    user: str = Field(description="The user's name.")
+    password: SecretStr = Field(description="The password; take it from the environment with `${NAME}`.")
+
+
+class TlsFiles(Settings):
+    """Certificates for a TLS connection, as PEM files."""
+
+    ca: FilePath | None = Field(default=None, description="The certificates to trust.")
+    cert: FilePath | None = Field(default=None, description="The client's certificate.")
+    key: FilePath | None = Field(default=None, description="The client's private key.")
+
+
+class RegistryConfig(Settings):
+    """Where schemas come from: a Confluent-compatible registry, or a folder of recorded schemas."""
+
+    url: str | None = Field(default=None, description="Address of the registry's REST interface.")
+    files: FilePath | None = Field(default=None, description="A folder of recorded schemas, `ids/<id>.json` each.")
+    id: Literal["confluent", "apicurio-content", "apicurio-global", "apicurio-legacy"] = Field(
+        default="confluent", description="What the id in a message is."
+    )
+    basic_auth: BasicAuth | None = Field(default=None, description="User and password for the registry.")
+    tls: TlsFiles | None = Field(default=None, description="Certificates for the registry.")
+    headers: Mapping[str, SecretStr] = Field(default={}, description="HTTP headers sent to the registry.")
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise refusal("must be an address that begins with http:// or https://")
+        if "@" in parts.netloc:
+            raise refusal("has a user or a password in it", "Put them under `basic_auth`, where they are kept secret.")
+        return url
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.url is None) == (self.files is None):
+            raise refusal("must have exactly one of `url` and `files`")
+        return self
+
+
+class CatalogConfig(Settings):
+    """The Iceberg catalog: its name, and every other key of the file as a property that is passed on.
+
+    Left out, it is SQLite beside pipeline.yaml (design section 4.2).
+    """
+
+    name: str = Field(
+        default=CATALOG_NAME, description="The catalog's name, the first part of a table's name in Spark SQL."
+    )
+    properties: SkipJsonSchema[Properties] = Field(default={}, description="Iceberg catalog properties.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_flat(cls, data: object, info: ValidationInfo) -> object:
+        """Take the file's flat map apart into name and completed properties; pass on what is built in code."""
+        if not isinstance(data, Mapping) or isinstance(data.get("properties"), Mapping):
+            return data
+        root = (info.context or {}).get("root", Path.cwd())
+        given = {key: value for key, value in data.items() if key != "name"}
+        name = {"name": data["name"]} if "name" in data else {}
+        return {**name, "properties": _completed(_plain(given), root)}
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if _CATALOG_NAME.fullmatch(name) is None:
+            raise refusal("must be letters, digits and `_`, no digit first")
+        return name
+
+    @field_validator("properties")
+    @classmethod
+    def _check_cache(cls, properties: Mapping[str, str | SecretStr]) -> Mapping[str, str | SecretStr]:
+        # A cached table shows another session a snapshot that is long past (recipes: Iceberg, section 12).
+        if properties.get("cache-enabled", "false") != "false":
+            raise refusal("has `cache-enabled`, which would show tables as they were", "Leave it out.")
+        return properties
+
+    @property
+    def sqlite_path(self) -> Path | None:
+        """The catalog's SQLite file; None for other kinds of catalog. Its folder may not exist yet."""
+        uri = reveal(self.properties).get("uri", "")
+        return _sqlite_parts(uri)[0] if uri.startswith(_SQLITE) else None
+
+
+def _plain(given: Mapping[object, object]) -> dict[str, str]:
+    properties = read_properties(given)
+    return reveal(properties) if isinstance(properties, dict) else {}
+
+
+def _completed(given: dict[str, str], root: Path) -> dict[str, str]:
+    """Fill in what the file leaves out, and make its paths absolute."""
+    properties = dict(given)
+    if "catalog-impl" not in properties:
+        properties.setdefault("type", _kind(properties.get("uri", _SQLITE)))
+    if properties.get("type") == "jdbc":
+        properties.setdefault("uri", _SQLITE_URI)
+    if properties.get("uri", "").startswith(_SQLITE):
+        properties["uri"] = _absolute_sqlite_uri(properties["uri"], root)
+        properties.setdefault("warehouse", _WAREHOUSE)
+        # Version 1 keeps views apart from tables; without the property a new catalog gets version 0.
+        properties.setdefault("jdbc.schema-version", "V1")
+    if properties.get("uri", "").startswith("jdbc:") and not properties.get("warehouse"):
+        raise refusal("has no `warehouse`", "Add the folder or bucket that tables go to, like `s3://bucket/warehouse`.")
+    is_folder = properties.get("type") in _WAREHOUSE_IS_FOLDER or properties.get("uri", "").startswith("jdbc:")
+    if is_folder and "warehouse" in properties and not _SCHEME.match(properties["warehouse"]):
+        # Some readers fail on a warehouse without a scheme (design section 6).
+        properties["warehouse"] = f"file://{_absolute(properties['warehouse'], root)}"
+    return properties
+
+
+def _kind(uri: str) -> str:
+    """Tell the kind of a catalog from its address."""
+    kinds = {"jdbc": "jdbc", "http": "rest", "https": "rest", "thrift": "hive"}
+    scheme = uri.partition(":")[0].lower()
+    if scheme not in kinds:
+        raise refusal("has no `type`, and its `uri` does not tell it", "Add `type`: jdbc, rest, glue, hive or hadoop.")
+    return kinds[scheme]
+
+
+def _absolute(path: str, root: Path) -> Path:
+    return Path(os.path.normpath(root / Path(path).expanduser()))
+
+
+def _sqlite_parts(uri: str) -> tuple[Path, str]:
+    """Return the file of a `jdbc:sqlite:` address, and its options with the question mark."""
+    path, mark, options = uri.removeprefix(_SQLITE).partition("?")
+    if path.startswith("file:"):
+        path = unquote(path.removeprefix("file:"))
+        path = "/" + path.lstrip("/") if path.startswith("/") else path
+    return Path(path), mark + options
+
+
+def _absolute_sqlite_uri(uri: str, root: Path) -> str:
+    path, options = _sqlite_parts(uri)
+    if str(path) in {".", ":memory:"} or "mode=memory" in options:
+        raise refusal("keeps its catalog in memory, where other processes cannot see it", "Name a file in `uri`.")
+    # `file:` makes SQLite read the rest as a URI, in which these three characters mean something.
+    escaped = re.sub(r"[%?#]", lambda sign: f"%{ord(sign[0]):02X}", str(_absolute(str(path), root)))
+    return f"{_SQLITE}file:{escaped}{options}"

@@ -1,0 +1,253 @@
+"""The tables of pipeline.yaml: their settings, the Iceberg properties these ask for, and globs made into topics."""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
+
+from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
+from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
+from cdc_materializer.names import TableName, is_table_topic, shown
+
+Reader = Literal[
+    "athena",
+    "bigquery",
+    "clickhouse",
+    "daft",
+    "databricks",
+    "datafusion",
+    "dremio",
+    "duckdb",
+    "emr",
+    "flink",
+    "glue",
+    "polars",
+    "presto",
+    "pyiceberg",
+    "snowflake",
+    "spark",
+    "starrocks",
+    "trino",
+]
+
+# Readers that fail on the deletion vectors of format 3, or are not known to read them (recipes: Iceberg, section 2).
+_READS_NO_DELETION_VECTORS = frozenset({"athena", "clickhouse", "daft", "presto", "starrocks"})
+# Readers that take deletion vectors or copy-on-write, but not the position deletes of format 2 (same place).
+_READS_NO_POSITION_DELETES = frozenset({"databricks"})
+
+# What Kafka allows in a topic's name (249 characters of these), and the signs of a glob.
+_TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
+_GLOB_SIGNS = frozenset("*?[")
+
+_TRANSFORM = re.compile(
+    r"(?P<column>\w+)|(years|months|days|hours)\((?P<of>\w+)\)|(bucket|truncate)\([1-9][0-9]{0,8}, ?(?P<cut>\w+)\)"
+)
+_SORT = re.compile(r"(?P<transform>.+?)(?P<order> (asc|desc))?(?P<nulls> nulls (first|last))?", re.IGNORECASE)
+
+
+def _transforms(given: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(_TRANSFORM.fullmatch(text) for text in given):
+        raise refusal(
+            "has something that is no Iceberg transform",
+            "Write a column, or `years(c)`, `months(c)`, `days(c)`, `hours(c)`, `bucket(16, c)` or `truncate(8, c)`.",
+        )
+    return given
+
+
+def _sort_orders(given: tuple[str, ...]) -> tuple[str, ...]:
+    orders = [_SORT.fullmatch(text) for text in given]
+    _transforms(tuple(order["transform"] if order else "" for order in orders))
+    return given
+
+
+def _distinct_names(given: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(given)) != len(given) or not all(given):
+        raise refusal("must name each column once, and none may be empty")
+    return given
+
+
+def _plain_properties(given: object) -> object:
+    properties = read_properties(given)
+    if not isinstance(properties, Mapping):
+        return properties
+    # Iceberg writes table properties into metadata that every reader of the table sees, so none of them is a secret.
+    return {name: value if isinstance(value, str) else value.get_secret_value() for name, value in properties.items()}
+
+
+class TableSettings(Settings):
+    """Settings that any table can have; under `defaults:` they hold for every table that does not say otherwise."""
+
+    contract: FilePath | None = Field(
+        default=None,
+        description="The table's contract, an ODCS file: columns, types, rules and what to do when one fails.",
+    )
+    format: Literal["debezium", "debezium-flat", "upsert", "maxwell", "canal", "dms", "goldengate", "opencdc"] = Field(
+        default="debezium", description="How a change is laid out in a message."
+    )
+    encoding: Literal["auto", "avro", "json"] = Field(
+        default="auto", description="How a message is encoded; `auto` tells by its first byte."
+    )
+    key: Annotated[Names, AfterValidator(_distinct_names)] = Field(
+        default=(), description="The columns that identify a row, where the Kafka key does not say."
+    )
+    deletes: Literal["hard", "soft"] = Field(
+        default="hard",
+        description="What a delete does: `hard` removes the row, `soft` keeps its last values and marks it deleted.",
+    )
+    truncate: Literal["apply", "ignore", "stop"] = Field(
+        default="apply", description="What a truncate does: empty the mirror, nothing, or stop the table (exit code 6)."
+    )
+    unavailable_value: str = Field(
+        default="__debezium_unavailable_value",
+        description="The connector's placeholder for an unchanged column that it left out.",
+    )
+    special_values: Annotated[
+        Literal["null", "clamp", "stop"],
+        WithJsonSchema({"enum": ["null", None, "clamp", "stop"]}),  # YAML reads the word null as nothing
+    ] = Field(
+        default="null",
+        description="What becomes of times outside the years 1 to 9999: NULL, the nearest end, or a stop (exit 5).",
+    )
+    incompatible_schema: Literal["quarantine", "new_column", "stop"] = Field(
+        default="quarantine",
+        description="What becomes of values that do not fit a column whose type changed in the source.",
+    )
+    strict: bool = Field(
+        default=False, description="Hold also what would otherwise be published and reported (violation codes)."
+    )
+    snapshot_sweep: bool = Field(
+        default=False, description="After a complete snapshot, delete the rows that it did not show."
+    )
+    history: bool = Field(default=False, description="Keep every change of every row in a table beside the mirror.")
+    position_regression_tolerance: Duration = Field(
+        default=timedelta(hours=1),
+        description="How much later than the last change one from an earlier position of the database may be.",
+        json_schema_extra={"default": "1h"},
+    )
+    records_max: int = Field(default=500_000, ge=1, description="The most messages that one batch reads.")
+    partitioned_by: Annotated[Names, AfterValidator(_transforms)] = Field(
+        default=(), description="Iceberg partition transforms of a new mirror, like `days(created_at)`."
+    )
+    sorted_by: Annotated[Names, AfterValidator(_sort_orders)] = Field(
+        default=(),
+        description="Iceberg sort order of a new mirror, like `customer_id` or `created_at desc nulls last`.",
+    )
+    readers: tuple[Reader, ...] = Field(
+        default=(), description="The engines that read the mirror; its Iceberg format suits all of them."
+    )
+    properties: Annotated[Mapping[str, str], BeforeValidator(_plain_properties)] = Field(
+        default={},
+        description="Iceberg table properties; they win over what `readers` asks for.",
+        json_schema_extra={"additionalProperties": {"type": ["string", "number", "boolean"]}},
+    )
+
+    @field_validator("properties")
+    @classmethod
+    def _check_format_version(cls, properties: Mapping[str, str]) -> Mapping[str, str]:
+        if properties.get("format-version", "3") not in {"2", "3"}:
+            raise refusal("has a `format-version` that rows cannot be deleted from", "Use 2 or 3.")
+        return properties
+
+    def format_properties(self) -> dict[str, str]:
+        """Return the Iceberg properties of a new mirror: those that suit all `readers`, then `properties` over them.
+
+        Format 3 with deletion vectors unless a reader cannot take them, then format 2 with position deletes, and
+        copy-on-write where another reader cannot take these. Never equality deletes (design section 6).
+        """
+        readers = frozenset(self.readers)
+        version = "2" if readers & _READS_NO_DELETION_VECTORS else "3"
+        mode = "copy-on-write" if version == "2" and readers & _READS_NO_POSITION_DELETES else "merge-on-read"
+        modes = {f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")}
+        return {"format-version": version, **modes, **self.properties}
+
+
+class TableConfig(TableSettings):
+    """One entry of `tables:`: a topic, or a glob of topics, and the mirror it goes to."""
+
+    topic: str = Field(description="The topic of the table's changes, or a glob of topics (`shop.public.*`).")
+    given_mirror: MirrorName | None = Field(
+        default=None,
+        alias="mirror",
+        description="The mirror's table name; left out: the last two parts of the topic's name.",
+    )
+
+    @property
+    def is_glob(self) -> bool:
+        """Whether `topic` stands for any number of topics; `resolve_tables` makes a table of each."""
+        return not _GLOB_SIGNS.isdisjoint(self.topic)
+
+    @property
+    def mirror(self) -> TableName:
+        """The mirror's name; raises InvalidName for a glob that `resolve_tables` has not been asked about."""
+        return self.given_mirror or TableName.from_topic(self.topic)
+
+    @model_validator(mode="after")
+    def _check_mirror(self) -> Self:
+        try:
+            _ = self.is_glob or self.mirror
+        except InvalidName as error:
+            raise refusal(
+                f"has a topic that gives no name for a mirror: {error.what.rstrip('.')}", "Add its `mirror`."
+            ) from error
+        return self
+
+    @field_validator("topic")
+    @classmethod
+    def _check_topic(cls, topic: str) -> str:
+        if _TOPIC.fullmatch(topic) is None:
+            raise refusal(
+                "is no name that a Kafka topic can have", "Use letters, digits, `.`, `_` and `-`, or a glob of them."
+            )
+        return topic
+
+
+def check_mirrors(tables: Iterable[TableConfig]) -> None:
+    """Check that each table that is no glob has a mirror of its own; raise ConfigError otherwise.
+
+    Names that differ only in case count as one: they would share a folder on some file systems.
+    """
+    topic_by_mirror: dict[str, str] = {}
+    for table in tables:
+        if table.is_glob:
+            continue
+        mirror = str(table.mirror).lower()
+        if mirror in topic_by_mirror:
+            raise ConfigError(
+                f"The topics {topic_by_mirror[mirror]} and {table.topic} would both go to the mirror `{table.mirror}`.",
+                "Give one of them another `mirror` in the file.",
+            )
+        topic_by_mirror[mirror] = table.topic
+
+
+def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tuple[TableConfig, ...]:
+    """Return ``tables`` with each glob replaced by the topics it matches, in order of name.
+
+    A topic that has an entry of its own is no glob's, and the first of two globs takes a topic; so the exact entry,
+    then the earlier one, decides its settings. Only a table's topics are taken (see `names.is_table_topic`).
+
+    Raises:
+        TopicMissing: a glob matches no table's topic.
+        ConfigError: two topics would go to one mirror.
+        InvalidName: a matched topic's name gives no table name.
+    """
+    entries, existing = tuple(tables), sorted(set(topics))
+    taken = {entry.topic for entry in entries}
+    candidates = [topic for topic in existing if is_table_topic(topic, existing)]
+    resolved: list[TableConfig] = []
+    for entry in entries:
+        if not entry.is_glob:
+            resolved.append(entry)
+            continue
+        matched = [topic for topic in candidates if fnmatch.fnmatchcase(topic, entry.topic)]
+        if not matched:
+            raise TopicMissing(
+                f"No topic of a table matches `{shown(entry.topic)}`; the source has {len(candidates)} such topics.",
+                "Correct the glob in `tables:`, or name the topic and its `mirror` exactly.",
+            )
+        resolved += (entry.model_copy(update={"topic": topic}) for topic in matched if topic not in taken)
+        taken.update(matched)
+    check_mirrors(resolved)
+    return tuple(resolved)

@@ -1,0 +1,248 @@
+"""Checks of rules that go past the ODCS schema: columns, types, arguments, and rules that contradict each other."""
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from cdc_materializer.contract.document import Findings, Place
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, Draft
+from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
+from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
+from cdc_materializer.contract.types import Family, family
+from cdc_materializer.names import nearest
+
+#: How GX reads a row_condition given as text; its third parser is pandas' own and means nothing here.
+CONDITION_PARSERS = ("spark", "great_expectations", "great_expectations__experimental__")
+
+_PAIR_SIZE = 2
+_IGNORE_ROW_IF = {
+    "column_A": ("both_values_are_missing", "either_value_is_missing", "neither"),
+    "column_list": ("all_values_are_missing", "any_value_is_missing", "never"),
+}
+#: What Python's regular expressions say of patterns that Java's refuse as well.
+_BROKEN_PATTERN = re.compile(r"unterminated|missing \)|unbalanced|nothing to repeat|bad character range|min repeat")
+#: Java spells these differently; Python would refuse them.
+_JAVA_ONLY = re.compile(r"\\[pP]\{[^}]*\}|\\[pP]\w|\\[zGXRhHvVQEN]|\(\?<(?=[A-Za-z])")
+
+
+def check_draft(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    """Note everything wrong with one rule. ``types``: Spark DDL type by column name, None where it is not known."""
+    known = ROW[draft.expectation]
+    before = len(findings.problems)
+    _check_arguments(draft, findings)
+    if len(findings.problems) > before:
+        return
+    columns = named_columns(draft)
+    for column in columns:
+        if column not in types:
+            near = nearest(column, types)
+            do = f"Did you mean {near}?" if near else "Declare it under properties."
+            findings.add(draft.place, f"the rule names the column {column[:80]!r}, which is not declared.", do)
+    kinds = {family(ddl) for column in columns if (ddl := types.get(column))}
+    for kind in sorted(kinds - (known.families or kinds)):
+        findings.add(draft.place, f"{draft.expectation} cannot judge columns of kind {kind}.", "Use another rule.")
+    if len(kinds) > 1:
+        joined = ", ".join(sorted(kinds))
+        findings.add(draft.place, f"columns of different kinds ({joined}) cannot be compared.", "Name others.")
+    if len(findings.problems) == before:
+        _check_values(draft, types, findings)
+
+
+def named_columns(draft: Draft) -> list[str]:
+    """Return the columns that a rule names, in order."""
+    if draft.column is not None and ROW[draft.expectation].columns == ("column",):
+        return [draft.column]
+    pair = [str(draft.kwargs[key]) for key in ("column_A", "column_B") if key in draft.kwargs]
+    listed = draft.kwargs.get("column_list")
+    return pair or ([str(name) for name in listed] if isinstance(listed, list) else [])
+
+
+def _check_arguments(draft: Draft, findings: Findings) -> None:
+    """Note unknown, missing and malformed arguments."""
+    known = ROW[draft.expectation]
+    own = tuple(key for key in known.columns if key != "column")
+    allowed = {*own, *known.kwargs, *COMMON_KWARGS}
+    for key in draft.kwargs.keys() - allowed:
+        near = nearest(str(key), allowed)
+        do = f"Did you mean {near}?" if near else f"Known: {', '.join(sorted(allowed))}."
+        findings.add(draft.place, f"{draft.expectation} has no argument {str(key)[:80]!r}.", do)
+    for key in (*own, *known.needed):
+        if draft.kwargs.get(key) is None:
+            findings.add(draft.place, f"{draft.expectation} needs the argument {key}.", "Add it.")
+    if known.columns == ("column",) and not draft.column:
+        findings.add(draft.place, f"{draft.expectation} needs a column.", "Add it to kwargs.")
+    if draft.kwargs.get("mostly", 1) != 1:
+        message = f"mostly below 1 makes a rule about the whole table, which {NOT_AVAILABLE}."
+        findings.add(draft.place, message, "Set mostly to 1, or remove the rule for now.")
+    _check_shapes(draft, findings)
+    _check_condition(draft, findings)
+
+
+def _check_shapes(draft: Draft, findings: Findings) -> None:
+    kwargs = draft.kwargs
+    for key in ("value_set", "value_pairs_set", "regex_list", "column_list"):
+        value = kwargs.get(key)
+        if value is not None and (not isinstance(value, list) or not value):
+            findings.add(draft.place, f"{key} is not a list of at least one.", "Write a list.")
+    columns = kwargs.get("column_list")
+    if isinstance(columns, list) and len(set(map(str, columns))) < _PAIR_SIZE:
+        findings.add(draft.place, "column_list needs two different columns.", "Name them.")
+    pairs = kwargs.get("value_pairs_set")
+    if isinstance(pairs, list) and any(not isinstance(pair, list) or len(pair) != _PAIR_SIZE for pair in pairs):
+        findings.add(draft.place, "value_pairs_set is not a list of pairs.", "Write [[a, b], …].")
+    for key in ("strict_min", "strict_max", "or_equal"):
+        if not isinstance(kwargs.get(key) or False, bool):
+            findings.add(draft.place, f"{key} is not true or false.", "Write true or false.")
+    if kwargs.get("match_on") not in {None, "any", "all"}:
+        findings.add(draft.place, "match_on is neither any nor all.", "Write any or all.")
+    for key, choices in _IGNORE_ROW_IF.items():
+        if key in kwargs and kwargs.get("ignore_row_if") not in {None, *choices}:
+            findings.add(draft.place, "unknown ignore_row_if.", f"Known here: {', '.join(choices)}.")
+
+
+def _check_condition(draft: Draft, findings: Findings) -> None:
+    condition, parser = draft.kwargs.get("row_condition"), draft.kwargs.get("condition_parser")
+    if isinstance(condition, str) and parser not in CONDITION_PARSERS:
+        findings.add(draft.place, "row_condition needs a condition_parser.", f"Known: {', '.join(CONDITION_PARSERS)}.")
+    elif condition is not None and not isinstance(condition, str | dict):
+        findings.add(draft.place, "row_condition is neither text nor a mapping.", "Write a Spark SQL condition.")
+
+
+def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    kwargs, ddl = draft.kwargs, types.get(draft.column or "")
+    if draft.expectation.startswith("expect_column_value_lengths"):
+        _check_lengths(draft, findings)
+    elif draft.expectation == "expect_column_values_to_be_between":
+        _check_between(draft, ddl, findings)
+    elif "value_set" in kwargs and ddl:
+        _check_set(draft, ddl, findings)
+    elif "sum_total" in kwargs and not _is_number(kwargs["sum_total"]):
+        findings.add(draft.place, "sum_total is not a number.", "Write a number.")
+    for pattern in [kwargs.get("regex"), *(kwargs.get("regex_list") or ())]:
+        if pattern is not None and (broken := broken_pattern(pattern)):
+            findings.add(draft.place, f"not a valid pattern: {broken}.", "Mend it; the syntax is Java's.")
+
+
+def broken_pattern(pattern: object) -> str | None:
+    """Say why a pattern is broken, as far as Python can tell of Java's syntax; None when it may be fine."""
+    if not isinstance(pattern, str):
+        return "it is not text"
+    try:
+        re.compile(_JAVA_ONLY.sub(lambda found: "(" if found[0].startswith("(") else "x", pattern))
+    except re.error as error:
+        return error.msg if _BROKEN_PATTERN.search(error.msg) else None
+    except (OverflowError, RecursionError):
+        return "it is too large"
+    return None
+
+
+def _check_lengths(draft: Draft, findings: Findings) -> None:
+    lengths = [draft.kwargs[key] for key in ("value", "min_value", "max_value") if draft.kwargs.get(key) is not None]
+    if not lengths:
+        findings.add(draft.place, "the rule has no bound.", "Give a minimum or a maximum.")
+    elif any(isinstance(length, bool) or not isinstance(length, int) or length < 0 for length in lengths):
+        findings.add(draft.place, "a length is not a whole number from 0.", "Write a whole number.")
+    else:
+        _check_order(draft, draft.kwargs.get("min_value"), draft.kwargs.get("max_value"), findings)
+
+
+def _check_between(draft: Draft, ddl: str | None, findings: Findings) -> None:
+    bounds = interval(draft)
+    if bounds == (None, None):
+        findings.add(draft.place, "the rule has no bound.", "Give a minimum or a maximum.")
+    try:
+        fitted = [fit_bound(bound, ddl, Side.UP) if ddl and bound is not None else None for bound in bounds]
+    except Misfit as misfit:
+        findings.add(draft.place, f"a bound does not fit the column's type {ddl}: {misfit}.", "Mend the bound.")
+        return
+    low, high = bounds if ddl is None or family(ddl) is Family.NUMBER else fitted
+    _check_order(draft, low, high, findings)
+
+
+def _check_order(draft: Draft, low: object, high: object, findings: Findings) -> None:
+    if low is None or high is None:
+        return
+    a, b = comparable(low), comparable(high)
+    strict = bool(draft.kwargs.get("strict_min") or draft.kwargs.get("strict_max"))
+    if type(a) is not type(b):
+        findings.add(draft.place, "the minimum and the maximum are of different kinds.", "Write both alike.")
+    elif a > b or (strict and a == b):
+        findings.add(draft.place, "no value can pass: the minimum lies above the maximum.", "Swap or mend them.")
+
+
+def interval(draft: Draft) -> tuple[object, object]:
+    """Return the bounds of a between rule as the file states them."""
+    return draft.kwargs.get("min_value"), draft.kwargs.get("max_value")
+
+
+def comparable(value: object) -> Any:  # noqa: ANN401 - Decimal or str, which only compare with their own kind
+    """Return a number as Decimal and anything else as text, so that like compares with like."""
+    return Decimal(repr(value) if isinstance(value, float) else value) if _is_number(value) else str(value)  # type: ignore[arg-type] # _is_number
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _check_set(draft: Draft, ddl: str, findings: Findings) -> None:
+    try:
+        members = fit_members(draft.kwargs["value_set"], ddl)
+    except Misfit as misfit:
+        findings.add(draft.place, f"a member of the set does not fit the type {ddl}: {misfit}.", "Mend the set.")
+        return
+    if not members:
+        message = f"no member of the set can be a value of type {ddl}; nulls are never judged by a set."
+        findings.add(draft.place, message, "Mend the set, or use a rule about null.")
+
+
+def check_together(drafts: Sequence[Draft], findings: Findings) -> None:
+    """Note unconditional rules of one column that no row can pass together."""
+    plain = [draft for draft in drafts if draft.column and not draft.kwargs.get("row_condition")]
+    for column in dict.fromkeys(draft.column for draft in plain):
+        own: dict[str, list[Draft]] = {}
+        for draft in plain:
+            if draft.column == column:
+                own.setdefault(draft.expectation, []).append(draft)
+        _check_null_rules(own, findings)
+        _check_ranges(own.get("expect_column_values_to_be_between", []), findings)
+        _check_ranges(own.get("expect_column_value_lengths_to_be_between", []), findings)
+        _check_sets(own, findings)
+
+
+def _check_null_rules(own: Mapping[str, list[Draft]], findings: Findings) -> None:
+    needed, forbidden = own.get("expect_column_values_to_not_be_null"), own.get("expect_column_values_to_be_null")
+    if needed and forbidden:
+        _contradict(forbidden[0].place, needed[0].place, findings)
+
+
+def _check_ranges(drafts: Sequence[Draft], findings: Findings) -> None:
+    for index, later in enumerate(drafts):
+        for earlier in drafts[:index]:
+            for one, other in ((earlier, later), (later, earlier)):
+                low, high = interval(one)[0], interval(other)[1]
+                if low is None or high is None or _is_number(low) != _is_number(high):
+                    continue
+                strict = bool(one.kwargs.get("strict_min") or other.kwargs.get("strict_max"))
+                if comparable(low) > comparable(high) or (strict and comparable(low) == comparable(high)):
+                    _contradict(later.place, earlier.place, findings)
+
+
+def _check_sets(own: Mapping[str, list[Draft]], findings: Findings) -> None:
+    def members(draft: Draft) -> set[object]:
+        return {comparable(value) for value in draft.kwargs["value_set"] if value is not None}
+
+    allowed = own.get("expect_column_values_to_be_in_set", [])
+    for index, later in enumerate(allowed):
+        for earlier in allowed[:index]:
+            if not members(earlier) & members(later):
+                _contradict(later.place, earlier.place, findings)
+        for refused in own.get("expect_column_values_to_not_be_in_set", []):
+            if members(later) <= members(refused):
+                _contradict(refused.place, later.place, findings)
+
+
+def _contradict(place: Place, other: Place, findings: Findings) -> None:
+    line = findings.line(other)
+    message = f"no value can pass this rule and the one of line {line} together."
+    findings.add(place, message, "Mend or remove one of the two.")

@@ -1,0 +1,81 @@
+"""A rule on its way from the file to the contract: stated, not yet checked or named."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from open_data_contract_standard.model import CustomProperty
+
+from cdc_materializer.contract.document import Findings, Place
+from cdc_materializer.contract.model import Action, Rule
+
+NOT_AVAILABLE = "is not available in this version"
+REMOVE = "Remove it for now: a rule that is not enforced must not look as if it were."
+
+#: Properties of ours that a later version follows.
+_LATER_PROPERTIES = frozenset({"mask", "drop", "shadow", "max_quarantined", "judge"})
+
+_KINDS = {
+    "expect_column_values_to_not_be_null": "not_null",
+    "expect_column_values_to_be_null": "null",
+    "expect_column_values_to_be_between": "between",
+    "expect_column_values_to_be_in_set": "in_set",
+    "expect_column_values_to_not_be_in_set": "not_in_set",
+    "expect_column_values_to_match_regex": "pattern",
+    "expect_column_value_lengths_to_be_between": "length",
+}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A rule as the file states it, before it is checked and named."""
+
+    place: Place
+    expectation: str
+    kwargs: Mapping[str, Any]
+    column: str | None
+    name: str | None = None
+    kind: str | None = None
+    action: Action = Action.QUARANTINE
+    severity: str = "error"
+
+
+def refuse_later(properties: Sequence[CustomProperty] | None, here: Place, findings: Findings) -> None:
+    """Note the custom properties that would mean something in a later version."""
+    for index, entry in enumerate(properties or ()):
+        if entry.property in _LATER_PROPERTIES:
+            at = (*here, "customProperties", index)
+            findings.add(at, f"the custom property {entry.property} {NOT_AVAILABLE}.", REMOVE)
+
+
+def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
+    """Give each rule its name: the file's, or ``<column>.<kind>`` with a number where that repeats."""
+    rules: list[Rule] = []
+    taken: set[str] = set()
+    stated = {draft.name for draft in drafts if draft.name}
+    for draft in drafts:
+        name = draft.name
+        if name is None:
+            base = f"{draft.column or _first_column(draft.kwargs)}.{draft.kind or _kind(draft.expectation)}"
+            choices = (base if number == 1 else f"{base}.{number}" for number in range(1, len(drafts) + 2))
+            name = next(choice for choice in choices if choice not in taken | stated)
+        elif name in taken:
+            findings.add(draft.place, f"the rule name {name[:80]!r} is used twice.", "Give each rule its own name.")
+        taken.add(name)
+        rules.append(
+            Rule(name, draft.column, draft.expectation, draft.kwargs, draft.action, draft.severity,
+                 line=findings.line(draft.place))
+        )  # fmt: skip
+    return tuple(rules)
+
+
+def _first_column(kwargs: Mapping[str, Any]) -> str:
+    listed = kwargs.get("column_list")
+    return str(kwargs.get("column_A") or (listed[0] if isinstance(listed, list) and listed else "table"))
+
+
+def _kind(expectation: str) -> str:
+    short = expectation
+    for prefix in ("expect_column_values_to_", "expect_column_", "expect_"):
+        short = short.removeprefix(prefix)
+    return _KINDS.get(expectation, short)

@@ -1,0 +1,157 @@
+"""What is asked of Great Expectations 1.24.1, with the undocumented classes that it is asked through.
+
+Everything here follows GX's own path from an expectation to a Spark condition, and stops before a job: the
+expectation's map metric, the metric's provider for Spark, the functions of a row that it depends on (`.map` metrics),
+and the filters that its engine puts on the rows. GX is imported when a function is called, never with this module.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import reduce
+from importlib import import_module
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from cdc_materializer.contract.expectations import ROW
+from cdc_materializer.contract.model import Rule
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: GX writes these providers' column names between backticks itself; all others want them quoted.
+_QUOTES_ITSELF = frozenset({"multicolumn_sum.equal"})
+
+
+def preload() -> None:
+    """Import Great Expectations and its Spark metrics. Safe in a thread while Spark starts; later calls cost nothing.
+
+    No data context is ever made, so nothing is sent or written; its log is limited to warnings, and there are no
+    progress bars because no validator runs.
+    """
+    for module in ("core", "metrics"):  # importing them registers the expectations and the metrics
+        import_module(f"great_expectations.expectations.{module}")
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+
+
+def unexpected(
+    expectation: str, domain: dict[str, Any], values: dict[str, Any], names: Mapping[str, str], rows: "DataFrame"
+) -> "Column":
+    """Return GX's unexpected condition, for the rows of GX's domain, never null."""
+    from great_expectations.expectations.registry import get_expectation_impl
+    from pyspark.sql import functions as F
+
+    implementation = get_expectation_impl(expectation)
+    metric = str(getattr(implementation, "map_metric", ""))
+    defaults = {key: info.default for key, info in implementation.__fields__.items()}
+    whole_domain = {key: defaults.get(key) for key in ("row_condition", "condition_parser", "ignore_row_if")} | domain
+    probe = _probe(names, rows, quoted=metric not in _QUOTES_ITSELF)
+    metrics = _Metrics(probe, names, whole_domain)
+    condition, compute_domain, accessor_domain = metrics.call(f"{metric}.condition", defaults | values)
+    filters = probe.filters(compute_domain | accessor_domain)  # both: GX reads `ignore_row_if` with the columns' names
+    applies = reduce(lambda left, right: left & right, [*filters, condition])
+    return F.coalesce(applies, F.lit(False))
+
+
+def check_arguments(rule: Rule) -> None:
+    """Let GX's own model of the expectation check the arguments, as the contract states them."""
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    column = {"column": rule.column} if ROW[rule.expectation].columns == ("column",) else {}
+    get_expectation_impl(rule.expectation)(**column, **{key: _as_yaml(value) for key, value in rule.kwargs.items()})
+
+
+def _as_yaml(value: object) -> Any:  # noqa: ANN401 - whatever GX takes
+    """Return a value as GX would get it from YAML: floats for fractions."""
+    if isinstance(value, list | tuple):
+        return [_as_yaml(item) for item in value]
+    return float(value) if isinstance(value, Decimal) else value
+
+
+class _Metrics:
+    """Calls GX's metric functions one by one, with the metrics that they depend on."""
+
+    def __init__(self, probe: Any, names: Mapping[str, str], domain: dict[str, Any]) -> None:  # noqa: ANN401 - GX
+        self.probe = probe
+        self.domain = {key: value for key, value in domain.items() if value is not None}
+        self.base = {
+            "table.columns": list(names),
+            "table.column_types": [
+                {"name": quoted, "type": field.dataType}
+                for quoted, field in zip(names, probe.rows.schema.fields, strict=True)
+            ],
+        }
+
+    def call(self, metric_name: str, arguments: Mapping[str, Any]) -> tuple["Column", dict[str, Any], dict[str, Any]]:
+        """Return (column, compute domain, accessor domain) of one partial metric of GX."""
+        from great_expectations.expectations.registry import get_metric_kwargs, get_metric_provider
+        from great_expectations.validator.metric_configuration import MetricConfiguration
+
+        provider, function = get_metric_provider(metric_name, self.probe)
+        value_keys = get_metric_kwargs(metric_name)["metric_value_keys"]
+        values = {key: arguments.get(key) for key in value_keys}
+        configuration = MetricConfiguration(metric_name, dict(self.domain), values)
+        needed = provider.get_evaluation_dependencies(metric=configuration, execution_engine=self.probe)
+        metrics = dict(self.base)
+        for name, dependency in needed.items():
+            # Functions of a row are columns too. What speaks of the table (its row count) is left out: no condition
+            # on a row reads it, and one that did would fail here, at compile time.
+            if dependency.metric_name.endswith(".map"):
+                metrics[name] = self.call(dependency.metric_name, arguments)
+        answer: tuple[Column, dict[str, Any], dict[str, Any]] = function(
+            provider, self.probe, dict(self.domain), values, metrics, {}
+        )
+        return answer
+
+
+def _probe(names: Mapping[str, str], rows: "DataFrame", *, quoted: bool) -> Any:  # noqa: ANN401 - a class of GX's
+    """Return GX's Spark engine over a stand-in for the rows: it answers for the schema and notes every filter."""
+    from great_expectations.execution_engine import SparkDFExecutionEngine
+
+    class Probe(SparkDFExecutionEngine):  # type: ignore[misc] # GX is untyped for us
+        """GX decides domains in this class; a session and batches of its own it does not need."""
+
+        def __init__(self) -> None:  # the inherited one starts or changes a Spark session
+            self.rows = rows
+            self._attach(_NotedRows(names, rows, quoted=quoted))
+
+        def _attach(self, noted: "_NotedRows") -> None:
+            self._batch_manager = SimpleNamespace(
+                active_batch_data=SimpleNamespace(dataframe=noted), batch_data_cache={}
+            )
+
+        def filters(self, domain: dict[str, Any]) -> list["Column"]:
+            """Return the conditions that GX filters a domain by."""
+            noted = _NotedRows(names, rows, quoted=quoted)
+            self._attach(noted)
+            self.get_domain_records(domain)
+            return noted.noted
+
+    return Probe()
+
+
+class _NotedRows:
+    """Stands in for the rows where GX filters them or picks columns: nothing happens but a note."""
+
+    def __init__(self, names: Mapping[str, str], rows: "DataFrame", *, quoted: bool) -> None:
+        self.noted: list[Column] = []
+        self.schema = rows.schema
+        self._quoted = quoted
+        self._types = {quote: field for quote, field in zip(names, rows.schema.fields, strict=True)}  # noqa: C416
+
+    def filter(self, condition: object) -> "_NotedRows":
+        """Note a condition: a column, Spark SQL text, or GX's own object around such a text."""
+        from pyspark.sql import Column
+        from pyspark.sql import functions as F
+
+        text = getattr(condition, "condition", condition)
+        self.noted.append(condition if isinstance(condition, Column) else F.expr(str(text)))
+        return self
+
+    def __getitem__(self, quoted_names: Sequence[str]) -> Any:  # noqa: ANN401 - what a provider reads of a frame
+        """Return what a multi-column provider needs of the chosen columns: their names and types."""
+        plain: Callable[[str], str] = (lambda name: name) if self._quoted else (lambda name: name[1:-1])
+        return SimpleNamespace(
+            columns=[plain(name) for name in quoted_names],
+            schema={plain(name): self._types[name] for name in quoted_names},
+        )

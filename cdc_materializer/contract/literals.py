@@ -1,0 +1,170 @@
+"""Values that a contract compares with a column, fitted to the column's type so that the comparison is exact.
+
+Great Expectations passes a bound to Spark as Python gives it: 0.1 becomes a double, and Spark then compares a decimal
+column as doubles, which is wrong past 2^53 and for most fractions. It is decided here for the exact value: a bound on
+a decimal or integer column becomes a decimal of the column's own scale, rounded inwards (a minimum up, a maximum down
+or, where the bound is strict, the other way round), which selects the same values as the bound itself, for every value
+that the column can hold. A member of a set that the column cannot hold matches nothing and is left out.
+"""
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from enum import Enum
+
+from cdc_materializer.contract.types import DECIMAL_PRECISION_MAX, Family, family
+
+_DECIMALS = Context(prec=400)
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_LONG_BITS = 64
+#: Digits of the integer part of any value of an integer type.
+_LONG_DIGITS = 19
+
+
+class Side(Enum):
+    """Which way a bound that the column cannot hold is moved: to the next value up, or down."""
+
+    UP = ROUND_CEILING
+    DOWN = ROUND_FLOOR
+
+
+class Misfit(ValueError):
+    """Raised when a value cannot be compared with a column; the message says why."""
+
+
+def decimal_shape(ddl: str) -> tuple[int, int] | None:
+    """Return (digits before the point, scale) of a decimal or integer type, None for all other types."""
+    kind, _, parameters = ddl.strip().lower().partition("(")
+    if kind in _INTEGER_BITS:
+        return _LONG_DIGITS, 0
+    if kind != "decimal":
+        return None
+    precision, _, scale = (parameters.rstrip(")") or "10,0").partition(",")
+    return int(precision) - int(scale or 0), int(scale or 0)
+
+
+def fit_bound(value: object, ddl: str, side: Side) -> object:
+    """Return a lower or upper bound as a literal that Spark compares exactly with a column of type ``ddl``.
+
+    Raises Misfit when the two cannot be compared.
+    """
+    kind = family(ddl)
+    if kind is Family.NUMBER:
+        return _number_bound(_number(value), ddl, side)
+    return _plain(value, kind)
+
+
+def _number_bound(number: Decimal, ddl: str, side: Side) -> int | float | Decimal:
+    shape = decimal_shape(ddl)
+    if shape is None:
+        return _float_bound(number, side)
+    _, scale = shape
+    moved = number.quantize(Decimal(1).scaleb(-scale), rounding=side.value, context=_DECIMALS)
+    if len(moved.as_tuple().digits) > DECIMAL_PRECISION_MAX:  # far outside the column: its whole part decides
+        moved = moved.quantize(Decimal(1), rounding=side.value, context=_DECIMALS)
+    if len(moved.as_tuple().digits) > DECIMAL_PRECISION_MAX:
+        message = f"the number has more than {DECIMAL_PRECISION_MAX} digits"
+        raise Misfit(message)
+    is_long = scale == 0 and -(2 ** (_LONG_BITS - 1)) <= moved < 2 ** (_LONG_BITS - 1)
+    return int(moved) if is_long else moved
+
+
+def _float_bound(number: Decimal, side: Side) -> float:
+    """Return the nearest double that does not let a value through that the exact bound would not."""
+    nearest = float(number)
+    if math.isinf(nearest):
+        message = "the number is beyond what a double can hold"
+        raise Misfit(message)
+    if side is Side.UP and Decimal(nearest) < number and nearest != _shortest(number):
+        return math.nextafter(nearest, math.inf)
+    if side is Side.DOWN and Decimal(nearest) > number and nearest != _shortest(number):
+        return math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def _shortest(number: Decimal) -> float | None:
+    """Return the double that people mean by this text (0.1 means the double printed so), None if none prints so."""
+    value = float(number)
+    return value if Decimal(repr(value)) == number else None
+
+
+def fit_members(values: Iterable[object], ddl: str) -> list[object]:
+    """Return those members of a set that a column of type ``ddl`` can hold, as exact literals; nulls are left out.
+
+    Raises Misfit for a member that cannot be compared with the column at all.
+    """
+    kind = family(ddl)
+    fitted = [_member(value, ddl, kind) for value in values if value is not None]
+    return [value for value in fitted if value is not None]
+
+
+def _member(value: object, ddl: str, kind: Family) -> object | None:
+    if kind is not Family.NUMBER:
+        return _plain(value, kind)
+    number, shape = _number(value), decimal_shape(ddl)
+    if shape is None:
+        return float(number)
+    whole, scale = shape
+    exact = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_FLOOR, context=_DECIMALS)
+    if exact != number or number.copy_abs() >= Decimal(10) ** whole:  # abs() would round to 28 digits
+        return None
+    return int(exact) if scale == 0 and abs(exact) < 2 ** (_LONG_BITS - 1) else exact
+
+
+def _number(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        message = "the column holds numbers, the value is none"
+        raise Misfit(message)
+    try:
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+    except ArithmeticError:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        message = "the column holds numbers, the value is none"
+        raise Misfit(message)
+    return number
+
+
+def _plain(value: object, kind: Family) -> object:
+    """Return text, booleans, dates and times in the one form that Spark compares without a guess."""
+    match kind:
+        case Family.TEXT if isinstance(value, str):
+            return value
+        case Family.BOOLEAN if isinstance(value, bool):
+            return value
+        case Family.DATE:
+            return _day(value)
+        case Family.TIMESTAMP:
+            instant = _moment(value)
+            zoned = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
+            return zoned.replace(tzinfo=None).isoformat(" ", "microseconds") + "+00:00"
+        case Family.TIMESTAMP_NTZ:
+            local = _moment(value)
+            if local.tzinfo is not None:
+                message = "the column's timestamps have no zone, the value has one"
+                raise Misfit(message)
+            return local.isoformat(" ", "microseconds")
+        case _:
+            message = f"a value of this kind cannot be compared with a column of kind {kind}"
+            raise Misfit(message)
+
+
+def _day(value: object) -> str:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    try:
+        return date.fromisoformat(str(value)).isoformat()
+    except ValueError:
+        message = "the column holds dates, the value is not written as YYYY-MM-DD"
+        raise Misfit(message) from None
+
+
+def _moment(value: object) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(str(value))
+    except ValueError:
+        message = "the column holds timestamps, the value is not written as YYYY-MM-DDThh:mm:ss with or without a zone"
+        raise Misfit(message) from None

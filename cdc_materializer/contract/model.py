@@ -1,0 +1,119 @@
+"""What a contract says, as frozen values: columns, rules, and a fingerprint of both."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Context, Decimal
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+#: Hexadecimal characters of a fingerprint: 64 bits tell any two versions of one contract apart.
+FINGERPRINT_LENGTH = 16
+
+_EVERY_DIGIT = Context(prec=400)
+
+
+class Action(StrEnum):
+    """What happens when a rule fails (design section 5)."""
+
+    QUARANTINE = "quarantine"
+    """The change is held and the row keeps its last good version; the default of row rules."""
+
+    BLOCK = "block"
+    """Nothing of the batch is published; the default of table rules."""
+
+    WARN = "warn"
+    """The row is published and the violation is reported."""
+
+
+class Scope(StrEnum):
+    """What a rule speaks about."""
+
+    ROW = "row"
+    TABLE = "table"
+
+
+@dataclass(frozen=True)
+class ContractColumn:
+    """A column that the contract declares; ``type`` is a Spark DDL type, None when the file gives none."""
+
+    name: str
+    type: str | None = None
+    required: bool = False
+    primary_key: bool = False
+    unique: bool = False
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule, stated as a Great Expectations expectation.
+
+    ``name`` is unique within the contract and stays the same while the file's own name, id or column does.
+    ``kwargs`` are the expectation's, with numbers as int or exact Decimal. ``line`` is where the file states the rule.
+    """
+
+    name: str
+    column: str | None
+    expectation: str
+    kwargs: Mapping[str, Any]
+    action: Action = Action.QUARANTINE
+    severity: str = "error"
+    scope: Scope = Scope.ROW
+    line: int | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        """Make ``kwargs`` read-only."""
+        object.__setattr__(self, "kwargs", MappingProxyType(dict(self.kwargs)))
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One table's contract, as one file states it."""
+
+    path: Path
+    name: str
+    version: str
+    columns: tuple[ContractColumn, ...]
+    rules: tuple[Rule, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over columns and rules, 16 hex characters.
+
+        The order of columns, rules and set members does not count, and neither do descriptions, comments, or
+        the version's text: two contracts that judge alike have one fingerprint.
+        """
+        content = {
+            "columns": sorted(([c.name, c.type, c.required, c.primary_key, c.unique] for c in self.columns), key=str),
+            "rules": sorted(
+                ([r.name, r.column, r.expectation, _canonical(r.kwargs), r.action, r.severity] for r in self.rules),
+                key=str,
+            ),
+        }
+        text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
+
+
+def _canonical(value: object) -> object:
+    """Give equal values one JSON form: 10 and 10.0 are the same bound, a set has no order."""
+    if isinstance(value, Mapping):
+        return {
+            str(key): sorted((_canonical(v) for v in item), key=str)
+            if key == "value_set" and isinstance(item, list | tuple)
+            else _canonical(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | Decimal):
+        return {"number": format(Decimal(value).normalize(_EVERY_DIGIT), "f")}
+    if isinstance(value, date):
+        return value.isoformat()
+    return repr(value)

@@ -1,0 +1,155 @@
+"""Contract files: loading them, and checking them before they go live.
+
+A contract is an ODCS 3 document in YAML with the schema of one table, or of several of which one has the mirror's
+name. `load_contract` refuses what it cannot follow, with file and line; `lint` tells everything that is wrong.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from open_data_contract_standard.model import OpenDataContractStandard, SchemaObject
+from pydantic import ValidationError
+
+from cdc_materializer.contract.checks import check_draft, check_together
+from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
+from cdc_materializer.contract.drafts import named
+from cdc_materializer.contract.model import Contract, ContractColumn
+from cdc_materializer.contract.rules import read_columns, read_rules
+from cdc_materializer.contract.types import family
+from cdc_materializer.names import nearest
+from cdc_materializer.report.models import LintFile, LintProblem, LintReport
+
+_ODCS_MAJOR = "v3."
+
+
+def load_contract(path: Path, table: str | None = None) -> Contract:
+    """Read a contract file.
+
+    Args:
+        path: the ODCS file.
+        table: name of the mirror (``shop.orders``), which picks the table where the file has several.
+
+    Raises:
+        ContractInvalid: with file and line, for a file that cannot be followed in full; rules that this version does
+            not know how to enforce are refused, not skipped.
+    """
+    findings = Findings(path)
+    contract = _read(findings, table, None)
+    findings.raise_first()
+    if contract is None:  # no contract without a problem
+        message = "a contract was neither read nor refused"
+        raise AssertionError(message)
+    return contract
+
+
+def lint(path: Path, columns: Mapping[str, str] | None = None, table: str | None = None) -> LintReport:
+    """Tell everything that is wrong with a contract file; never raises for what the file says.
+
+    Args:
+        path: the ODCS file.
+        columns: the table's real columns, name to Spark DDL type, where it exists: declared columns that it lacks or
+            that have a type of another kind are problems too.
+        table: name of the mirror, which picks the table where the file has several.
+    """
+    findings = Findings(path)
+    contract = _read(findings, table, columns)
+    problems = sorted(findings.problems, key=lambda problem: problem.line or 0)
+    file = LintFile(
+        path=str(path),
+        name=contract.name if contract else None,
+        version=contract.version if contract else None,
+        fingerprint=contract.fingerprint if contract and not problems else None,
+        columns=len(contract.columns) if contract else 0,
+        rules=len(contract.rules) if contract else 0,
+        problems=[LintProblem(line=p.line, where=p.where, message=p.message, do=p.do) for p in problems],
+    )
+    return LintReport(files=[file])
+
+
+def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | None) -> Contract | None:
+    """Return the contract as far as it can be read, with every problem noted."""
+    data = read_document(findings)
+    document = _validated(data, findings) if data is not None else None
+    chosen = _choose_table(document, table, findings) if document else None
+    if document is None or chosen is None:
+        return None
+    found, place = chosen
+    columns = read_columns(found, place, findings)
+    drafts = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
+    types = _types(columns, actual, place, findings)
+    for draft in drafts:
+        check_draft(draft, types, findings)
+    if not findings.problems:  # between malformed rules there is nothing to compare
+        check_together(drafts, findings)
+    name = document.name or document.id or found.name or findings.path.stem
+    return Contract(findings.path, name, document.version or "", columns, named(drafts, findings))
+
+
+def _validated(data: dict[str, Any], findings: Findings) -> OpenDataContractStandard | None:
+    try:
+        document = OpenDataContractStandard.model_validate(data)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False, include_input=False, include_context=False):
+            place = tuple(step for step in problem["loc"] if isinstance(step, int) or step in _keys(data))
+            findings.add(place, f"not as ODCS says: {problem['msg']}.", _advice(problem, data))
+        return None
+    find_unknown_keys(data, document, findings)
+    if document.kind != "DataContract":
+        findings.add(("kind",), "kind is not DataContract.", "Write kind: DataContract.")
+    if not (document.apiVersion or "").startswith(_ODCS_MAJOR):
+        findings.add(("apiVersion",), "apiVersion is not one of ODCS 3.", "Write apiVersion: v3.0.2 or later.")
+    return document
+
+
+def _advice(problem: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1:
+        return "Mend the value."
+    fields = [info.alias or name for name, info in OpenDataContractStandard.model_fields.items()]
+    near = nearest(str(problem["loc"][0]), [name for name in fields if name not in data])
+    return f"Did you mean {near}?" if near else "Remove the key, or make it one of customProperties."
+
+
+def _keys(data: object) -> set[str]:
+    """Every key of a document: pydantic puts the names of union members into its paths, which are no keys."""
+    if isinstance(data, dict):
+        return {str(key) for key in data} | {key for value in data.values() for key in _keys(value)}
+    return {key for item in data for key in _keys(item)} if isinstance(data, list) else set()
+
+
+def _choose_table(
+    document: OpenDataContractStandard, table: str | None, findings: Findings
+) -> tuple[SchemaObject, Place] | None:
+    tables = document.schema_ or []
+    if len(tables) == 1:
+        return tables[0], ("schema", 0)
+    if not tables:
+        findings.add(("schema",), "the contract has no table.", "Describe one under schema.")
+        return None
+    wanted = {table, table.rpartition(".")[2]} if table else set()
+    matching = [i for i, found in enumerate(tables) if {found.name, found.physicalName} & wanted]
+    if len(matching) == 1:
+        return tables[matching[0]], ("schema", matching[0])
+    which = f"not exactly one of them is {table}" if table else "nothing says which one is meant"
+    do = "Keep one table a file, or give one the mirror's name."
+    findings.add(("schema",), f"the contract has {len(tables)} tables and {which}.", do)
+    return None
+
+
+def _types(
+    columns: tuple[ContractColumn, ...], actual: Mapping[str, str] | None, place: Place, findings: Findings
+) -> dict[str, str | None]:
+    """Return the type of each column, the table's own where it is known, noting where the two do not agree."""
+    types = {column.name: column.type for column in columns}
+    if actual is None:
+        return types
+    for index, column in enumerate(columns):
+        here = (*place, "properties", index)
+        if column.name not in actual:
+            near = nearest(column.name, actual)
+            do = f"Did you mean {near}?" if near else "Remove the column, or add it at the source."
+            findings.add(here, f"the table has no column {column.name}.", do)
+        elif column.type and family(column.type) != family(actual[column.name]):
+            message = f"column {column.name} is declared as {column.type}, the table has {actual[column.name]}."
+            findings.add(here, message, "Declare the type that the table has.")
+    return types | dict(actual)

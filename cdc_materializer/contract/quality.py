@@ -1,0 +1,162 @@
+"""The `quality` entries of an ODCS element -> drafts of rules."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import yaml
+from open_data_contract_standard.model import DataQuality
+
+from cdc_materializer.contract.document import Findings, Place, parse_exact
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
+from cdc_materializer.contract.expectations import KNOWN, PRESENTATION_KWARGS, REFUSED, TABLE, snake_case
+from cdc_materializer.contract.model import Action
+from cdc_materializer.names import nearest
+
+_TABLE_METRICS = frozenset({"duplicateValues", "rowCount"})
+_METRIC_ARGUMENTS: Mapping[str, frozenset[str]] = {
+    "nullValues": frozenset(),
+    "missingValues": frozenset({"missingValues"}),
+    "invalidValues": frozenset({"validValues", "pattern"}),
+}
+_CONDITIONS = (
+    "mustBe",
+    "mustNotBe",
+    "mustBeGreaterThan",
+    "mustBeGreaterOrEqualTo",
+    "mustBeLessThan",
+    "mustBeLessOrEqualTo",
+    "mustBeBetween",
+    "mustNotBeBetween",
+)
+_ENGINE = "greatexpectations"
+
+
+def read_quality(
+    entries: Sequence[DataQuality] | None, column: str | None, here: Place, findings: Findings
+) -> Iterator[Draft]:
+    """Yield the rules of one element's quality entries; ``column`` is None for those of the table."""
+    for index, entry in enumerate(entries or ()):
+        at = (*here, "quality", index)
+        action = _action(entry, at, findings)
+        if action is None:
+            continue
+        for draft in _entry_rules(entry, column, at, findings):
+            stated = entry.name or entry.id
+            name = f"{stated}.{draft.kind}" if stated and draft.kind else stated
+            yield replace(draft, name=name, action=action, severity=entry.severity or "error")
+
+
+def _action(entry: DataQuality, at: Place, findings: Findings) -> Action | None:
+    chosen: Action | None = Action.QUARANTINE
+    for index, extra in enumerate(entry.customProperties or ()):
+        place = (*at, "customProperties", index)
+        if extra.property == "action":
+            chosen = Action(extra.value) if extra.value in set(Action) else None
+            if chosen is None:
+                message = f"unknown action {str(extra.value)[:40]!r}."
+                findings.add(place, message, "The actions are quarantine, block and warn.")
+        elif extra.property and (near := nearest(extra.property, ["action"])):
+            findings.add(place, f"unknown custom property {extra.property!r}.", f"Did you mean {near}?")
+    refuse_later(entry.customProperties, at, findings)
+    return chosen
+
+
+def _entry_rules(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
+    kind = entry.type or ("library" if entry.metric or entry.rule else None)
+    if kind == "library":
+        yield from _library(entry, column, at, findings)
+    elif kind == "custom":
+        yield from _custom(entry, column, at, findings)
+    elif kind == "sql":
+        findings.add(at, f"a rule in SQL {NOT_AVAILABLE}.", REMOVE)
+    elif kind != "text":
+        findings.add(at, f"unknown type of quality rule: {kind!r}.", "The types are library, sql, custom and text.")
+
+
+def _library(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
+    metric = entry.metric or entry.rule
+    if metric in _TABLE_METRICS:
+        findings.add(at, f"the metric {metric}, a rule about the whole table, {NOT_AVAILABLE}.", REMOVE)
+    elif metric is None or metric not in _METRIC_ARGUMENTS:
+        near = nearest(str(metric), _METRIC_ARGUMENTS.keys() | _TABLE_METRICS)
+        do = f"Did you mean {near}?" if near else f"The metrics are {', '.join(sorted(_METRIC_ARGUMENTS))}."
+        findings.add(at, f"unknown metric {metric!r}.", do)
+    elif column is None:
+        findings.add(at, f"the metric {metric} needs a column.", "Move the rule under its column.")
+    elif [key for key in _CONDITIONS if getattr(entry, key) is not None] != ["mustBe"] or entry.mustBe != 0:
+        message = f"{metric} with another condition than mustBe: 0 speaks of the whole table, which {NOT_AVAILABLE}."
+        findings.add(at, message, "Say mustBe: 0, or remove the rule for now.")
+    else:
+        yield from _metric(metric, entry.arguments or {}, column, at, findings)
+
+
+def _metric(metric: str, arguments: Mapping[str, Any], column: str, at: Place, findings: Findings) -> Iterator[Draft]:
+    for key in arguments.keys() - _METRIC_ARGUMENTS[metric]:
+        known = ", ".join(sorted(_METRIC_ARGUMENTS[metric])) or "none"
+        findings.add((*at, "arguments", key), f"{metric} has no argument {key}.", f"Known: {known}.")
+    if metric == "nullValues":
+        yield Draft(at, "expect_column_values_to_not_be_null", {}, column)
+    elif metric == "missingValues":
+        listed = arguments.get("missingValues", [None])
+        values = [value for value in listed if value is not None] if isinstance(listed, list) else listed
+        yield Draft(at, "expect_column_values_to_not_be_null", {}, column, kind="null" if values else None)
+        if values:
+            yield Draft(at, "expect_column_values_to_not_be_in_set", {"value_set": values}, column, kind="missing")
+    else:
+        both = len(arguments) > 1
+        if not arguments:
+            findings.add(at, "invalidValues says no values: it needs validValues or pattern.", "Add arguments.")
+        if "validValues" in arguments:
+            kwargs = {"value_set": arguments["validValues"]}
+            yield Draft(at, "expect_column_values_to_be_in_set", kwargs, column, kind="values" if both else None)
+        if "pattern" in arguments:
+            kwargs = {"regex": arguments["pattern"]}
+            yield Draft(at, "expect_column_values_to_match_regex", kwargs, column, kind="pattern" if both else None)
+
+
+def _custom(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
+    engine = (entry.engine or "").replace("-", "").replace("_", "").lower()
+    if engine != _ENGINE:
+        findings.add(at, f"the rule engine {entry.engine!r} {NOT_AVAILABLE}.", "Use engine: greatExpectations.")
+        return
+    stated = _implementation(entry.implementation, (*at, "implementation"), findings)
+    if stated is None:
+        return
+    written = next((stated[key] for key in ("type", "expectation_type", "expectation") if key in stated), None)
+    expectation, kwargs = snake_case(str(written or "")), stated.get("kwargs", {})
+    if written is None:
+        findings.add((*at, "implementation"), "the implementation names no expectation.", "Add its type.")
+    elif expectation not in KNOWN:
+        near = nearest(expectation, KNOWN)
+        do = f"Did you mean {near}?" if near else "See the gallery of Great Expectations 1.24."
+        findings.add((*at, "implementation"), f"Great Expectations has no expectation {str(written)[:80]!r}.", do)
+    elif not isinstance(kwargs, dict):
+        findings.add((*at, "implementation"), "kwargs is not a mapping.", "Write the expectation's arguments there.")
+    elif expectation in TABLE:
+        message = f"{expectation}, a rule about the whole table, {NOT_AVAILABLE}."
+        findings.add((*at, "implementation"), message, REMOVE)
+    elif expectation in REFUSED:
+        message = f"{expectation} {NOT_AVAILABLE}: {REFUSED[expectation]}."
+        findings.add((*at, "implementation"), message, REMOVE)
+    else:
+        kept = {key: value for key, value in kwargs.items() if key not in PRESENTATION_KWARGS}
+        own = kept.pop("column", column)
+        yield Draft((*at, "implementation"), expectation, kept, own if own is None else str(own))
+
+
+def _implementation(stated: object, at: Place, findings: Findings) -> dict[str, Any] | None:
+    """Return the expectation's own document: a mapping, or the text of one in YAML or JSON."""
+    if isinstance(stated, str):
+        try:
+            stated = parse_exact(stated)  # YAML, and so JSON
+        except (ValueError, yaml.YAMLError):
+            findings.add(at, "the implementation is neither a mapping nor YAML or JSON text of one.", "Mend it.")
+            return None
+    if not isinstance(stated, dict):
+        findings.add(at, "a custom rule needs an implementation with the expectation's type and kwargs.", "Add it.")
+        return None
+    known = {"type", "expectation_type", "expectation", "kwargs", *PRESENTATION_KWARGS}
+    for key in stated.keys() - known:
+        findings.add((*at, str(key)), f"unknown key {str(key)[:40]!r}.", "Known: type, kwargs and GX's meta.")
+    return stated

@@ -1,0 +1,126 @@
+"""An ODCS table -> columns and drafts of rules. Whatever this version cannot follow is a problem, never skipped.
+
+Not rules, by ODCS's own definition, and therefore left alone: `quality` of type `text`, the `format`, `timezone` and
+`defaultTimezone` options (they describe how a value is written, and a format picks the width of a number),
+descriptions, classification, ownership, service levels.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from open_data_contract_standard.model import SchemaObject, SchemaProperty
+
+from cdc_materializer.contract.document import Findings, Place, path_text
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
+from cdc_materializer.contract.model import ContractColumn
+from cdc_materializer.contract.quality import read_quality
+from cdc_materializer.contract.types import column_type
+
+_DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_LENGTHS = ("minLength", "maxLength")
+
+
+def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple[ContractColumn, ...]:
+    """Return the declared columns in file order, noting unnamed, repeated and untypable ones."""
+    columns: list[ContractColumn] = []
+    seen: set[str] = set()
+    for index, declared in enumerate(table.properties or ()):
+        here = (*place, "properties", index)
+        name = declared.physicalName or declared.name
+        if not name:
+            findings.add(here, "the column has no name.", "Give it one.")
+            continue
+        if name.casefold() in seen:
+            findings.add(here, f"column {name} is declared twice (upper and lower case are one).", "Keep one.")
+        if name.casefold().startswith("__cdc"):
+            findings.add(here, f"column {name}: names that begin with __cdc are reserved.", "Rename the column.")
+        seen.add(name.casefold())
+        ddl = column_type(declared)
+        if ddl is None and (declared.physicalType or declared.logicalType):
+            what = f"column {name}: neither physicalType {declared.physicalType!r} nor logicalType is a known type."
+            findings.add((*here, "physicalType"), what, "Use a type of docs/reference, or set logicalType beside it.")
+        columns.append(
+            ContractColumn(
+                name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),
+                declared.description,
+            )
+        )  # fmt: skip
+    return tuple(columns)
+
+
+def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
+    """Yield every rule that a table's schema object states, noting those this version cannot follow."""
+    refuse_later(table.customProperties, place, findings)
+    keys = [declared for declared in table.properties or () if declared.primaryKey]
+    for index, declared in enumerate(table.properties or ()):
+        here = (*place, "properties", index)
+        name = declared.physicalName or declared.name
+        if not name:
+            continue
+        refuse_later(declared.customProperties, here, findings)
+        if declared.unique and not (declared.primaryKey and len(keys) == 1):
+            message = f"unique on {name}, which is not the primary key on its own, {NOT_AVAILABLE}."
+            findings.add((*here, "unique"), message, REMOVE)
+        _refuse_nested(declared, here, findings)
+        yield from _column_rules(declared, name, here, findings)
+        yield from read_quality(declared.quality, name, here, findings)
+    yield from read_quality(table.quality, None, place, findings)
+
+
+def _column_rules(declared: SchemaProperty, name: str, here: Place, findings: Findings) -> Iterator[Draft]:
+    options: Mapping[str, Any] = declared.logicalTypeOptions or {}
+    at = (*here, "logicalTypeOptions")
+    if declared.required:
+        yield Draft((*here, "required"), "expect_column_values_to_not_be_null", {}, name, kind="required")
+    if declared.enum:
+        values = [entry.value for entry in declared.enum]
+        yield Draft((*here, "enum"), "expect_column_values_to_be_in_set", {"value_set": values}, name, kind="enum")
+    if any(key in options for key in _BOUNDS):
+        yield Draft(at, "expect_column_values_to_be_between", _bounds(options, at, findings), name)
+    if any(key in options for key in _LENGTHS):
+        lengths = {
+            kwarg: options[key]
+            for kwarg, key in zip(("min_value", "max_value"), _LENGTHS, strict=True)
+            if key in options
+        }
+        yield Draft(at, "expect_column_value_lengths_to_be_between", lengths, name)
+    if "pattern" in options:
+        yield Draft((*at, "pattern"), "expect_column_values_to_match_regex", {"regex": options["pattern"]}, name)
+    for key in options.keys() - {*_BOUNDS, *_LENGTHS, *_DESCRIPTIVE_OPTIONS, "pattern"}:
+        findings.add((*at, key), f"the option {key} of column {name} {NOT_AVAILABLE}.", REMOVE)
+
+
+def _bounds(options: Mapping[str, Any], at: Place, findings: Findings) -> dict[str, Any]:
+    """Return minimum and maximum; an exclusive bound is a value of its own (ODCS 3) or a flag (JSON Schema 4)."""
+    kwargs: dict[str, Any] = {}
+    for kwarg, strict, plain, exclusive in (
+        ("min_value", "strict_min", "minimum", "exclusiveMinimum"),
+        ("max_value", "strict_max", "maximum", "exclusiveMaximum"),
+    ):
+        bound, other = options.get(plain), options.get(exclusive)
+        if isinstance(other, bool) or other is None:
+            if other and bound is None:
+                findings.add(
+                    (*at, exclusive), f"{exclusive} is a flag without {plain}.", f"Set {exclusive} to a value."
+                )
+            kwargs |= {kwarg: bound} if bound is not None else {}
+            kwargs |= {strict: True} if other else {}
+        elif bound is not None:
+            findings.add((*at, exclusive), f"{plain} and {exclusive} are both given.", "Keep the one that is meant.")
+        else:
+            kwargs |= {kwarg: other, strict: True}
+    return kwargs
+
+
+def _refuse_nested(declared: SchemaProperty, here: Place, findings: Findings) -> None:
+    """Note rules on the fields of an object or the items of an array: only whole columns are judged."""
+    inner = [((*here, "properties", i), field) for i, field in enumerate(declared.properties or ())]
+    inner += [((*here, "items"), declared.items)] if declared.items else []
+    for place, field in inner:
+        stated = [key for key in ("required", "unique", "quality", "enum") if getattr(field, key)]
+        options: Mapping[str, Any] = field.logicalTypeOptions or {}
+        if stated or options.keys() - _DESCRIPTIVE_OPTIONS:
+            findings.add(place, f"a rule about a part of a column ({path_text(place)}) {NOT_AVAILABLE}.", REMOVE)
+        refuse_later(field.customProperties, place, findings)
+        _refuse_nested(field, place, findings)

@@ -1,0 +1,199 @@
+"""Column types: what a contract may write and what Spark calls it, in one table; and what kind of type it is.
+
+The targets are those of the changelog semantics, section 3: what a Debezium connector's value of that database type
+becomes in the lake. Where one word means different things in different systems the table says which is meant.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from open_data_contract_standard.model import SchemaProperty
+
+#: Spark's and Iceberg's largest decimal precision.
+DECIMAL_PRECISION_MAX = 38
+
+#: How deeply arrays and objects may nest.
+NESTING_MAX = 32
+
+#: Types without parameters, in lower case and single-spaced -> Spark DDL type.
+#: `timestamp` alone is Spark's and MySQL's, an instant; PostgreSQL writes its zone-less one in full.
+#: `float` alone is Spark's and MySQL's, 32 bits. `numeric` alone is PostgreSQL's, whose scale differs from value to
+#: value and is kept as text; `decimal` alone is decimal(10,0), as in Spark and MySQL. Times of day are microseconds.
+_PLAIN: Mapping[str, str] = {
+    name: spark
+    for spark, names in {
+        "boolean": "boolean bool",
+        "int": "int integer int4 int2 smallint tinyint byte short mediumint serial serial4 smallserial year "
+        "smallint_unsigned tinyint_unsigned mediumint_unsigned",
+        "bigint": "bigint int8 long bigserial serial8 oid int_unsigned integer_unsigned time time_without_time_zone",
+        "decimal(20,0)": "bigint_unsigned",
+        "decimal(10,0)": "decimal dec",
+        "decimal(19,2)": "money",
+        "float": "float real float4",
+        "double": "double double_precision float8 binary_double",
+        "string": "string text varchar character_varying char character bpchar nchar nvarchar nvarchar2 varchar2 "
+        "tinytext mediumtext longtext clob nclob citext name uuid uniqueidentifier json jsonb xml enum set "
+        "inet cidr macaddr macaddr8 interval ltree tsvector numeric number timetz time_with_time_zone",
+        "binary": "binary varbinary bytea blob tinyblob mediumblob longblob image raw bytes varbit bit_varying",
+        "date": "date",
+        "timestamp": "timestamp timestamptz timestamp_ltz timestamp_with_time_zone datetimeoffset "
+        "timestamp_with_local_time_zone",
+        "timestamp_ntz": "timestamp_ntz timestamp_without_time_zone datetime datetime2 smalldatetime",
+        "map<string,string>": "hstore",
+    }.items()
+    for name in names.split()
+}
+
+#: Types whose parameters only limit length or precision that Spark does not carry.
+_SIZED = frozenset(
+    word
+    for words in (
+        "varchar character_varying char character bpchar nchar nvarchar nvarchar2 varchar2 text enum set interval",
+        "binary varbinary raw blob varbit bit_varying",
+        "timestamp timestamptz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
+        "datetime datetime2 datetimeoffset time timetz time_with_time_zone time_without_time_zone",
+        "int integer bigint smallint mediumint tinyint year int_unsigned bigint_unsigned",
+    )
+    for word in words.split()
+)
+
+_PARAMETERS = re.compile(r"\(([^()]*)\)")
+_ARRAY_SUFFIX = re.compile(r"\s*\[\s*\d*\s*\]$")
+_FLOAT_BITS_SINGLE = 24
+
+
+class Family(StrEnum):
+    """Types whose values can be compared with each other without a cast."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TIMESTAMP_NTZ = "timestamp_ntz"
+    BINARY = "binary"
+    NESTED = "nested"
+
+
+_FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "decimal", "float", "double"), Family.NUMBER),
+    "string": Family.TEXT,
+    "boolean": Family.BOOLEAN,
+    "date": Family.DATE,
+    "timestamp": Family.TIMESTAMP,
+    "timestamp_ntz": Family.TIMESTAMP_NTZ,
+    "binary": Family.BINARY,
+}
+
+_INTEGER_FORMATS: Mapping[str, str] = {
+    **dict.fromkeys(("i8", "i16", "i32", "u8", "u16"), "int"),
+    **dict.fromkeys(("i64", "u32"), "bigint"),
+    "u64": "decimal(20,0)",
+    **dict.fromkeys(("i128", "u128"), "decimal(38,0)"),
+}
+
+
+def family(ddl: str) -> Family:
+    """Return the family of a Spark DDL type; arrays, structs, maps and what is unknown are nested."""
+    return _FAMILIES.get(re.split(r"[(<]", ddl.strip().lower(), maxsplit=1)[0].strip(), Family.NESTED)
+
+
+def physical_type(text: str) -> str | None:
+    """Return the Spark DDL type of a database's or Spark's own spelling; None for a type that is not in the table."""
+    spelled = " ".join(text.strip().lower().split())
+    if _ARRAY_SUFFIX.search(spelled):
+        element = physical_type(_ARRAY_SUFFIX.sub("", spelled))
+        return f"array<{element}>" if element else None
+    if spelled.startswith("_") and (element := physical_type(spelled[1:])):  # PostgreSQL's own name of an array type
+        return f"array<{element}>"
+    if "<" in spelled:
+        return _generic(spelled)
+    parameters = [part.strip() for found in _PARAMETERS.findall(spelled) for part in found.split(",")]
+    base = "_".join(_PARAMETERS.sub(" ", spelled).split())
+    return _plain(base, parameters)
+
+
+def _plain(base: str, parameters: list[str]) -> str | None:
+    if not parameters:
+        return "boolean" if base == "bit" else _PLAIN.get(base)
+    if base in {"numeric", "decimal", "dec", "number"}:
+        return _decimal(parameters)
+    if base == "bit":
+        return "boolean" if parameters == ["1"] else "binary"
+    if base == "float":
+        return "float" if parameters[0].isdigit() and int(parameters[0]) <= _FLOAT_BITS_SINGLE else "double"
+    return _PLAIN.get(base) if base in _SIZED else None
+
+
+def _decimal(parameters: list[str]) -> str | None:
+    if not all(part.isdigit() for part in parameters) or len(parameters) not in {1, 2}:
+        return None
+    precision, scale = int(parameters[0]), int(parameters[1]) if len(parameters) > 1 else 0
+    fits = 1 <= precision <= DECIMAL_PRECISION_MAX and scale <= precision
+    return f"decimal({precision},{scale})" if fits else None
+
+
+def _generic(spelled: str) -> str | None:
+    """Read ``array<…>`` and ``map<…,…>``; a struct is taken as written, in Spark's spelling."""
+    kind, _, rest = spelled.partition("<")
+    if not rest.endswith(">"):
+        return None
+    inner = rest[:-1]
+    if kind == "array":
+        element = physical_type(inner)
+        return f"array<{element}>" if element else None
+    if kind == "map":
+        key, value = (physical_type(part) for part in _split_pair(inner))
+        return f"map<{key},{value}>" if key and value else None
+    return spelled if kind == "struct" else None
+
+
+def _split_pair(inner: str) -> tuple[str, str]:
+    depth = 0
+    for index, character in enumerate(inner):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            return inner[:index], inner[index + 1 :]
+    return inner, ""
+
+
+def column_type(declared: SchemaProperty, depth: int = 0) -> str | None:
+    """Return the Spark DDL type that a contract's property declares: its physicalType if known, else its logicalType.
+
+    None when neither says. A property without any type is legal in ODCS; formats without types of their own need one.
+    """
+    if declared.physicalType and (known := physical_type(declared.physicalType)):
+        return known
+    return _logical_type(declared, depth) if declared.logicalType and depth < NESTING_MAX else None
+
+
+def _logical_type(declared: SchemaProperty, depth: int) -> str | None:
+    options: Mapping[str, Any] = declared.logicalTypeOptions or {}
+    match declared.logicalType:
+        case "integer":
+            return _INTEGER_FORMATS.get(str(options.get("format", "i64")))
+        case "number":
+            return "float" if options.get("format") == "f32" else "double"
+        case "timestamp":
+            return "timestamp" if options.get("timezone", True) else "timestamp_ntz"
+        case "array" | "vector":
+            element = column_type(declared.items, depth + 1) if declared.items else "string"
+            return f"array<{element}>" if element else None
+        case "object" | "map":
+            return _struct_type(declared, depth)
+        case other:
+            return {"string": "string", "boolean": "boolean", "date": "date", "time": "bigint"}.get(str(other))
+
+
+def _struct_type(declared: SchemaProperty, depth: int) -> str | None:
+    if declared.map and declared.map.key and declared.map.value:
+        key, value = column_type(declared.map.key, depth + 1), column_type(declared.map.value, depth + 1)
+        return f"map<{key},{value}>" if key and value else None
+    if not declared.properties:
+        return "map<string,string>" if declared.logicalType == "map" else "string"  # JSON text
+    fields = [(field.physicalName or field.name, column_type(field, depth + 1)) for field in declared.properties]
+    if any(not name or not ddl for name, ddl in fields):
+        return None
+    return "struct<" + ",".join(f"`{str(name).replace('`', '``')}`:{ddl}" for name, ddl in fields) + ">"

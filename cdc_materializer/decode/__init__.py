@@ -1,0 +1,1 @@
+"""Wire formats to typed columns, on the JVM: framing, writer schemas, and what each wire type means."""

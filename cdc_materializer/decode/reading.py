@@ -1,0 +1,70 @@
+"""What every reading of a wire type is made of."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+Form = Literal["avro", "json"]
+Special = Literal["null", "clamp", "stop"]
+Convert = Callable[[Column], Column]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one wire type becomes a column.
+
+    Attributes:
+        ddl: Spark type of the column.
+        wire: Spark type in which the Avro or JSON reader has to deliver the value.
+        value: the column from the wire value; None where both are the same.
+        special: true where the value is an infinity or lies outside the years 1 to 9999.
+        invalid: true where the wire holds a value of which no exact column value can be made.
+        unavailable: true where the value is the connector's placeholder for one that it did not know (§1.7).
+    """
+
+    ddl: str
+    wire: str
+    value: Convert | None = None
+    special: Convert | None = None
+    invalid: Convert | None = None
+    unavailable: Convert | None = None
+
+    def apply(self, column: Column) -> Column:
+        """The column of the wire value."""
+        return self.value(column) if self.value else column
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The encoding that is read, and the table's settings for values that are none."""
+
+    form: Form
+    special_values: Special = "null"
+    placeholder: str = "__debezium_unavailable_value"
+
+    def octets(self) -> bytes:
+        """The placeholder's bytes; a setting that begins `hex:` names octets (Debezium `unavailable.value.placeholder`)."""
+        if self.placeholder.startswith("hex:"):
+            return bytes.fromhex(self.placeholder[4:])
+        return self.placeholder.encode()
+
+    def text_is_placeholder(self, column: Column) -> Column:
+        """Whether a text is the placeholder, plain or as the bytes modes `hex`, `base64` and `base64-url-safe` spell it."""
+        octets = self.octets()
+        forms = {
+            self.placeholder,
+            octets.hex(),
+            base64.b64encode(octets).decode(),
+            base64.urlsafe_b64encode(octets).decode(),
+        }
+        return column.isin(*sorted(forms))
+
+    def bytes_are_placeholder(self, column: Column) -> Column:
+        """Whether bytes are the placeholder's."""
+        return column == F.lit(self.octets())

@@ -1,0 +1,116 @@
+"""Dates and times: counts and texts to columns, without a time zone's help (changelog-semantics §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode.reading import Convert, Reading, Settings
+from cdc_materializer.decode.wire import WireType
+
+#: Days and microseconds since 1970-01-01 of 0001-01-01 and of the end of 9999-12-31 (proleptic Gregorian, as Iceberg counts).
+DAYS_MIN, DAYS_MAX = -719_162, 2_932_896
+MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+def _ranged(settings: Settings, ddl: str, wire: str, bounds: tuple[int, int], make: Convert) -> Reading:
+    """A date or time counted from 1970: outside the years 1 to 9999 it is special, as Debezium's infinities are."""
+    low, high = F.lit(bounds[0]), F.lit(bounds[1])
+
+    def value(count: Column) -> Column:
+        if settings.special_values == "clamp":
+            return make(F.greatest(low, F.least(high, count)))
+        return make(F.when(count.between(low, high), count))
+
+    def clamped(count: Column) -> Column:
+        return F.when(count.isNotNull(), value(count))
+
+    return Reading(ddl, wire, value=clamped, special=lambda count: ~count.between(low, high))
+
+
+def date(settings: Settings, _: WireType) -> Reading:
+    return _ranged(settings, "date", "int", (DAYS_MIN, DAYS_MAX), F.date_from_unix_date)
+
+
+def _micros_to_ntz(micros: Column) -> Column:
+    # Exact under any session time zone: both sides of the cast use the same one, and ours is UTC (see session.py).
+    return F.timestamp_micros(micros).cast("timestamp_ntz")
+
+
+def timestamp_millis(settings: Settings, _: WireType) -> Reading:
+    bounds = (MICROS_MIN // 1000, MICROS_MAX // 1000)
+    return _ranged(settings, "timestamp_ntz", "bigint", bounds, lambda count: _micros_to_ntz(count * 1000))
+
+
+def timestamp_micros(settings: Settings, _: WireType) -> Reading:
+    return _ranged(settings, "timestamp_ntz", "bigint", (MICROS_MIN, MICROS_MAX), _micros_to_ntz)
+
+
+def _floor_thousandth(count: Column) -> Column:
+    return F.floor(count / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
+
+
+def timestamp_nanos(_: Settings, __: WireType) -> Reading:
+    # Debezium writes the two infinities as the ends of a long; all between lies in the years 1677 to 2262.
+    def is_infinite(count: Column) -> Column:
+        return count.isin(-(2**63), 2**63 - 1)
+
+    def value(count: Column) -> Column:
+        return F.when(~is_infinite(count), _micros_to_ntz(_floor_thousandth(count)))
+
+    return Reading("timestamp_ntz", "bigint", value=value, special=is_infinite)
+
+
+def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
+    def reading(settings: Settings, _: WireType) -> Reading:
+        def is_special(text: Column) -> Column:
+            # Years past 9999 and before 1 are written with a sign, and the infinities as words.
+            return text.rlike("^([+-]\\d|-?infinity)")
+
+        def value(text: Column) -> Column:
+            plain = F.regexp_replace(text, "Z$", "") if ddl != "timestamp" else text
+            parsed = F.when(~is_special(text), plain).try_cast(ddl)
+            if settings.special_values != "clamp":
+                return parsed
+            ends = F.when(text.startswith("-"), "0001-01-01").otherwise("9999-12-31")
+            last = F.when(text.startswith("-"), " 00:00:00").otherwise(" 23:59:59.999999")
+            end = ends if ddl == "date" else F.concat(ends, last)
+            return F.when(is_special(text), end.cast(ddl)).otherwise(parsed)
+
+        def invalid(text: Column) -> Column:
+            return text.isNotNull() & ~is_special(text) & value(text).isNull() & ~settings.text_is_placeholder(text)
+
+        return Reading(ddl, "string", value, is_special, invalid, settings.text_is_placeholder)
+
+    return reading
+
+
+def time(unit_micros: int, wire_type: str) -> Callable[[Settings, WireType], Reading]:
+    def reading(_: Settings, __: WireType) -> Reading:
+        # Spark has no Iceberg `time`: one such column makes a table unreadable there. So microseconds of the day, as a long.
+        return Reading("bigint", wire_type, value=lambda count: count.cast("bigint") * unit_micros)
+
+    return reading
+
+
+def time_nanos(_: Settings, __: WireType) -> Reading:
+    return Reading("bigint", "bigint", value=_floor_thousandth)
+
+
+def declared_time(ddl: str) -> Reading:
+    """A date or time of JSON without a schema, in the type that a contract declares."""
+
+    # Debezium's default writes counts (days; microseconds), its `isostring` mode texts; a text never is a plain number.
+    def value(text: Column) -> Column:
+        count = F.when(text.rlike("^-?\\d+$"), text).try_cast("bigint")
+        counted = {
+            "date": F.date_from_unix_date(F.when(count.between(DAYS_MIN, DAYS_MAX), count).cast("int")),
+            "timestamp": F.timestamp_micros(F.when(count.between(MICROS_MIN, MICROS_MAX), count)),
+            "timestamp_ntz": _micros_to_ntz(F.when(count.between(MICROS_MIN, MICROS_MAX), count)),
+        }[ddl]
+        written = text if ddl == "timestamp" else F.regexp_replace(text, "Z$", "")
+        return F.when(count.isNotNull(), counted).otherwise(written.try_cast(ddl))
+
+    return Reading(ddl, "string", value=value, invalid=lambda text: text.isNotNull() & value(text).isNull())

@@ -1,0 +1,189 @@
+"""What a wire value means as a column: the type table of changelog-semantics §3.
+
+Every row of that table is one function here, from a `WireType` to a `Reading`. A reading says which column type the value
+gets, how it is computed from what Spark's Avro or JSON reader delivers, and when that cannot be done exactly.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode import times
+from cdc_materializer.decode.decimals import decimal, variable_scale
+from cdc_materializer.decode.reading import Convert, Reading, Settings
+from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.names import quote
+
+_DEBEZIUM = "io.debezium."
+_CONNECT = "org.apache.kafka.connect.data."
+
+_LITERALS = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "enum": "string",
+    "bytes": "binary",
+    "fixed": "binary",
+}
+
+
+@dataclass(frozen=True)
+class Reader(Settings):
+    """Readings for one encoding and one set of table settings."""
+
+    def read(self, wire: WireType) -> Reading:
+        """The reading of a wire type.
+
+        Raises:
+            WireSchemaInvalid: the type has no table form.
+        """
+        named = _NAMED.get(wire.name or (wire.literal if wire.literal == "declared" else ""))
+        if named is not None:
+            return named(self, wire)
+        if wire.literal in _LITERALS:
+            return _literal(self, wire)
+        if wire.literal == "array":
+            return _array(self, wire)
+        if wire.literal == "map":
+            return _map(self, wire)
+        if wire.literal in {"record", "union"}:
+            return _record(self, wire)
+        message = f"the wire type {wire.literal!r} has no table form"
+        raise WireSchemaInvalid(message)
+
+
+def _literal(reader: Reader, wire: WireType) -> Reading:
+    ddl = _LITERALS[wire.literal]
+    if ddl == "string":
+        return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
+    if ddl == "binary":
+        return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder)
+    return Reading(ddl, ddl)
+
+
+def _text(reader: Reader, _: WireType) -> Reading:
+    return Reading("string", "string", unavailable=reader.text_is_placeholder)
+
+
+# --- arrays, maps, structs ----------------------------------------------------------------------------------------------
+
+
+def _array(reader: Reader, wire: WireType) -> Reading:
+    if wire.items is None:
+        message = "an array without an element type"
+        raise WireSchemaInvalid(message)
+    item = reader.read(wire.items)
+    value = item.value
+    return Reading(
+        f"array<{item.ddl}>",
+        f"array<{item.wire}>",
+        value=(lambda column: F.transform(column, value)) if value else None,
+        special=_any(item.special),
+        invalid=_any(item.invalid),
+        unavailable=_array_placeholder(reader, wire.items, item),
+    )
+
+
+def _any(test: Convert | None) -> Convert | None:
+    if test is None:
+        return None
+    return lambda column: F.coalesce(F.exists(column, lambda item: F.coalesce(test(item), F.lit(False))), F.lit(False))
+
+
+def _array_placeholder(reader: Reader, wire: WireType, item: Reading) -> Convert | None:
+    octets = reader.octets()
+    if wire.name == _DEBEZIUM + "data.Uuid":
+        # Java's UUID.nameUUIDFromBytes: version 3 without a name space.
+        named = uuid.UUID(bytes=_md5(octets), version=3)
+        return lambda column: column == F.array(F.lit(str(named)))
+    if item.wire in {"int", "bigint"}:
+        codes = F.array(*[F.lit(code).cast(item.wire) for code in octets])
+        return lambda column: column == codes
+    if item.unavailable is None:
+        return None
+    return _any(item.unavailable)
+
+
+def _md5(octets: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.md5(octets, usedforsecurity=False).digest()
+
+
+def _map(reader: Reader, wire: WireType) -> Reading:
+    if wire.items is None:
+        message = "a map without a value type"
+        raise WireSchemaInvalid(message)
+    item = reader.read(wire.items)
+    convert = item.value
+    return Reading(
+        f"map<string,{item.ddl}>",
+        f"map<string,{item.wire}>",
+        value=(lambda column: F.transform_values(column, lambda _, value: convert(value))) if convert else None,
+        unavailable=lambda column: F.map_contains_key(column, reader.placeholder),
+    )
+
+
+def _record(reader: Reader, wire: WireType) -> Reading:
+    if not wire.fields:
+        message = "a record without fields has no table form"
+        raise WireSchemaInvalid(message)
+    parts: Sequence[tuple[str, Reading]] = [(name, reader.read(kind)) for name, kind in wire.fields]
+    ddl = "struct<" + ",".join(f"{quote(name)}:{part.ddl}" for name, part in parts) + ">"
+    on_wire = "struct<" + ",".join(f"{quote(name)}:{part.wire}" for name, part in parts) + ">"
+    if all(part.value is None for _, part in parts):
+        return Reading(ddl, on_wire)
+
+    def value(struct: Column) -> Column:
+        return F.when(struct.isNotNull(), F.struct(*[part.apply(struct[name]).alias(name) for name, part in parts]))
+
+    return Reading(ddl, on_wire, value=value)
+
+
+# --- types that a contract declares, for JSON without a schema ---------------------------------------------------------
+
+
+def _declared(reader: Reader, wire: WireType) -> Reading:
+    ddl = wire.parameters["ddl"]
+    if ddl in {"date", "timestamp", "timestamp_ntz"}:
+        return times.declared_time(ddl)
+    if ddl == "string":
+        return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
+    if ddl == "binary":
+        return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder)
+    if ddl == "array<string>":
+        return Reading(ddl, ddl, unavailable=_any(reader.text_is_placeholder))
+    return Reading(ddl, ddl)
+
+
+_NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
+    _CONNECT + "Decimal": decimal,
+    "decimal": decimal,
+    _DEBEZIUM + "data.VariableScaleDecimal": variable_scale,
+    _DEBEZIUM + "time.Date": times.date,
+    _CONNECT + "Date": times.date,
+    "date": times.date,
+    _DEBEZIUM + "time.Time": times.time(1000, "int"),
+    _CONNECT + "Time": times.time(1000, "int"),
+    "time-millis": times.time(1000, "int"),
+    _DEBEZIUM + "time.MicroTime": times.time(1, "bigint"),
+    "time-micros": times.time(1, "bigint"),
+    _DEBEZIUM + "time.NanoTime": times.time_nanos,
+    _DEBEZIUM + "time.Timestamp": times.timestamp_millis,
+    _CONNECT + "Timestamp": times.timestamp_millis,
+    _DEBEZIUM + "time.MicroTimestamp": times.timestamp_micros,
+    _DEBEZIUM + "time.NanoTimestamp": times.timestamp_nanos,
+    _DEBEZIUM + "time.ZonedTimestamp": times.zoned("timestamp"),
+    _DEBEZIUM + "time.IsoTimestamp": times.zoned("timestamp_ntz"),
+    _DEBEZIUM + "time.IsoDate": times.zoned("date"),
+    _DEBEZIUM + "data.Json": _text,
+    "declared": _declared,
+}

@@ -1,0 +1,165 @@
+"""Writer schemas as they come with the messages: Avro from a registry, or the `schema` block of Connect's JSON.
+
+Both say the same things in two spellings. `WireType` is the one form that the rest of the package reads: the literal
+type, and the name (`connect.name`) and parameters that tell what the value means (changelog-semantics §3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fastavro.schema import SchemaParseException, parse_schema
+
+_CONNECT_LITERALS = {
+    "boolean": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float": "float",
+    "float32": "float",
+    "double": "double",
+    "float64": "double",
+    "string": "string",
+    "bytes": "bytes",
+}
+_AVRO_LITERALS = {"boolean", "int", "long", "float", "double", "string", "bytes"}
+
+
+class WireSchemaInvalid(ValueError):
+    """Raised when a writer schema cannot be understood; the message holds no part of a row."""
+
+
+@dataclass(frozen=True)
+class WireType:
+    """One type of a writer schema.
+
+    `literal` is one of boolean, int, long, float, double, string, bytes, fixed, enum, array, map, record, union, null;
+    `name` the schema's own name for its meaning (`io.debezium.time.Date`, or an Avro logical type), "" if it has none.
+    """
+
+    literal: str
+    name: str = ""
+    optional: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    fields: tuple[tuple[str, WireType], ...] = ()
+    items: WireType | None = None
+    doc: str | None = None
+
+    def get(self, name: str) -> WireType | None:
+        """The type of a record's field, None where it has no such field."""
+        return dict(self.fields).get(name)
+
+
+def parse_connect(schema: Mapping[str, Any]) -> WireType:
+    """Read the `schema` block of a message written by Kafka Connect's JsonConverter.
+
+    Raises:
+        WireSchemaInvalid: the block is not a Connect schema.
+    """
+    try:
+        return _connect(schema)
+    except (KeyError, TypeError, AttributeError) as error:
+        message = "the schema block is not one that Kafka Connect writes"
+        raise WireSchemaInvalid(message) from error
+
+
+def _connect(schema: Mapping[str, Any]) -> WireType:
+    kind = schema["type"]
+    base = WireType(
+        literal=kind,
+        name=schema.get("name") or "",
+        optional=bool(schema.get("optional")),
+        parameters=dict(schema.get("parameters") or {}),
+        doc=schema.get("doc"),
+    )
+    if kind == "struct":
+        fields = tuple((part["field"], _connect(part)) for part in schema["fields"])
+        return replace(base, literal="record", fields=fields)
+    if kind == "array":
+        return replace(base, items=_connect(schema["items"]))
+    if kind == "map":
+        key, values = _connect(schema["keys"]), _connect(schema["values"])
+        if key.literal == "string":
+            return replace(base, items=values)
+        # A map whose keys are no strings is written as an array of [key, value] pairs.
+        pair = WireType("record", fields=(("key", key), ("value", values)))
+        return replace(base, literal="array", items=pair)
+    return replace(base, literal=_CONNECT_LITERALS[kind])
+
+
+def parse_avro(text: str) -> WireType:
+    """Read an Avro schema.
+
+    Raises:
+        WireSchemaInvalid: the text is not an Avro schema, or a record contains itself.
+    """
+    try:
+        schema = json.loads(text)
+        parse_schema(schema, _write_hint=False)
+        return _avro(schema, {}, "", ())
+    except (SchemaParseException, ValueError, KeyError, TypeError) as error:
+        message = "the registered text is not an Avro schema that can be read"
+        raise WireSchemaInvalid(message) from error
+
+
+def _avro(schema: Any, named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
+    if isinstance(schema, list):
+        return _union(schema, named, namespace, within)
+    if isinstance(schema, str):
+        if schema in _AVRO_LITERALS or schema == "null":
+            return WireType(schema)
+        full = schema if "." in schema else f"{namespace}.{schema}".lstrip(".")
+        if full in within:
+            message = "a record that contains itself has no table form"
+            raise ValueError(message)
+        return _avro(named[full], named, namespace, within)
+    kind = schema["type"]
+    if isinstance(kind, (list, dict)):
+        return _avro(kind, named, namespace, within)
+    base = WireType(
+        literal=kind,
+        name=schema.get("connect.name") or schema.get("logicalType") or "",
+        parameters=_parameters(schema),
+        doc=schema.get("doc") or schema.get("connect.doc"),
+    )
+    if kind in {"record", "enum", "fixed"}:
+        space = schema.get("namespace", namespace)
+        full = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".lstrip(".")
+        named[full] = schema
+        if kind != "record":
+            return base
+        space = full.rpartition(".")[0]
+        fields = tuple((part["name"], _field(part, named, space, (*within, full))) for part in schema["fields"])
+        return replace(base, fields=fields)
+    if kind in {"array", "map"}:
+        return replace(base, items=_avro(schema["items" if kind == "array" else "values"], named, namespace, within))
+    if kind in _AVRO_LITERALS or kind == "null":
+        return base
+    return _avro(kind, named, namespace, within)
+
+
+def _field(part: Mapping[str, Any], named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:
+    found = _avro(part["type"], named, namespace, within)
+    return replace(found, doc=part.get("doc") or found.doc)
+
+
+def _union(branches: list[Any], named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:
+    types = [_avro(branch, named, namespace, within) for branch in branches]
+    present = [found for found in types if found.literal != "null"]
+    if len(present) == 1:
+        return replace(present[0], optional=len(present) < len(types))
+    # Spark's Avro reader gives a union of several branches as a struct member0, member1, …
+    members = tuple((f"member{index}", replace(found, optional=True)) for index, found in enumerate(present))
+    return WireType("union", optional=len(present) < len(types), fields=members)
+
+
+def _parameters(schema: Mapping[str, Any]) -> dict[str, str]:
+    parameters = {str(name): str(value) for name, value in (schema.get("connect.parameters") or {}).items()}
+    for name in ("scale", "precision"):
+        if name in schema:
+            parameters.setdefault(name, str(schema[name]))
+    return parameters

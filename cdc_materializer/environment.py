@@ -1,0 +1,43 @@
+"""The process's environment, as far as it concerns the machine and not a pipeline.
+
+``${NAME}`` in pipeline.yaml is config's business; everything else that looks at an environment variable is here.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+
+def jars_folder() -> Path | None:
+    """Return the folder that ``CDCM_JARS`` names, for those who ship their own Java libraries; None when unset."""
+    return _path("CDCM_JARS")
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder: ``XDG_CACHE_HOME``, else ``~/.cache``.
+
+    A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification asks.
+    """
+    named = _path("XDG_CACHE_HOME")
+    return named if named is not None and named.is_absolute() else Path("~/.cache").expanduser()
+
+
+def java_home() -> Path | None:
+    """Return the folder that ``JAVA_HOME`` names; None when unset."""
+    return _path("JAVA_HOME")
+
+
+def java_on_path() -> Path | None:
+    """Return the ``java`` that a shell would start; None when there is none."""
+    found = shutil.which("java")
+    return Path(found) if found else None
+
+
+def color_refused() -> bool:
+    """Say whether the user asked for no colour: ``NO_COLOR`` set to anything but nothing."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def _path(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value) if value else None

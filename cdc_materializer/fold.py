@@ -1,0 +1,336 @@
+"""Changes to one final row a key: the rule of changelog-semantics §2.3 and §0.2 as column algebra.
+
+Everything happens inside windows over one key in the order of its messages, so the whole fold costs one shuffle and one
+sort. Three questions are answered for each message:
+
+1. Was it sent before? A streaming change at or below the highest position that its key has shown is a re-send.
+2. What is the row after it? Columns that the message does not tell keep the value of the message before.
+3. What becomes of it? That is `verdict.py`: the last state of a key that may be published is the one that is.
+
+Nothing is dropped on the way: each message leaves with its outcome, so that a batch can account for every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.schema import TableSchema
+
+GROUP = "__cdc_group"
+REPLAYED = "__cdc_replayed"
+WIPED = "__cdc_wiped"
+#: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
+SEGMENT = "__cdc_segment"
+#: Position of the insert that opened the segment; a key change's delete has the same one.
+OPENER = "__cdc_opener"
+#: Unavailable columns for which neither this message nor an earlier one of its segment has a value.
+OPEN_COLUMNS = "__cdc_open"
+#: Absent columns of the same kind.
+MISSING_COLUMNS = "__cdc_missing"
+#: Codes that the state has from values carried out of held messages: array<struct<column,code>>.
+CARRIED = "__cdc_carried"
+ORPHAN = "__cdc_orphan"
+#: Whether the message is one of the batch's own; history that is folded again is not counted again.
+CURRENT = "__cdc_current"
+#: Whether the key is folded from its first message, so that the mirror's row is no base for it.
+REBUILT = "__cdc_rebuilt"
+#: Whether the key has open held messages from earlier batches.
+HELD = "__cdc_held"
+
+_NO_NAMES = "array<string>"
+_PROBLEM = "struct<column:string,code:string>"
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """A truncate of the batch: its position where the source gives one, and where it stands in its partition."""
+
+    position: str | None
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The columns whose values some message of the batch may leave out, which alone have to be carried.
+
+    Attributes:
+        absent: columns that some writer of the batch does not have.
+        unavailable: columns whose wire type has a placeholder for unknown values.
+    """
+
+    absent: tuple[str, ...] = ()
+    unavailable: tuple[str, ...] = ()
+
+    def union(self, other: Partial) -> Partial:
+        """The columns that either of two lots of messages may leave out."""
+        absent, unavailable = (
+            dict.fromkeys(self.absent + other.absent),
+            dict.fromkeys(self.unavailable + other.unavailable),
+        )
+        return Partial(tuple(absent), tuple(unavailable))
+
+
+def _order() -> list[Column]:
+    return [F.col(m.OFFSET), F.col(m.PARTITION)]
+
+
+def _window() -> WindowSpec:
+    return Window.partitionBy(GROUP).orderBy(*_order())
+
+
+def _so_far() -> WindowSpec:
+    return _window().rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _before() -> WindowSpec:
+    return _window().rowsBetween(Window.unboundedPreceding, -1)
+
+
+def _whole() -> WindowSpec:
+    return Window.partitionBy(GROUP)
+
+
+def states(changes: DataFrame, target: TableSchema, partial: Partial, truncates: Sequence[Truncate] = ()) -> DataFrame:
+    """Each message with the state of its row after it, as far as the batch itself tells it.
+
+    Args:
+        changes: columns of `changes.model`, and CURRENT and REBUILT.
+        target: the mirror's columns.
+        partial: the columns that have to be carried.
+        truncates: the truncates among the changes, once they are known.
+    """
+    return _carry(_guard(changes, truncates), target, partial)
+
+
+# --- 1. was it sent before? ---------------------------------------------------------------------------------------------
+
+
+def _guard(changes: DataFrame, truncates: Sequence[Truncate]) -> DataFrame:
+    # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
+    alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
+    grouped = changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone))
+    previous = {name: F.lag(name).over(_window()) for name in (m.OP, m.POSITION, m.STREAMING)}
+    # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is.
+    follows = (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP] == "d")
+    placed = grouped.withColumns(
+        {
+            m.POSITION: F.when(follows, previous[m.POSITION]).otherwise(F.col(m.POSITION)),
+            m.STREAMING: F.when(follows, previous[m.STREAMING]).otherwise(F.col(m.STREAMING)),
+            ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull(),
+        }
+    )
+    comparable = F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
+    mark = F.when(comparable, F.struct(F.col(m.POSITION), _rank()))
+    highest, signature = (
+        F.max(mark).over(_before()),
+        F.max_by(F.when(comparable, F.col(m.SIGNATURE)), mark).over(_before()),
+    )
+    again = (mark < highest) | ((mark == highest) & (F.col(m.SIGNATURE) == signature))
+    return placed.withColumns(
+        {REPLAYED: F.coalesce(again, F.lit(False)), WIPED: is_wiped(truncates)},
+    )
+
+
+def _rank() -> Column:
+    """Order among events of one key at one position: a key change deletes, then inserts (§2.4)."""
+    ranks = {m.TRUNCATE: 0, "d": 1, m.TOMBSTONE: 2, "r": 3, "c": 4, "u": 5}
+    found = F.lit(9)
+    for op, rank in ranks.items():
+        found = F.when(F.col(m.OP) == op, rank).otherwise(found)
+    return found.alias("rank")
+
+
+def is_wiped(truncates: Sequence[Truncate]) -> Column:
+    """Whether a truncate removes what a message wrote: one at a later position, or behind it in its partition."""
+    found = F.lit(False)
+    for truncate in truncates:
+        behind = (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) < truncate.offset)
+        earlier = F.col(m.POSITION) < truncate.position if truncate.position else F.lit(None)
+        found = found | F.coalesce(earlier, behind)
+    return found
+
+
+# --- 2. what is the row after it? ---------------------------------------------------------------------------------------
+
+
+def effective() -> Column:
+    """Whether the message changes a row: understood, not sent before, not truncated away."""
+    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    return F.coalesce(is_change & ~F.col(REPLAYED) & ~F.col(WIPED), F.lit(False))
+
+
+def is_delete() -> Column:
+    """Whether the message ends its row."""
+    return F.col(m.OP).isin("d", m.TOMBSTONE)
+
+
+def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+    deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
+    inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
+    segmented = guarded.withColumns(
+        {
+            SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)),
+            OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), F.col(m.POSITION)), ignorenulls=True).over(
+                _so_far()
+            ),
+        }
+    )
+    carried = [
+        name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
+    ]
+    lasts = segmented.withColumns(
+        {f"__cdc_last_{at}": _last(name) for at, name in enumerate(carried)}
+        | {f"__cdc_good_{at}": _last_good(name) for at, name in enumerate(carried) if name in partial.absent}
+    )
+    return _resolve(lasts, target, carried, partial)
+
+
+def _tells(name: str) -> Column:
+    """Whether a message gives a value (or NULL) for a column."""
+    silent = F.array_contains(F.col(m.ABSENT), name) | F.array_contains(F.col(m.UNAVAILABLE), name)
+    return effective() & ~is_delete() & ~silent
+
+
+def _problem_of(name: str) -> Column:
+    found = F.filter(F.col(m.PROBLEMS), lambda problem: problem["column"] == name)
+    return F.when(F.size(found) > 0, found[0]["code"])
+
+
+def _last(name: str) -> Column:
+    # A message that is held unread may have set the column: what a later one does not tell is then unknown, not old.
+    unread = F.col(m.CODE).isNotNull()
+    told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"), _problem_of(name).alias("code"))
+    lost = F.struct(F.col(SEGMENT).alias("segment"), F.lit(None).alias("value"), F.col(m.CODE).alias("code"))
+    return F.last(F.when(_tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())
+
+
+def _last_good(name: str) -> Column:
+    told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"))
+    return F.last(F.when(_tells(name) & _problem_of(name).isNull(), told), ignorenulls=True).over(_so_far())
+
+
+def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], partial: Partial) -> DataFrame:
+    """Put the carried values into the columns and name what is still open."""
+    columns: dict[str, Column] = {}
+    open_columns, missing, codes = [], [], []
+    for at, name in enumerate(carried):
+        last = _of_segment(F.col(f"__cdc_last_{at}"))
+        is_open = F.array_contains(F.col(m.UNAVAILABLE), name)
+        value = F.when(is_open, last["value"]).otherwise(m.column(name))
+        # A delete stays open too: a key change may want to know the row that it ended.
+        asks = is_open | is_delete()
+        open_columns.append(F.when(asks & last.isNull(), F.lit(name)))
+        code = F.struct(F.lit(name).alias("column"), last["code"].alias("code"))
+        codes.append(F.when(asks & last["code"].isNotNull(), code))
+        if name in partial.absent:
+            good = _of_segment(F.col(f"__cdc_good_{at}"))
+            is_missing = F.array_contains(F.col(m.ABSENT), name)
+            value = F.when(is_missing, good["value"]).otherwise(value)
+            missing.append(F.when(is_missing & good.isNull(), F.lit(name)))
+        # At a delete the columns show the row that it ends: a key change takes its unknown values from there.
+        columns[name] = F.when(is_delete() & effective(), last["value"]).otherwise(value)
+    row = [columns.get(name, m.column(name)).alias(name) for name in target.types]
+    return lasts.select(
+        *row,
+        *m.META,
+        *(CURRENT, REBUILT, HELD, GROUP, REPLAYED, WIPED, SEGMENT, OPENER, ORPHAN),
+        _compact(open_columns, _NO_NAMES).alias(OPEN_COLUMNS),
+        _compact(missing, _NO_NAMES).alias(MISSING_COLUMNS),
+        _compact(codes, f"array<{_PROBLEM}>").alias(CARRIED),
+    )
+
+
+def _of_segment(last: Column) -> Column:
+    return F.when(last["segment"] == F.col(SEGMENT), last)
+
+
+def _compact(parts: Sequence[Column], ddl: str) -> Column:
+    if not parts:
+        return F.array().cast(ddl)
+    return F.when(effective(), F.array_compact(F.array(*parts))).otherwise(F.array().cast(ddl))
+
+
+# --- values that only other rows know -----------------------------------------------------------------------------------
+
+
+def wants_base() -> Column:
+    """Whether a state lacks a value that the mirror's row of the same key may have."""
+    lacks = (F.size(OPEN_COLUMNS) > 0) | (F.size(MISSING_COLUMNS) > 0)
+    return lacks & (F.col(SEGMENT) == 0) & ~F.col(REBUILT)
+
+
+def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+    """Fill what the batch does not tell from the mirror's rows.
+
+    Args:
+        folded: what `states` gave.
+        base: rows of the mirror, with KEY, whose keys occur in the batch; without those that a truncate wipes.
+        target: the mirror's columns.
+        partial: the columns that may be missing.
+    """
+    carried = [
+        name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
+    ]
+    known = base.select(
+        F.col(m.KEY).alias("__cdc_base_key"),
+        *[m.column(name).alias(f"__cdc_base_{at}") for at, name in enumerate(carried)],
+    )
+    joined = folded.join(known, (F.col(m.KEY) == F.col("__cdc_base_key")) & wants_base(), "left")
+    found = F.col("__cdc_base_key").isNotNull()
+    lacking = F.concat(OPEN_COLUMNS, MISSING_COLUMNS)
+    values = {
+        name: F.when(found & F.array_contains(lacking, name), F.col(f"__cdc_base_{at}")).otherwise(m.column(name))
+        for at, name in enumerate(carried)
+    }
+    return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
+
+
+def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+    """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
+
+    A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the ones
+    it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
+    """
+    carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
+    donors = folded.where(effective() & (F.col(m.OP) == "d") & F.col(m.POSITION).isNotNull()).select(
+        F.col(m.POSITION).alias("__cdc_at"),
+        F.col(OPEN_COLUMNS).alias("__cdc_donor_open"),
+        F.col(CARRIED).alias("__cdc_donor_codes"),
+        *[m.column(name).alias(f"__cdc_donor_{at}") for at, name in enumerate(carried)],
+    )
+    wants = (F.size(OPEN_COLUMNS) > 0) & (F.col(SEGMENT) > 0)
+    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use anew.
+    donors = donors.dropDuplicates(["__cdc_at"]).localCheckpoint()
+    joined = folded.join(donors, (F.col(OPENER) == F.col("__cdc_at")) & wants, "left")
+    filled = F.array_except(OPEN_COLUMNS, F.coalesce("__cdc_donor_open", OPEN_COLUMNS))
+    values = {
+        name: F.when(F.array_contains(filled, name), F.col(f"__cdc_donor_{at}")).otherwise(m.column(name))
+        for at, name in enumerate(carried)
+    }
+    inherited = F.filter(
+        F.coalesce("__cdc_donor_codes", F.array().cast(f"array<{_PROBLEM}>")),
+        lambda code: F.array_contains(filled, code["column"]),
+    )
+    return joined.select(
+        *[
+            values.get(name, m.column(name)).alias(name)
+            for name in folded.columns
+            if name not in {OPEN_COLUMNS, CARRIED}
+        ],
+        F.array_except(OPEN_COLUMNS, filled).alias(OPEN_COLUMNS),
+        F.concat(CARRIED, inherited).alias(CARRIED),
+    )
+
+
+def _with_values(
+    frame: DataFrame, names: Sequence[str], values: dict[str, Column], emptied: dict[str, Column]
+) -> DataFrame:
+    nothing = F.array().cast(_NO_NAMES)
+    columns = values | {name: F.when(test, nothing).otherwise(F.col(name)) for name, test in emptied.items()}
+    return frame.select(*[columns.get(name, m.column(name)).alias(name) for name in names])

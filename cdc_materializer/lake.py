@@ -1,0 +1,299 @@
+"""The Iceberg tables: load, stage on a branch, publish by fast-forward.
+
+A commit is made in two steps. Data is written to a branch that starts at the head which the batch was planned on; then
+`main` is moved to the branch's head. Iceberg refuses the second step when `main` has moved meanwhile, so of two writers one
+wins and the other knows that it lost, and readers see a batch whole or not at all.
+What was measured of this on our versions is in `docs/adr/0003-publish-by-fast-forward.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_materializer import merge
+from cdc_materializer.errors import CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Marker
+from cdc_materializer.schema import Column, SchemaPlan, TableSchema
+
+#: Branches that we stage on begin so; one that is left over from a killed run is dropped when its table is loaded.
+BRANCH_PREFIX = "cdcm_"
+_MAIN = "main"
+_SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+_CONFLICT_CLASSES = ("CommitFailedException", "ValidationException")
+_UNKNOWN_CLASSES = ("CommitStateUnknownException",)
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """A table as it was when it was loaded.
+
+    Attributes:
+        name: its name.
+        uuid: Iceberg's own identity of the table.
+        head: snapshot id of `main`; None before the first commit.
+        marker: the newest marker on `main`'s ancestry; None where no snapshot has one.
+        schema: its columns, without ours.
+        is_empty: whether `main` holds no row.
+    """
+
+    name: TableName
+    uuid: str
+    head: int | None
+    marker: Marker | None
+    schema: TableSchema
+    is_empty: bool
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The catalog, through one Spark session."""
+
+    spark: SparkSession
+    catalog: str
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def load(self, name: TableName) -> LakeTable | None:
+        """The table as it is now, None where the catalog has none of that name.
+
+        Raises:
+            LakeUnavailable: the catalog or the table's metadata cannot be read.
+        """
+        with _translated(name):
+            if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
+                return None
+            table = self._table(name)
+            self._drop_left_over_branches(table)
+            snapshot = table.currentSnapshot()
+            summary = dict(snapshot.summary()) if snapshot is not None else {}
+            return LakeTable(
+                name=name,
+                uuid=table.uuid().toString(),
+                head=snapshot.snapshotId() if snapshot is not None else None,
+                marker=_newest_marker(table),
+                schema=self._schema(name, table),
+                is_empty=int(summary.get("total-records", "0")) == 0,
+            )
+
+    def rows(self, table: LakeTable) -> DataFrame:
+        """The rows of a table as it was when it was loaded."""
+        if table.head is None:
+            return self.spark.table(merge.table_path(self.catalog, table.name))
+        return self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head))
+
+    def _table(self, name: TableName) -> Any:  # noqa: ANN401 - a Java object
+        jvm: Any = self.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
+        session: Any = self.spark._jsparkSession  # noqa: SLF001
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, merge.table_path(self.catalog, name))
+
+    def _schema(self, name: TableName, table: Any) -> TableSchema:  # noqa: ANN401 - a Java object
+        frame = self.spark.table(merge.table_path(self.catalog, name))
+        fields = [field for field in frame.schema.fields if field.name != merge.CDC]
+        keys = set(table.schema().identifierFieldNames())
+        columns = tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
+        return TableSchema(columns, tuple(column.name for column in columns if column.name in keys))
+
+    # --- making and changing --------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        name: TableName,
+        schema: TableSchema,
+        marker: Marker,
+        properties: Mapping[str, str],
+        layout: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    ) -> LakeTable:
+        """Make a table with an empty marked commit, so that it has a head to branch from.
+
+        Args:
+            name: its name; missing namespaces are made.
+            schema: its columns; one with a key becomes a mirror, with our own column and its order.
+            marker: what the first commit says: where reading begins.
+            properties: Iceberg table properties.
+            layout: partition and sort fields.
+        """
+        partitioned_by, sorted_by = layout
+        full = merge.mirror_schema(schema) if schema.key else schema
+        statements = [
+            *merge.create_namespace(self.catalog, name),
+            merge.create_table(self.catalog, name, full, properties, partitioned_by),
+            *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
+        ]
+        with _translated(name):
+            for statement in statements:
+                self.spark.sql(statement)
+            self._mark(self._table(name), marker, None)
+        loaded = self.load(name)
+        if loaded is None:
+            what = f"Table {name} was made and is not there."
+            raise LakeUnavailable(what, "Check that the catalog is one that all its users see alike.")
+        return loaded
+
+    def evolve(self, table: LakeTable, plan: SchemaPlan) -> LakeTable:
+        """Add and widen columns. A schema is the table's, not a branch's, so this comes before the rows and adds only."""
+        with _translated(table.name):
+            for statement in merge.evolve_table(self.catalog, table.name, plan):
+                self.spark.sql(statement)
+        loaded = self.load(table.name)
+        if loaded is None or loaded.head != table.head:
+            what = f"Table {table.name} was changed by another writer while its columns were being added."
+            raise CommitConflict(what, "Run again; only one process should write a table.")
+        return loaded
+
+    def publish(self, base: LakeTable, marker: Marker, stage: Callable[[Stage], None]) -> int:
+        """Stage on a branch of the base's head, mark it, and move `main` there.
+
+        Args:
+            base: the table as the batch was planned on it.
+            marker: goes into the summary of the last snapshot.
+            stage: writes to the branch; may write nothing.
+
+        Returns:
+            The snapshot that `main` now stands at.
+
+        Raises:
+            CommitConflict: `main` moved after the base was loaded.
+            CommitUnknown: the outcome of the last step cannot be told.
+        """
+        branch = BRANCH_PREFIX + marker.batch
+        table = self._table(base.name)
+        with _translated(base.name):
+            table.manageSnapshots().createBranch(branch, base.head).commit()
+            staging = Stage(self, base, branch, marker)
+            stage(staging)
+            if not staging.is_marked:
+                self._mark(self._table(base.name), marker, branch)
+            self._assert_descends(self._table(base.name), branch, base)
+            head = int(self._table(base.name).snapshot(branch).snapshotId())
+        self._fast_forward(base, branch, head)
+        return head
+
+    def _mark(self, table: Any, marker: Marker, branch: str | None) -> None:  # noqa: ANN401 - a Java object
+        commit = table.newFastAppend()
+        if branch is not None:
+            commit = commit.toBranch(branch)
+        for name, value in marker.to_summary().items():
+            commit.set(name, value)
+        commit.commit()
+
+    def _assert_descends(self, table: Any, branch: str, base: LakeTable) -> None:  # noqa: ANN401 - a Java object
+        snapshot = table.snapshot(branch)
+        while snapshot is not None and snapshot.snapshotId() != base.head:
+            parent = snapshot.parentId()
+            snapshot = table.snapshot(parent) if parent is not None else None
+        if snapshot is None:
+            what = f"What was staged for {base.name} does not stand on the snapshot it was planned on."
+            raise InvariantBroken(what, "Nothing was published; run again, and report this as a bug if it returns.")
+
+    def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
+        try:
+            self._table(base.name).manageSnapshots().fastForwardBranch(_MAIN, branch).removeBranch(branch).commit()
+        except Py4JJavaError as error:
+            if self._is_published(base.name, head):
+                return
+            raise _publish_error(base.name, error) from error
+        if not self._is_published(base.name, head):
+            what = f"The commit to {base.name} was accepted, and its snapshot cannot be read back."
+            raise CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {base.name} before the next run.")
+
+    def _is_published(self, name: TableName, head: int) -> bool:
+        """Whether a snapshot is on `main`'s ancestry."""
+        table = self._table(name)
+        snapshot = table.currentSnapshot()
+        while snapshot is not None and snapshot.snapshotId() != head:
+            parent = snapshot.parentId()
+            snapshot = table.snapshot(parent) if parent is not None else None
+        return snapshot is not None
+
+    def _drop_left_over_branches(self, table: Any) -> None:  # noqa: ANN401 - a Java object
+        left_over = [name for name in table.refs() if name.startswith(BRANCH_PREFIX)]
+        if left_over:
+            update = table.manageSnapshots()
+            for name in left_over:
+                update = update.removeBranch(name)
+            update.commit()
+            table.refresh()
+
+
+@dataclass
+class Stage:
+    """The branch that a batch is written to, before anyone reads it."""
+
+    lake: Lake
+    base: LakeTable
+    branch: str
+    marker: Marker
+    is_marked: bool = False
+
+    def append(self, rows: DataFrame) -> None:
+        """Append rows; the marker goes with them, so this is the last write of a batch."""
+        path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
+        writer = rows.writeTo(path).option("check-nullability", "false").option("fanout-enabled", "true")
+        for name, value in self.marker.to_summary().items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        writer.append()
+        self.is_marked = True
+
+    def execute(self, statement: str) -> None:
+        """Run one statement of `merge`; its snapshot carries the batch id, so that it is known for ours."""
+        name = f"{_SESSION_PROPERTY}cdcm.batch"
+        self.lake.spark.conf.set(name, self.marker.batch)
+        try:
+            self.lake.spark.sql(statement)
+        finally:
+            self.lake.spark.conf.unset(name)
+
+
+def _newest_marker(table: Any) -> Marker | None:  # noqa: ANN401 - a Java object
+    snapshot = table.currentSnapshot()
+    while snapshot is not None:
+        marker = Marker.from_summary(dict(snapshot.summary()))
+        if marker is not None:
+            return marker
+        parent = snapshot.parentId()
+        snapshot = table.snapshot(parent) if parent is not None else None
+    return None
+
+
+def _java_classes(error: Py4JJavaError) -> Iterator[str]:
+    cause = error.java_exception
+    while cause is not None:
+        yield cause.getClass().getSimpleName()
+        cause = cause.getCause()
+
+
+def _publish_error(name: TableName, error: Py4JJavaError) -> Exception:
+    classes = list(_java_classes(error))
+    if any(found in _UNKNOWN_CLASSES for found in classes):
+        what = f"Whether the commit to {name} happened cannot be told: the catalog's answer was lost."
+        return CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {name}, then run again.")
+    if any(found in _CONFLICT_CLASSES for found in classes) or "IllegalArgumentException" in classes:
+        what = f"Another writer committed to {name} first; this batch was not published."
+        return CommitConflict(what, "Run again: it will be planned on the new head. One process should write a table.")
+    return LakeUnavailable(f"The commit to {name} failed ({classes[0]}).", "Check the catalog, then run again.")
+
+
+@contextmanager
+def _translated(name: TableName) -> Iterator[None]:
+    """Turn what Java and Spark throw while a table is read or staged into our errors, without their texts."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        classes = list(_java_classes(error))
+        if any(found in _CONFLICT_CLASSES for found in classes):
+            what = f"Another writer changed {name} while this batch was being staged."
+            raise CommitConflict(what, "Nothing was published; run again. One process should write a table.") from error
+        what = f"Table {name} cannot be read or written ({classes[-1]})."
+        raise LakeUnavailable(what, "Check that the catalog and the warehouse can be reached and have room.") from error
+    except PySparkException as error:
+        what = f"Table {name} cannot be read or written ({error.getCondition() or type(error).__name__})."
+        raise LakeUnavailable(what, "See --debug for Spark's own words.") from error

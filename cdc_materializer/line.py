@@ -1,0 +1,120 @@
+"""What the steps of the line hand to each other: where a table's way leads, what was loaded, what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+
+from cdc_materializer import verdict
+from cdc_materializer.batch import Decoders, Facts, Lookup
+from cdc_materializer.changes.debezium import Options
+from cdc_materializer.config import TableConfig
+from cdc_materializer.contract import Contract
+from cdc_materializer.contract.judge import compile_rules
+from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Marker, Offsets, Span, batch_id
+from cdc_materializer.registry import Registry
+from cdc_materializer.schema import TableSchema
+from cdc_materializer.source import Source
+
+
+@dataclass(frozen=True)
+class Line:
+    """All that one table's way needs: where it comes from, where it goes, and the rules between."""
+
+    pipeline: str
+    table: TableConfig
+    source: Source
+    registry: Registry | None
+    contract: Contract | None
+    lake: Lake
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    @property
+    def mirror(self) -> TableName:
+        """The mirror's name."""
+        return self.table.mirror
+
+    @property
+    def options(self) -> Options:
+        """How the table's envelopes are read."""
+        return Options(self.table.special_values, self.table.unavailable_value, tuple(self.table.key))
+
+    def lookup(self, current: TableSchema | None) -> Lookup:
+        """Where the writers of messages are found."""
+        return Lookup(self.registry, self.contract, self.options, current)
+
+    def judgement(self, target: TableSchema) -> verdict.Judgement:
+        """How the table's states are judged."""
+        rules = compile_rules(self.contract.rules, target.types) if self.contract else ()
+        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one line as they were loaded; None where one is yet to be made."""
+
+    raw: LakeTable | None
+    mirror: LakeTable | None
+    quarantine: LakeTable | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one batch did."""
+
+    counts: dict[str, int]
+    violations: dict[str, int]
+    offsets: Offsets
+    raw_snapshot: int
+    mirror_snapshot: int
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A batch ready to be published: its states with their outcomes, and the sums over them."""
+
+    states: DataFrame
+    decoders: Decoders
+    facts: Facts
+    span: Span
+    counts: dict[str, int]
+    violations: dict[str, int]
+    blocked: tuple[str, ...]
+    published: int
+
+
+def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:
+    return Marker(
+        pipeline=line.pipeline,
+        batch=batch_id(line.pipeline, uuid, span),
+        topic=span.topic,
+        topic_id=topic_id,
+        offsets=span.end,
+        positions={},
+        source_snapshot=None,
+        contract=None,
+        counts={},
+    )
+
+
+def marker_of(table: LakeTable) -> Marker:
+    if table.marker is None:
+        what = f"Table {table.name} has rows, and no snapshot of it says how far it was filled."
+        raise InvariantBroken(
+            what, "Nothing was written. If another tool made the table, give the topic another `mirror` name."
+        )
+    return table.marker
+
+
+def reload(line: Line, name: TableName) -> LakeTable:
+    table = line.lake.load(name)
+    if table is None:
+        what = f"Table {name} was there a moment ago and is gone."
+        raise InvariantBroken(what, "Another program dropped it; nothing was lost from the source. Run again.")
+    return table

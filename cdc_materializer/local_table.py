@@ -1,0 +1,229 @@
+"""A small Iceberg table on this machine's disk, read without PyIceberg.
+
+`cdcm report` has to answer within a second. PyIceberg and pandas, which its scan pulls in, take longer than that to be
+imported. What a report needs is little: the newest marker, and a few plain columns of our own quarantine tables. This
+module reads just that, from the files that the Iceberg specification describes (table metadata, manifest lists,
+manifests, Parquet, position deletes and deletion vectors), and says `NotReadable` to everything else; `catalog.py` then
+asks PyIceberg. A test holds both to the same answers.
+"""
+
+import gzip
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
+
+from cdc_materializer.offsets import Marker
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DATA, _POSITION_DELETES = 0, 1
+_DELETED_ENTRY = 2
+# Reserved field ids of the columns of a position delete file (Iceberg specification, "Reserved Field IDs").
+_PATH_ID, _POSITION_ID = 2147483546, 2147483545
+_VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added where the column has one
+
+
+class NotReadable(Exception):
+    """Raised where a table has what this module does not read; another reader has to."""
+
+
+@dataclass(frozen=True)
+class SnapshotLine:
+    """One snapshot as the metadata lists it."""
+
+    snapshot_id: int
+    parent_id: int | None
+    sequence: int
+    summary: Mapping[str, str]
+
+
+def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: Iterable[int]) -> Marker | None:
+    """Return the newest marker of main: that of ``head``, else of the nearest ancestor that has one.
+
+    Maintenance leaves snapshots without a marker and can expire those between head and the marked one; a tag keeps that
+    one (design section 3), so ``tagged`` snapshots are looked at, newest first, where the line of ancestors breaks off.
+    """
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
+    next_id = head
+    while next_id is not None and next_id in by_id:
+        marker = Marker.from_summary(by_id[next_id].summary)
+        if marker is not None:
+            return marker
+        next_id = by_id[next_id].parent_id
+    if next_id is None:
+        return None
+    kept = sorted((by_id[tag] for tag in tagged if tag in by_id), key=lambda line: line.sequence, reverse=True)
+    return next((marker for line in kept if (marker := Marker.from_summary(line.summary)) is not None), None)
+
+
+@dataclass(frozen=True)
+class LocalTable:
+    """A table as one metadata file describes it."""
+
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, metadata_location: str) -> Self:
+        """Read the metadata file; raise NotReadable unless it is on this machine's disk."""
+        content = _path(metadata_location).read_bytes()
+        return cls(json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content))
+
+    @property
+    def head(self) -> int | None:
+        """The id of main's snapshot; None where nothing was written yet, which old metadata says as -1."""
+        head = self.metadata.get("current-snapshot-id")
+        return None if head in {None, -1} else head
+
+    def marker(self) -> Marker | None:
+        """Return the newest marker of main, see `newest_marker`."""
+        lines = (
+            SnapshotLine(
+                s["snapshot-id"], s.get("parent-snapshot-id"), s.get("sequence-number", 0), s.get("summary", {})
+            )
+            for s in self.metadata.get("snapshots", ())
+        )
+        tagged = (ref["snapshot-id"] for ref in self.metadata.get("refs", {}).values() if ref["type"] == "tag")
+        return newest_marker(lines, self.head, tagged)
+
+    def rows(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return ``columns`` of every row of main, as Python values; times with a zone are in UTC.
+
+        Raises NotReadable for other than plain columns, files that are not Parquet on this disk, and equality deletes.
+        """
+        fields = self._field_ids(columns)
+        data, deletes = self._files()
+        gone = _deleted_positions(deletes)
+        return [row for path in data for row in _live_rows(path, fields, gone[path])]
+
+    def _field_ids(self, columns: Sequence[str]) -> dict[str, int]:
+        schemas = self.metadata.get("schemas", ())
+        schema = next((s for s in schemas if s["schema-id"] == self.metadata.get("current-schema-id")), None)
+        if schema is None:
+            raise NotReadable
+        by_name = {field["name"]: field for field in schema["fields"]}
+        if not all(column in by_name and "initial-default" not in by_name[column] for column in columns):
+            raise NotReadable
+        return {column: by_name[column]["id"] for column in columns}
+
+    def _files(self) -> tuple[list[str], list[Mapping[str, Any]]]:
+        """Return the data files' locations and the delete files' entries of main's snapshot."""
+        snapshot = next((s for s in self.metadata.get("snapshots", ()) if s["snapshot-id"] == self.head), None)
+        if snapshot is None:
+            return [], []
+        data: list[str] = []
+        deletes: list[Mapping[str, Any]] = []
+        for manifest in _avro(snapshot.get("manifest-list", "")):
+            for entry in _avro(manifest["manifest_path"]):
+                file = entry["data_file"]
+                if entry["status"] == _DELETED_ENTRY:
+                    continue
+                if file.get("content", _DATA) == _DATA and file["file_format"].lower() == "parquet":
+                    data.append(file["file_path"])
+                elif file.get("content") == _POSITION_DELETES:
+                    deletes.append(file)
+                else:
+                    raise NotReadable
+        return data, deletes
+
+
+def _path(location: str) -> Path:
+    """Return the path of a location, which Iceberg writes as it is, never percent-encoded."""
+    path = "/" + location.removeprefix("file:").lstrip("/") if location.startswith("file:") else location
+    if not path.startswith("/"):
+        raise NotReadable
+    return Path(path)
+
+
+def _avro(location: str) -> list[Any]:
+    import fastavro
+
+    with _path(location).open("rb") as file:
+        return list(fastavro.reader(file))
+
+
+def _deleted_positions(deletes: Iterable[Mapping[str, Any]]) -> defaultdict[str, set[int]]:
+    """Return the positions of deleted rows by data file."""
+    gone: defaultdict[str, set[int]] = defaultdict(set)
+    for file in deletes:
+        if file["file_format"].lower() == "puffin":
+            gone[file["referenced_data_file"]].update(_vector(file))
+        else:
+            for row in _parquet_rows(file["file_path"], {"path": _PATH_ID, "position": _POSITION_ID}):
+                gone[row["path"]].add(row["position"])
+    return gone
+
+
+def _vector(file: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the positions of a deletion vector (Puffin specification, blob type `deletion-vector-v1`)."""
+    from pyroaring import BitMap
+
+    with _path(file["file_path"]).open("rb") as puffin:
+        puffin.seek(file["content_offset"])
+        blob = puffin.read(file["content_size_in_bytes"])
+    magic_and_bitmaps = blob[4:-4]
+    if magic_and_bitmaps[:4] != _VECTOR_MAGIC or crc32(magic_and_bitmaps) != struct.unpack(">I", blob[-4:])[0]:
+        raise NotReadable
+    (bitmap_count,) = struct.unpack_from("<Q", magic_and_bitmaps, 4)
+    at = 12
+    for _ in range(bitmap_count):
+        (high,) = struct.unpack_from("<I", magic_and_bitmaps, at)
+        bitmap = BitMap.deserialize(magic_and_bitmaps[at + 4 :])
+        at += 4 + len(bitmap.serialize())
+        yield from ((high << 32) | low for low in bitmap)
+
+
+def _live_rows(location: str, fields: Mapping[str, int], gone: set[int]) -> list[dict[str, Any]]:
+    rows = _parquet_rows(location, fields)
+    return [row for position, row in enumerate(rows) if position not in gone] if gone else rows
+
+
+def _parquet_rows(location: str, fields: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return ``fields`` (id by name) of a Parquet file; a field that the file does not have is None in every row."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(_path(location), memory_map=True) as file:
+        name_by_id = {_field_id(field): field.name for field in file.schema_arrow}
+        taken = {name: name_by_id.get(field_id) for name, field_id in fields.items()}
+        table = file.read(columns=[name for name in taken.values() if name is not None])
+        absent = [None] * file.metadata.num_rows
+    values = [absent if name is None else _values(table.column(name)) for name in taken.values()]
+    return [dict(zip(taken, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _field_id(field: "pa.Field") -> int:
+    field_id = (field.metadata or {}).get(b"PARQUET:field_id")
+    if field_id is None:
+        raise NotReadable
+    return int(field_id)
+
+
+def _values(column: "pa.ChunkedArray") -> list[Any]:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_timestamp(column.type):
+        return [moment for chunk in column.chunks for moment in _moments(chunk)]
+    plain = (types.is_string, types.is_large_string, types.is_int32, types.is_int64, types.is_boolean)
+    if not any(is_plain(column.type) for is_plain in plain):
+        raise NotReadable
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _moments(chunk: "pa.Array") -> list[datetime | None]:
+    """Return a chunk of microsecond timestamps; Arrow's own conversion would import pandas, half a second."""
+    import pyarrow as pa
+
+    if chunk.type.unit != "us":
+        raise NotReadable
+    zero = _EPOCH if chunk.type.tz is None else _EPOCH.replace(tzinfo=UTC)
+    ticks = chunk.view(pa.int64()).to_pylist()
+    return [None if tick is None else zero + timedelta(microseconds=tick) for tick in ticks]

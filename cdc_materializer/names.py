@@ -1,0 +1,218 @@
+"""Names, parsed once at the door: tables, columns, topics.
+
+Pure. A name that got through here can neither leave the warehouse nor end a quoted identifier; SQL is still built in
+`merge.py` only. The rules are those of design sections 4.2 and 4.4.
+"""
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from cdc_materializer.errors import DuplicateColumn, InvalidName
+
+#: Endings of the tables that stand beside a mirror (design section 4.4).
+RAW_SUFFIX = "__raw"
+QUARANTINE_SUFFIX = "__quarantine"
+HISTORY_SUFFIX = "__history"
+RESERVED_SUFFIXES = (RAW_SUFFIX, QUARANTINE_SUFFIX, HISTORY_SUFFIX)
+
+#: Column names that begin so are ours (design section 4.4).
+RESERVED_COLUMN_PREFIX = "__cdc"
+
+#: Iceberg's metadata columns: a table that has one of its own by these names cannot be the target of a MERGE.
+ICEBERG_COLUMNS = frozenset(
+    {
+        "_change_ordinal",
+        "_change_type",
+        "_commit_snapshot_id",
+        "_deleted",
+        "_file",
+        "_last_updated_sequence_number",
+        "_partition",
+        "_pos",
+        "_row_id",
+        "_spec_id",
+    }
+)
+
+#: Longest part of a table name, in characters; with a sibling's suffix it still fits file systems (255 bytes in ASCII).
+PART_LENGTH_MAX = 128
+
+#: Longest identifier that is quoted, in characters.
+IDENTIFIER_LENGTH_MAX = 255
+
+#: How much of a name a message repeats, in characters.
+SHOWN_LENGTH_MAX = 80
+
+_PART = re.compile(r"\w[\w-]*")
+_TABLE_PARTS_MIN = 2
+
+# Topics that by their first or last part are Debezium's, whatever stands beside it. The heartbeat and signal tables
+# that Debezium's guides have people create count too.
+_DEBEZIUM_PART = re.compile(r"_*(debezium|dbz)[-_](heartbeats?|signals?|notifications?)", re.IGNORECASE)
+# Topics that are Debezium's when this part follows directly on the connector's `topic.prefix`.
+_PART_AFTER_PREFIX = frozenset(
+    {"transaction", "message", "signal", "signals", "notification", "notifications", "heartbeat"}
+)
+# Customary names of the topic that keeps a connector's DDL (`schema.history.internal.kafka.topic`).
+_SCHEMA_HISTORY_PART = re.compile(r"(db|schema)[-_]?(history|changes?)", re.IGNORECASE)
+
+
+def shown(text: str) -> str:
+    """Return ``text`` for a message: at most 80 characters, and `?` for each that does not print."""
+    clipped = text if len(text) <= SHOWN_LENGTH_MAX else text[: SHOWN_LENGTH_MAX - 1] + "…"
+    return "".join(character if character.isprintable() else "?" for character in clipped)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the name in ``known`` that ``word`` was most likely meant to be, or None when none is near."""
+    by_folded = {name.lower().replace("-", "_"): name for name in known}
+    matches = difflib.get_close_matches(word[:SHOWN_LENGTH_MAX].lower().replace("-", "_"), by_folded, n=1)
+    return by_folded[matches[0]] if matches else None
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The name of a lake table: one or more namespace parts and a name, none of which can leave the warehouse."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``namespace.name``; raise InvalidName for anything that is not one, and for reserved endings."""
+        *namespace, name = parts = text.split(".")
+        if len(parts) < _TABLE_PARTS_MIN or not all(_is_part(part) for part in parts):
+            raise InvalidName(
+                f"The table name `{shown(text)}` cannot be used: it needs two or more parts with a dot between them, "
+                f"each of letters, digits, `_` and `-` (not first) and at most {PART_LENGTH_MAX} characters.",
+                "Name the table like `shop.orders`.",
+            )
+        ending = next((suffix for suffix in RESERVED_SUFFIXES if name.lower().endswith(suffix)), None)
+        if ending is not None:
+            raise InvalidName(
+                f"The table name `{shown(text)}` cannot be used: names that end `{ending}` are kept for the tables "
+                "beside a mirror.",
+                "Choose a mirror name without that ending.",
+            )
+        return cls(tuple(namespace), name)
+
+    @classmethod
+    def from_topic(cls, topic: str) -> Self:
+        """Return the default mirror of ``topic``, its last two parts; raise InvalidName if they are none."""
+        return cls.parse(".".join(topic.split(".")[-_TABLE_PARTS_MIN:]))
+
+    @property
+    def raw(self) -> Self:
+        """The table that keeps every message of this mirror."""
+        return self._beside(RAW_SUFFIX)
+
+    @property
+    def quarantine(self) -> Self:
+        """The table that keeps the violations of this mirror."""
+        return self._beside(QUARANTINE_SUFFIX)
+
+    @property
+    def history(self) -> Self:
+        """The table that keeps one row a change of this mirror."""
+        return self._beside(HISTORY_SUFFIX)
+
+    def __str__(self) -> str:
+        """Return the dotted name."""
+        return ".".join((*self.namespace, self.name))
+
+    def _beside(self, suffix: str) -> Self:
+        return replace(self, name=self.name + suffix)
+
+
+def quote(identifier: str) -> str:
+    """Return ``identifier`` as one Spark identifier in backticks; raise InvalidName for what no identifier can be.
+
+    Refused are the empty name, control characters (NUL among them), half surrogates (no UTF-8 for them) and more than
+    255 characters.
+    """
+    if not identifier or len(identifier) > IDENTIFIER_LENGTH_MAX or not all(map(_is_quotable, identifier)):
+        raise InvalidName(
+            f"The name `{shown(identifier)}` cannot be used: it is empty, longer than {IDENTIFIER_LENGTH_MAX} "
+            "characters, or holds control characters.",
+            "Rename it in the source, or leave it out of what the connector sends.",
+        )
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def check_columns(names: Sequence[str]) -> None:
+    """Check that a table can have exactly these columns, as the source spells them, beside our `__cdc`.
+
+    Raises:
+        DuplicateColumn: two names are equal when case is ignored, as Spark does.
+        InvalidName: a name begins `__cdc`, is one of Iceberg's metadata columns, or cannot be quoted.
+    """
+    for name in names:
+        quote(name)
+        _check_not_reserved(name)
+    by_folded: dict[str, list[str]] = {}
+    for name in names:
+        by_folded.setdefault(_ignoring_case(name), []).append(name)
+    duplicates = [f"`{shown(name)}`" for group in by_folded.values() if len(group) > 1 for name in group]
+    if duplicates:
+        raise DuplicateColumn(
+            "Columns whose names differ only in upper and lower case cannot be told apart in the lake: "
+            f"{', '.join(duplicates)}.",
+            "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`.",
+        )
+
+
+def is_table_topic(topic: str, topics: Iterable[str] = ()) -> bool:
+    """Say whether ``topic`` carries a table's changes, as far as its name tells; ``topics`` are all that there are.
+
+    Not tables: heartbeat, transaction, logical message, schema change, schema history, signal and notification topics,
+    and names that begin `__`. A topic of one part is never one (a connector's schema change topic is its bare prefix);
+    it can still be named exactly in the configuration, with a mirror.
+
+    A table may itself be called `transaction` or `message`: such a last part is Debezium's only directly after the
+    connector's prefix, which is one part unless ``topics`` shows a longer one (`a.b` if there is `a.b.public.orders`).
+    """
+    if "." not in topic or topic.startswith("__"):
+        return False
+    first, *middle, last = topic.split(".")
+    if _DEBEZIUM_PART.fullmatch(first) or _DEBEZIUM_PART.fullmatch(last) or _SCHEMA_HISTORY_PART.fullmatch(first):
+        return False
+    others = tuple(topics)
+    if last.lower() in _PART_AFTER_PREFIX or _SCHEMA_HISTORY_PART.fullmatch(last):
+        return bool(middle) and not _is_prefix(topic.rpartition(".")[0], others)
+    return not _is_prefix(topic, others)
+
+
+def _is_part(part: str) -> bool:
+    return len(part) <= PART_LENGTH_MAX and _PART.fullmatch(part) is not None
+
+
+def _is_quotable(character: str) -> bool:
+    return unicodedata.category(character) not in {"Cc", "Cs"}
+
+
+def _check_not_reserved(name: str) -> None:
+    lowered = name.lower()
+    if lowered.startswith(RESERVED_COLUMN_PREFIX) or lowered in ICEBERG_COLUMNS:
+        keeper = "cdc_materializer" if lowered.startswith(RESERVED_COLUMN_PREFIX) else "Iceberg"
+        raise InvalidName(
+            f"The source has a column `{shown(name)}`, a name that {keeper} keeps for its own columns.",
+            "Rename it in the source, or leave it out with the connector's `column.exclude.list`.",
+        )
+
+
+def _ignoring_case(name: str) -> str:
+    """Return what is equal for names that Java's `equalsIgnoreCase` or `toLowerCase` take for one.
+
+    Python's `casefold` would be wrong both ways: it makes one of `straße` and `strasse`, which Spark keeps apart.
+    """
+    uppers = (character.upper() if len(character.upper()) == 1 else character for character in name)
+    return "".join(upper.lower()[0] for upper in uppers)
+
+
+def _is_prefix(prefix: str, topics: Iterable[str]) -> bool:
+    """Say whether tables stand below ``prefix``: a topic that has it and two more parts (`prefix.schema.table`)."""
+    return any(topic.startswith(prefix + ".") and "." in topic[len(prefix) + 1 :] for topic in topics)

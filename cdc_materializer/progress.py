@@ -1,0 +1,91 @@
+"""How far each table is behind its topic, told by the tables' markers and the source alone, without Spark.
+
+A run asks this first: when nothing has come since the last one there is no reason to start an engine (design §7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.errors import CdcError, Code, LakeUnavailable
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.source import Source, TopicState
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Where one table stands.
+
+    Attributes:
+        table: the table's settings.
+        topic: the topic's beginnings and ends; None where it cannot be asked, and `error` says why.
+        raw: the marker of the raw table; None where there is none, or where only Spark can open the catalog.
+        mirror: likewise of the mirror.
+        retries: whether messages wait for a schema that the registry did not know.
+        error: why the topic cannot be asked.
+    """
+
+    table: TableConfig
+    topic: TopicState | None
+    raw: Marker | None = None
+    mirror: Marker | None = None
+    retries: bool = False
+    error: CdcError | None = None
+
+    @property
+    def published(self) -> Offsets | None:
+        """The next offset of each partition that the mirror has not got."""
+        return self.mirror.offsets if self.mirror is not None else None
+
+    @property
+    def messages(self) -> int:
+        """At most so many messages wait to be published."""
+        if self.topic is None:
+            return 0
+        start = self.published or self.topic.beginnings
+        ends = self.topic.ends.items()
+        return sum(max(end - start.get(partition, self.topic.beginnings[partition]), 0) for partition, end in ends)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a run would find nothing to do."""
+        if self.topic is None or self.raw is None or self.mirror is None or self.retries:
+            return False
+        same_topic = None in (self.topic.topic_id, self.raw.topic_id) or self.topic.topic_id == self.raw.topic_id
+        return same_topic and self.topic.ends == self.raw.offsets == self.published
+
+
+def backlogs(config: Config, source: Source, tables: Iterable[TableConfig]) -> list[Backlog]:
+    """Where each table stands; a topic that cannot be asked is that table's own error.
+
+    Markers stay unknown (None) where the catalog is of a kind that only Spark can open.
+    """
+    try:
+        lake = open_tables(config.catalog)
+    except LakeUnavailable:
+        lake = None
+    return [_backlog(lake, source, table) for table in tables]
+
+
+def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog:
+    try:
+        topic = source.state(table.topic)
+    except CdcError as error:
+        return Backlog(table, None, error=error)
+    try:
+        raw = lake.marker_of(table.mirror.raw) if lake is not None else None
+        mirror = lake.marker_of(table.mirror) if lake is not None and raw is not None else None
+        retries = mirror is not None and lake is not None and _has_unknown_schemas(lake, table.mirror)
+    except LakeUnavailable:
+        # Spark will say what is wrong with the catalog, if it can't open it either.
+        return Backlog(table, topic)
+    return Backlog(table, topic, raw, mirror, retries)
+
+
+def _has_unknown_schemas(lake: Tables, mirror: TableName) -> bool:
+    quarantine = lake.values_of(mirror.quarantine, ["code", "status"]) or []
+    return any(row["code"] == Code.SCHEMA_UNKNOWN and row["status"] == "open" for row in quarantine)

@@ -1,0 +1,112 @@
+"""The quarantine table of a mirror: what is held, what waits for a schema, what has been overtaken (design §4.5)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, fold, rows, verdict
+from cdc_materializer.changes import model as m
+from cdc_materializer.errors import Code
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
+from cdc_materializer.merge import QUARANTINE_SCHEMA, resolve_quarantine
+from cdc_materializer.offsets import Marker, Span
+
+_PROPERTIES = {
+    "format-version": "2",
+    "write.metadata.delete-after-commit.enabled": "true",
+    # Small and read by people: no delete files, so that every engine reads it.
+    "write.delete.mode": "copy-on-write",
+    "write.update.mode": "copy-on-write",
+    "write.merge.mode": "copy-on-write",
+}
+_RESOLVED_VIEW = "__cdc_resolved"
+
+
+def held_keys(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
+    if quarantine is None or quarantine.is_empty:
+        return None
+    still_open = (F.col("status") == verdict.OPEN) & F.col("key").isNotNull()
+    return line.lake.rows(quarantine).where(still_open).select(F.col("key").alias(m.KEY))
+
+
+def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
+    """Raw's rows that were held because the registry did not know their schema and now does; None where there are none."""
+    if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
+        return None
+    held = line.lake.rows(tables.quarantine)
+    held = held.where((F.col("status") == verdict.OPEN) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
+    waiting = line.lake.rows(raw).join(
+        F.broadcast(held.select("partition", "offset")), ["partition", "offset"], "left_semi"
+    )
+    ids = (
+        waiting.select(F.explode(F.array("key_schema_id", "value_schema_id")).alias("id"))
+        .where("id IS NOT NULL")
+        .distinct()
+    )
+    known = [row["id"] for row in ids.collect() if line.registry.schema(row["id"]) is not None]
+    unknown = ~F.col("value_schema_id").isin(known) | ~F.coalesce(F.col("key_schema_id").isin(known), F.lit(True))
+    ready = waiting.where(~F.coalesce(unknown, F.lit(False))) if known else None
+    return ready if ready is not None and not ready.isEmpty() else None
+
+
+def hold(
+    line: Line, quarantine: LakeTable | None, mirror: LakeTable, marker: Marker, decided: Decided
+) -> LakeTable | None:
+    """Commit the batch's violations; a batch that was tried before finds its own already there and adds none twice."""
+    if not decided.violations:
+        return quarantine
+    found = rows.violation_rows(decided.states, marker.batch, line.now())
+    if quarantine is None:
+        start = new_marker(line, Span(decided.span.topic, decided.span.start, decided.span.start), "", marker.topic_id)
+        quarantine = line.lake.create(line.mirror.quarantine, QUARANTINE_SCHEMA, start, _PROPERTIES)
+    earlier, published = marker_of(quarantine), marker_of(mirror).offsets
+    is_ahead = any(offset > published.get(partition, 0) for partition, offset in earlier.offsets.items())
+    if is_ahead or earlier.batch == marker.batch:
+        again = line.lake.rows(quarantine).select(
+            "topic", "partition", "offset", "code", F.coalesce("rule", F.lit("")).alias("rule")
+        )
+        same = ["topic", "partition", "offset", "code"]
+        keyed = found.withColumn("__cdc_rule", F.coalesce("rule", F.lit("")))
+        match = [keyed[name] == again[name] for name in same]
+        found = keyed.join(again, [*match, keyed["__cdc_rule"] == again["rule"]], "left_anti").drop("__cdc_rule")
+    line.lake.publish(quarantine, marker, lambda stage: stage.append(found))
+    return reload(line, line.mirror.quarantine)
+
+
+def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
+    """Mark held messages as superseded whose keys have been published from a later one.
+
+    After the mirror's commit and not before: a run that was killed between finds them open still, and folds their keys
+    from their first message once more.
+    """
+    held = line.lake.rows(quarantine).where(F.col("status") == verdict.OPEN)
+    # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the start.
+    told = decided.states.select(m.KEY, m.PARTITION, m.OFFSET, m.CODE, fold.CURRENT, verdict.PUBLISHED).localCheckpoint()
+    final = told.where(F.col(verdict.PUBLISHED)).select(
+        F.col(m.KEY).alias("key"), F.col(m.PARTITION).alias("final_partition"), F.col(m.OFFSET).alias("final_offset")
+    )
+    later = (F.col("partition") != F.col("final_partition")) | (F.col("offset") < F.col("final_offset"))
+    overtaken = (
+        held.join(final, "key").where(later).select("partition", "offset", "code", F.lit(verdict.RESOLVED).alias("to"))
+    )
+    # A message that waited for its schema has been read; if it is held for another reason now, that has a row of its own.
+    before = told.where(F.col(fold.CURRENT) & ~batch.within(decided.span, m.PARTITION, m.OFFSET))
+    code = F.lit(str(Code.SCHEMA_UNKNOWN)).alias("code")
+    read = before.where(F.col(m.CODE).isNull() | (F.col(m.CODE) != str(Code.SCHEMA_UNKNOWN))).select(
+        F.col(m.PARTITION).alias("partition"),
+        F.col(m.OFFSET).alias("offset"),
+        code,
+        F.lit(verdict.RELEASED).alias("to"),
+    )
+    # One row a target row; materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
+    both = overtaken.unionByName(read).groupBy("partition", "offset", "code").agg(F.min("to").alias("to"))
+    resolved = both.localCheckpoint()
+    resolved.createOrReplaceTempView(_RESOLVED_VIEW)
+    statement = resolve_quarantine
+    line.lake.publish(
+        quarantine,
+        marker,
+        lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _RESOLVED_VIEW)),
+    )

@@ -1,0 +1,39 @@
+"""Schemas by id: from a registry's REST interface or from a folder of recorded answers."""
+
+from typing import TYPE_CHECKING
+
+from cdc_materializer.config_values import reveal
+from cdc_materializer.registry.confluent import ConfluentRegistry, RegistryAccess
+from cdc_materializer.registry.recorded import RecordedRegistry
+from cdc_materializer.registry.schemas import RegisteredSchema, Registry
+
+if TYPE_CHECKING:
+    from cdc_materializer.config_connections import RegistryConfig
+
+__all__ = [
+    "ConfluentRegistry",
+    "RecordedRegistry",
+    "RegisteredSchema",
+    "Registry",
+    "RegistryAccess",
+    "open_registry",
+]
+
+
+def open_registry(config: "RegistryConfig | None") -> Registry | None:
+    """Open the registry that the configuration names; None where it names none. Nothing is asked yet."""
+    if config is None:
+        return None
+    if config.files is not None:
+        return RecordedRegistry(config.files)
+    login, tls = config.basic_auth, config.tls
+    return ConfluentRegistry(
+        RegistryAccess(
+            url=config.url or "",
+            basic_auth=None if login is None else (login.user, login.password.get_secret_value()),
+            ca=None if tls is None or tls.ca is None else str(tls.ca),
+            certificate=None if tls is None or tls.cert is None else str(tls.cert),
+            key=None if tls is None or tls.key is None else str(tls.key),
+            headers=reveal(config.headers),
+        )
+    )

@@ -1,0 +1,171 @@
+"""Avro schemas that refer to others, made to stand alone: each named type is written out where it is first used.
+
+Names follow the Avro specification: a name without a dot belongs to the nearest enclosing namespace. A name that is
+not known there is looked up without a namespace too, as the Java parser does, because writers depend on it.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+#: A parsed Avro schema: a name, a union, or an object.
+AvroNode: TypeAlias = "str | list[AvroNode] | dict[str, AvroNode]"
+
+_NAMED = frozenset({"record", "error", "enum", "fixed"})
+_PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One entry of a registered schema's `references`: the schema that another one builds on."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One schema as the registry holds it: its text, its kind, and the schemas that it builds on."""
+
+    text: str
+    kind: str
+    references: tuple[Reference, ...]
+
+
+#: Asks the registry for one version of a subject; None where it does not hold it.
+Fetch: TypeAlias = Callable[[Reference], Registered | None]
+
+
+class ReferenceMissingError(LookupError):
+    """Raised when a schema refers to one that the registry does not hold."""
+
+
+def standalone(registered: Registered, fetch: Fetch) -> str:
+    """Write every type that an Avro schema refers to into it, each where it is first used.
+
+    Args:
+        registered: the schema; only Avro is touched, and only where it has references.
+        fetch: asks for a referenced schema; called once for each subject and version.
+
+    Raises:
+        ReferenceMissingError: a referenced schema is not there.
+        ValueError: a text that should be an Avro schema is not JSON.
+    """
+    if registered.kind != "AVRO" or not registered.references:
+        return registered.text
+    known: dict[str, AvroNode] = {}
+    for text in _referenced_texts(registered.references, fetch):
+        _collect(json.loads(text), "", known)
+    return json.dumps(_Inliner(known).write(json.loads(registered.text), ""), ensure_ascii=False)
+
+
+def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> list[str]:
+    """Fetch everything that is referred to, directly or not, each once; a circle of references ends by itself."""
+    texts: dict[tuple[str, int], str] = {}
+    waiting = list(references)
+    while waiting:
+        reference = waiting.pop()
+        place = (reference.subject, reference.version)
+        if place in texts:
+            continue
+        found = fetch(reference)
+        if found is None:
+            raise ReferenceMissingError(reference.name)
+        texts[place] = found.text
+        waiting.extend(found.references)
+    return list(texts.values())
+
+
+def _space_and_name(node: Mapping[str, AvroNode], space: str) -> tuple[str, str]:
+    """Split a definition's full name into its namespace and its last part."""
+    name = str(node.get("name", ""))
+    if "." in name:
+        before, _, last = name.rpartition(".")
+        return before, last
+    declared = node.get("namespace")
+    return (space if declared is None else str(declared)), name
+
+
+def _full(space: str, name: str) -> str:
+    return f"{space}.{name}" if space else name
+
+
+def _is_named(node: Mapping[str, AvroNode]) -> bool:
+    kind = node.get("type")
+    return isinstance(kind, str) and kind in _NAMED
+
+
+def _inside(node: Mapping[str, AvroNode]) -> list[AvroNode]:
+    """List the schemas directly inside an object: a record's field types, items, values, or a wrapped type."""
+    kind = node.get("type")
+    if kind in ("record", "error"):
+        fields = node.get("fields", [])
+        return [field["type"] for field in fields if isinstance(field, dict) and "type" in field]
+    if kind in ("array", "map"):
+        return [node[part] for part in ("items", "values") if part in node]
+    return [] if kind is None or isinstance(kind, str) else [kind]
+
+
+def _collect(node: AvroNode, space: str, known: dict[str, AvroNode]) -> None:
+    """Note every named type that a schema defines, by full name, with the namespace written into it."""
+    if isinstance(node, list):
+        for member in node:
+            _collect(member, space, known)
+    elif isinstance(node, dict):
+        if _is_named(node):
+            space, name = _space_and_name(node, space)
+            # The definition moves to another schema, where the namespace around it is a different one.
+            known.setdefault(_full(space, name), {**node, "name": name, "namespace": space})
+        for inner in _inside(node):
+            _collect(inner, space, known)
+
+
+class _Inliner:
+    """Writes a schema out; remembers which types are defined already, as Avro allows each definition once."""
+
+    def __init__(self, known: Mapping[str, AvroNode]) -> None:
+        self._known = known
+        self._defined: set[str] = set()
+
+    def write(self, node: AvroNode, space: str) -> AvroNode:
+        """Return the node with referenced names replaced by their definitions where they first occur."""
+        if isinstance(node, str):
+            return self._name(node, space)
+        if isinstance(node, list):
+            return [self.write(member, space) for member in node]
+        if _is_named(node):
+            return self._definition(node, space)
+        kind = node.get("type")
+        if kind in ("array", "map"):
+            part = "items" if kind == "array" else "values"
+            return {**node, part: self.write(node[part], space)} if part in node else node
+        return node if kind is None else {**node, "type": self.write(kind, space)}
+
+    def _name(self, name: str, space: str) -> AvroNode:
+        if name in _PRIMITIVE:
+            return name
+        full = name if "." in name else _full(space, name)
+        for candidate in (full, name):
+            if candidate in self._defined:
+                return candidate
+            if candidate in self._known:
+                return self.write(self._known[candidate], "")
+        return name
+
+    def _definition(self, node: Mapping[str, AvroNode], space: str) -> AvroNode:
+        space, name = _space_and_name(node, space)
+        full = _full(space, name)
+        if full in self._defined:
+            return full
+        self._defined.add(full)
+        fields = node.get("fields")
+        if not isinstance(fields, list):
+            return dict(node)
+        return {**node, "fields": [self._field(field, space) for field in fields]}
+
+    def _field(self, field: AvroNode, space: str) -> AvroNode:
+        if not isinstance(field, dict) or "type" not in field:
+            return field
+        return {**field, "type": self.write(field["type"], space)}

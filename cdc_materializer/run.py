@@ -1,0 +1,263 @@
+"""`cdcm run`: bring every table up to the ends of its topics, some of them side by side.
+
+One Spark session a command; inside it a session of its own for each table, because the properties that Iceberg writes
+into a snapshot are a session's. One table's failure never stops another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cdc_materializer.config import Config, TableConfig, resolve_tables
+from cdc_materializer.contract import Contract, load_contract
+from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, worst_exit_code
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.progress import Backlog, backlogs
+from cdc_materializer.registry import Registry, open_registry
+from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.source import Source, open_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.line import Batch
+
+_LOG = logging.getLogger(__name__)
+
+#: Tables brought forward at one time: more gain nothing on few cores, and share one Spark context (design §6).
+TABLES_AT_ONCE = 4
+#: Up to so many messages a run is worth more as a quick start than as a fast engine.
+SMALL_RUN_MESSAGES = 50_000
+#: Seconds between two looks at the topics under `--follow` when nothing has come.
+POLL_SECONDS = 5.0
+#: Longest pause of a table that keeps failing under `--follow`.
+BACK_OFF_SECONDS_MAX = 300.0
+
+OnBatch = Callable[[TableConfig, "Batch"], None]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the caller may want of a run.
+
+    Attributes:
+        tables: names of the mirrors to bring forward; all for none.
+        stop: set it, and the run ends after the batches that are being worked on.
+        on_batch: called after each published batch, from the table's own thread.
+    """
+
+    tables: Sequence[str] = ()
+    stop: threading.Event = field(default_factory=threading.Event)
+    on_batch: OnBatch | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run works with, opened once."""
+
+    config: Config
+    source: Source
+    registry: Registry | None
+    tables: tuple[TableConfig, ...]
+    contracts: dict[str, Contract]
+
+
+def run_once(config: Config, spark: SparkSession | None = None, options: RunOptions | None = None) -> RunReport:
+    """Bring every table up to where its topic ended when the run began.
+
+    Args:
+        config: from `load_config`.
+        spark: a session with Iceberg's extensions, where there is one; left out, a session is started and stopped.
+        options: which tables, when to stop, whom to tell.
+
+    Returns:
+        One entry a table. A table that failed says so in its entry; `RunReport.exit_code` is the command's.
+
+    Raises:
+        CdcError: nothing could be begun: the configuration, the source or Spark.
+    """
+    options = options or RunOptions()
+    work = open_work(config, options)
+    waiting = backlogs(config, work.source, work.tables)
+    if all(backlog.is_done for backlog in waiting):
+        return _report(config, [_idle(backlog) for backlog in waiting])
+    with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
+        return _run_tables(work, session, waiting, options)
+
+
+def run_forever(
+    config: Config, spark: SparkSession | None = None, options: RunOptions | None = None, poll: float = POLL_SECONDS
+) -> Iterator[RunReport]:
+    """Bring every table forward again and again, until `options.stop` is set; yields what each round did, if anything.
+
+    A table that failed is left alone for longer each time it fails again; the others go on.
+    """
+    options = options or RunOptions()
+    work = open_work(config, options)
+    quiet: dict[str, tuple[float, float]] = {}
+    with session_for(work, spark) as session:
+        while not options.stop.is_set():
+            now = time.monotonic()
+            due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0.0))[0] <= now]
+            waiting = [backlog for backlog in backlogs(config, work.source, due) if not backlog.is_done]
+            report = _run_tables(work, session, waiting, options)
+            _pause_failed(report, quiet, poll)
+            if any(run.batches or run.error for run in report.tables):
+                yield report
+            if not any(run.batches for run in report.tables):
+                options.stop.wait(poll)
+
+
+def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, float]], poll: float) -> None:
+    for run in report.tables:
+        if run.error is None:
+            quiet.pop(run.table, None)
+            continue
+        pause = min(max(2 * quiet.get(run.table, (0.0, 0.0))[1], poll), BACK_OFF_SECONDS_MAX)
+        quiet[run.table] = (time.monotonic() + pause, pause)
+
+
+def open_work(config: Config, options: RunOptions) -> Work:
+    """Open source, registry and contracts, and find out which tables are meant.
+
+    Raises:
+        ConfigError: a table is asked for that the configuration does not have.
+        ContractInvalid: a contract cannot be followed.
+        SourceUnavailable: the topics cannot be listed.
+    """
+    source = open_source(config.source)
+    known = resolve_tables(config.tables, source.topics() if any(table.is_glob for table in config.tables) else ())
+    tables = tuple(table for table in known if not options.tables or str(table.mirror) in options.tables)
+    missing = sorted(set(options.tables) - {str(table.mirror) for table in known})
+    if missing:
+        what = f"There is no table {', '.join(missing)} in {config.path.name}."
+        raise ConfigError(what, f"Its tables are: {', '.join(str(table.mirror) for table in known)}.")
+    contracts = {str(table.mirror): load_contract(table.contract) for table in tables if table.contract is not None}
+    return Work(config, source, open_registry(config.registry), tables, contracts)
+
+
+@contextmanager
+def session_for(work: Work, spark: SparkSession | None, messages: int | None = None) -> Iterator[SparkSession]:
+    """The caller's Spark session, or one of our own that is stopped at the end.
+
+    Args:
+        work: what the session is for.
+        spark: the caller's session, if there is one.
+        messages: at most how many messages will be read; None where that is not known.
+    """
+    from cdc_materializer.session import adopt_session, open_session, stop
+
+    if spark is not None:
+        yield adopt_session(spark, work.config)
+        return
+    if any(contract.rules for contract in work.contracts.values()):
+        # Great Expectations takes seconds to import, as Spark does to start; neither waits for the other.
+        from cdc_materializer.contract.judge import preload
+
+        threading.Thread(target=preload, daemon=True).start()
+    session = open_session(work.config, small=messages is not None and messages <= SMALL_RUN_MESSAGES)
+    try:
+        yield session
+    finally:
+        stop(session)
+
+
+def _run_tables(work: Work, spark: SparkSession, waiting: Sequence[Backlog], options: RunOptions) -> RunReport:
+    if not waiting:
+        return _report(work.config, [])
+    with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
+        runs = list(pool.map(lambda backlog: _bring_up(work, spark, backlog, options), waiting))
+    return _report(work.config, runs)
+
+
+def _bring_up(work: Work, spark: SparkSession, backlog: Backlog, options: RunOptions) -> tuple[TableRun, int]:
+    """One table to the end of its topic; its failure is told in its own entry."""
+    if backlog.is_done:
+        return _idle(backlog)
+    began, batches, exit_code = time.monotonic(), [], 0
+    error: ErrorInfo | None = None
+    try:
+        for batch in _batches(work, spark, backlog, options):
+            batches.append(batch)
+    except CdcError as failure:
+        error, exit_code = (
+            ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure)),
+            failure.exit_code,
+        )
+        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
+    except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
+        message = (
+            f"{backlog.table.mirror} stopped on an unexpected {type(failure).__name__}. Run with --debug and report it."
+        )
+        error, exit_code = ErrorInfo(code="BUG", message=message), EXIT_BUG
+        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
+    return _table_run(backlog, batches, time.monotonic() - began, error), exit_code
+
+
+def _batches(work: Work, spark: SparkSession, backlog: Backlog, options: RunOptions) -> Iterator[Batch]:
+    from cdc_materializer.lake import Lake
+    from cdc_materializer.line import Line
+    from cdc_materializer.pipeline import advance
+
+    if backlog.error is not None:
+        raise backlog.error
+    if backlog.topic is None:
+        return
+    mirror = str(backlog.table.mirror)
+    lake = Lake(spark.newSession(), work.config.catalog.name)
+    line = Line(work.config.name, backlog.table, work.source, work.registry, work.contracts.get(mirror), lake)
+    while not options.stop.is_set():
+        batch = advance(line, backlog.topic)
+        if batch is None:
+            return
+        if options.on_batch is not None:
+            options.on_batch(backlog.table, batch)
+        yield batch
+
+
+def _table_run(backlog: Backlog, batches: Sequence[Batch], seconds: float, error: ErrorInfo | None) -> TableRun:
+    counts: dict[str, int] = {}
+    violations: dict[str, int] = {}
+    for batch in batches:
+        for name, count in batch.counts.items():
+            counts[name] = counts.get(name, 0) + count
+        for name, count in batch.violations.items():
+            violations[name] = violations.get(name, 0) + count
+    last = batches[-1] if batches else None
+    offsets = last.offsets if last is not None else backlog.published
+    return TableRun(
+        table=str(backlog.table.mirror),
+        topic=backlog.table.topic,
+        batches=len(batches),
+        read=sum(counts.values()),
+        violations=violations,
+        offsets=_as_json(offsets),
+        raw_snapshot=last.raw_snapshot if last is not None else None,
+        mirror_snapshot=last.mirror_snapshot if last is not None else None,
+        seconds=round(seconds, 3),
+        error=error,
+        **counts,
+    )
+
+
+def _idle(backlog: Backlog) -> tuple[TableRun, int]:
+    return _table_run(backlog, [], 0.0, None), 0
+
+
+def _as_json(offsets: Offsets | None) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in (offsets or {}).items()}
+
+
+def _report(config: Config, runs: Sequence[tuple[TableRun, int]]) -> RunReport:
+    return RunReport(
+        pipeline=config.name,
+        tables=[run for run, _ in runs],
+        exit_code=worst_exit_code(code for _, code in runs),
+    )

@@ -1,0 +1,289 @@
+"""The Spark session of a run: one that commands build for themselves, or one beside that of a caller who has Spark.
+
+A command that reads a few thousand messages spends its time starting Spark, so the settings for a ``small`` run
+trade throughput for the start.
+"""
+
+import os
+import re
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdc_materializer import jars
+from cdc_materializer.catalog import spark_properties
+from cdc_materializer.config import Config, reveal
+from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG_FILE = Path(__file__).with_name("log4j2.properties")
+_CATALOGS = "spark.sql.catalog."
+_TIME_ZONE = "spark.sql.session.timeZone"
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+#: What results depend on; the same in a session of ours and beside a caller's.
+_SEMANTICS = {"spark.sql.ansi.enabled": "true", _TIME_ZONE: "UTC"}
+#: Properties that are lists: the user's entries are added to ours instead of replacing them.
+_LISTS = {
+    "spark.driver.extraClassPath": ":",
+    "spark.driver.extraJavaOptions": " ",
+    "spark.jars": ",",
+    "spark.sql.extensions": ",",
+}
+#: What a JVM with Spark's own options always says first, and nothing switches off.
+_CHATTER = ("WARNING: Using incubator modules: jdk.incubator.vector",)
+_STOP_SECONDS_MAX = 10
+
+
+def open_session(config: Config, *, small: bool) -> "SparkSession":
+    """Start Spark with the catalog of ``config`` and return its session.
+
+    Args:
+        config: its ``spark`` properties go before ours; those that are lists are added to ours.
+        small: start fast and stay light, for a few thousand messages; False is for throughput.
+
+    Raises:
+        JavaMissing: there is no Java that Spark runs on.
+        JarsUnavailable: the Java libraries cannot be had.
+        LakeUnavailable: the folder of a SQLite catalog cannot be made.
+        ConfigError: Spark does not start with these properties.
+        UsageError: this process already runs Spark.
+    """
+    jars.require_java()
+    libraries = jars.resolve()
+    settings = session_settings(config, libraries, small=small)
+    _make_catalog_folder(config)
+    return _start(command_line_settings(config, settings), settings)
+
+
+def adopt_session(spark: "SparkSession", config: Config) -> "SparkSession":
+    """Return a session beside the caller's on the same Spark, with the catalog of ``config`` and our time zone.
+
+    The caller's session keeps its settings and its temporary views.
+
+    Raises:
+        ConfigError: ``config`` asks for a session time zone other than UTC.
+        LakeUnavailable: the folder of a SQLite catalog cannot be made.
+        UsageError: the caller's Spark was started without Iceberg, which cannot be added later.
+    """
+    _refuse_time_zone(config)
+    if _EXTENSIONS not in (spark.conf.get("spark.sql.extensions", "") or "").split(","):
+        raise UsageError(
+            "The Spark session that was passed was started without Iceberg.",
+            f"Start it with spark.sql.extensions={_EXTENSIONS} and the libraries that `python -m cdc_materializer.jars`"
+            " fetches, or pass no session and one is started.",
+        )
+    _make_catalog_folder(config)
+    beside = spark.newSession()
+    for name, value in {**_SEMANTICS, **spark_properties(config.catalog)}.items():
+        beside.conf.set(name, value)
+    return beside
+
+
+def _refuse_time_zone(config: Config) -> None:
+    if reveal(config.spark).get(_TIME_ZONE, "UTC") != "UTC":
+        raise ConfigError(
+            f"{config.path}: spark: {_TIME_ZONE} is set, but times in mirrors are UTC whatever machine writes them.",
+            "Remove it, and let readers convert.",
+        )
+
+
+def _make_catalog_folder(config: Config) -> None:
+    path = config.catalog.sqlite_path
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)  # SQLite makes its file, but not the folder
+    except OSError as error:
+        raise LakeUnavailable(
+            f"The folder of the SQLite catalog {path} cannot be made: {error.strerror}.",
+            "Check `catalog:` in pipeline.yaml, or the folder's permissions.",
+        ) from error
+
+
+def stop(spark: "SparkSession") -> None:
+    """Stop Spark and end its JVM, so that the next session of this process starts with its own JVM options."""
+    spark.stop()
+    _end_jvm()
+
+
+def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) -> dict[str, str]:
+    """Return every Spark property of a session; pure, so that a test can read it without Java.
+
+    Raises:
+        ConfigError: ``config`` asks for a session time zone other than UTC.
+    """
+    _refuse_time_zone(config)
+    own = reveal(config.spark)
+    master = own.get("spark.master", "local[*]")
+    ours = {
+        "spark.app.name": f"cdcm {config.name}",
+        "spark.master": master,
+        "spark.driver.extraJavaOptions": _java_options(small=small),
+        "spark.driver.memory": "4g",
+        "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth",
+        "spark.sql.catalogImplementation": "in-memory",  # no Hive: its metastore would cost seconds and a folder
+        "spark.sql.extensions": _EXTENSIONS,
+        # Spark's own catalog stays empty, but at times makes its folder: not in the folder a command was called from.
+        "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "cdcm-spark-warehouse").as_uri(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **_SEMANTICS,
+        **_place(master, libraries, small=small),
+        **spark_properties(config.catalog),
+    }
+    return merge_settings(ours, own)
+
+
+def command_line_settings(config: Config, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the ``settings`` that may stand on the JVM's command line, which every user of the machine can read.
+
+    Secrets and everything about catalogs may not; Spark takes them later, through Py4J.
+    """
+    secret = {name for name, value in config.spark.items() if not isinstance(value, str)}
+    return {name: value for name, value in settings.items() if name not in secret and not name.startswith(_CATALOGS)}
+
+
+def merge_settings(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return both, with the user's ``own`` winning, or added where the property is a list."""
+    added = {
+        name: between.join((ours[name], own[name])) for name, between in _LISTS.items() if name in ours and name in own
+    }
+    return {**ours, **own, **added}
+
+
+def _java_options(*, small: bool) -> str:
+    # Only the quick compiler, one collector thread: halves the CPU of a run of seconds, but slows one of minutes.
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC") if small else ()
+    return " ".join((f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', *quick))
+
+
+def _place(master: str, libraries: Sequence[Path], *, small: bool) -> dict[str, str]:
+    """Return what depends on where Spark runs: in this process's JVM, or on a cluster."""
+    paths = [str(path) for path in libraries]
+    light = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.leafNodeDefaultParallelism": "1",
+        "spark.sql.shuffle.partitions": "1",
+    }
+    if not re.fullmatch(r"local(\[[^]]*])?", master):
+        return {"spark.jars": ",".join(paths), **(light if small else {})}
+    # On the class path they are used in place; `spark.jars` would copy 70 MB to a temporary folder at every start.
+    in_place = not any(":" in path for path in paths)
+    return {
+        **({"spark.driver.extraClassPath": ":".join(paths)} if in_place else {"spark.jars": ",".join(paths)}),
+        # A laptop's own name often resolves to an address of a network it has left.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **(light if small else {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}),
+    }
+
+
+def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSession":
+    """Launch the JVM with the ``public`` settings on its command line, then hand it all ``settings`` through Py4J."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - asking creates one otherwise
+        raise UsageError(
+            "This process already runs a Spark session, and Spark allows one.",
+            "Pass it: run_once(config, spark=spark).",
+        )
+    words = _JvmWords()
+    try:
+        conf = SparkConf().setAll(list(public.items()))
+        gateway = launch_gateway(conf, {"stderr": words.inlet})  # type: ignore[no-untyped-call]
+        words.pass_on()
+        SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
+        return SparkSession.builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        reason = words.reason(error)
+        _end_jvm()
+        raise ConfigError(
+            f"Spark did not start: {reason}",
+            "Check the properties under `spark:` in pipeline.yaml.",
+        ) from error
+    finally:
+        words.close_inlet()
+
+
+def _end_jvm() -> None:
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to end its JVM
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return  # none was started, or it is spark-submit's and not ours to end
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait(_STOP_SECONDS_MAX)
+    SparkContext._gateway = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001
+
+
+class _JvmWords:
+    """What the JVM says on its standard error: held while it starts, then passed on less its usual chatter."""
+
+    def __init__(self) -> None:
+        outlet, self.inlet = os.pipe()
+        self._held: deque[bytes] = deque(maxlen=50)
+        self._passing = False
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._read, args=(outlet,), name="jvm-stderr", daemon=True)
+        self._thread.start()
+
+    def pass_on(self) -> None:
+        """From now on, and for what was held: to our standard error."""
+        with self._turn:
+            self._passing = True
+            while self._held:
+                _write(self._held.popleft())
+
+    def close_inlet(self) -> None:
+        """Give up our end; the JVM has its own."""
+        if self.inlet >= 0:
+            os.close(self.inlet)
+            self.inlet = -1
+
+    def reason(self, error: Exception) -> str:
+        """Return the line that best says why the start failed."""
+        self.close_inlet()
+        self._thread.join(timeout=2)
+        java_error: Any = getattr(error, "java_exception", None)
+        if java_error is not None:
+            return f"{java_error.getClass().getSimpleName()}: {_first_line(str(java_error.getMessage()))}"
+        lines = [line.decode(errors="replace").strip() for line in self._held]
+        return _telling_line(lines) or _first_line(str(error))
+
+    def _read(self, outlet: int) -> None:
+        with os.fdopen(outlet, "rb") as lines:
+            for line in lines:
+                if line.decode(errors="replace").strip() in _CHATTER:
+                    continue
+                with self._turn:
+                    if self._passing:
+                        _write(line)
+                    else:
+                        self._held.append(line)
+
+
+def _write(line: bytes) -> None:
+    # Not sys.stderr: its lock, taken by a thread that outlives the interpreter, aborts the process.
+    os.write(2, line)
+
+
+def _telling_line(lines: Iterable[str]) -> str | None:
+    said = [line for line in lines if line and not line.startswith("at ")]
+    errors = [line for line in said if re.match(r"Error|Exception|Invalid|Unrecognized", line)]
+    return next(iter([*errors, *said]), None)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "no reason given."

@@ -1,0 +1,34 @@
+"""Where messages come from: recorded topics or Kafka."""
+
+from typing import TYPE_CHECKING
+
+from cdc_materializer.config_values import reveal
+from cdc_materializer.source.failures import read_failure
+from cdc_materializer.source.kafka import KafkaSource
+from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Source, TopicState
+from cdc_materializer.source.recorded import RecordedSource
+
+if TYPE_CHECKING:
+    from cdc_materializer.config_connections import SourceConfig
+
+__all__ = [
+    "MESSAGE_COLUMNS",
+    "MESSAGE_SCHEMA",
+    "KafkaSource",
+    "RecordedSource",
+    "Source",
+    "TopicState",
+    "open_source",
+    "read_failure",
+]
+
+
+def open_source(config: "SourceConfig") -> Source:
+    """Open the source that the configuration names; nothing is asked yet.
+
+    Raises:
+        ConfigError: its Kafka properties have no brokers, or name one that only Java's client knows.
+    """
+    if config.files is not None:
+        return RecordedSource(config.files)
+    return KafkaSource(reveal(config.kafka or {}))

@@ -1,0 +1,50 @@
+"""What Spark raises while it reads a source, said in our own words.
+
+Spark wraps what happened in a worker into its own error and passes on no more than text, so the names of the Java
+classes in it are all there is to go by. The text itself is never passed on.
+"""
+
+import re
+
+from cdc_materializer.errors import SourceUnavailable
+
+#: What our own refusals inside a Spark job begin with, so that they are found again in Spark's text.
+READ_REFUSED = "cdcm source: "
+
+_REFUSED = re.compile(re.escape(READ_REFUSED) + r"([^\n]*?changed while it was read\.)")
+_KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.common\.(?:config\.|errors\.)?(\w+Exception)")
+_FILE_GONE = re.compile(r"FAILED_READ_FILE|PATH_NOT_FOUND|java\.io\.FileNotFoundException")
+_MESSAGES_GONE = re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|failOnDataLoss")
+
+_CREDENTIALS = ("Check the sasl and ssl properties under source.kafka.", "refused the credentials")
+_KAFKA_MEANINGS = {
+    "SaslAuthenticationException": _CREDENTIALS,
+    "SslAuthenticationException": _CREDENTIALS,
+    "TopicAuthorizationException": ("Allow the user to read the topic.", "does not let this user read it"),
+    "GroupAuthorizationException": ("Allow the user to use consumer groups.", "does not let this user read it"),
+    "TimeoutException": ("Check that Spark reaches every broker, then run again.", "did not answer in time"),
+    "ConfigException": ("Check the properties under source.kafka.", "cannot be asked with these properties"),
+}
+
+
+def read_failure(error: BaseException, topic: str) -> SourceUnavailable | None:
+    """Explain what Spark raised while it used a DataFrame of `Source.read`; None where the source is not to blame."""
+    text = str(error)
+    refused = _REFUSED.search(text)
+    if refused:
+        return SourceUnavailable(refused[1], "Run again.")
+    if _MESSAGES_GONE.search(text):
+        what = f"Messages of the topic {topic} left the broker while they were read. Nothing was written."
+        return SourceUnavailable(what, "Run again; the next run says what is missing.")
+    names = _KAFKA_ERROR.findall(text)
+    known = next((name for name in names if name in _KAFKA_MEANINGS), None)
+    if known is not None:
+        do, meaning = _KAFKA_MEANINGS[known]
+        return SourceUnavailable(f"Spark cannot read the topic {topic}: the broker {meaning}.", do)
+    if names:
+        what = f"Spark cannot read the topic {topic} ({names[0]})."
+        return SourceUnavailable(what, "Look at the broker's log, then run again; --debug shows the whole error.")
+    if _FILE_GONE.search(text):
+        what = f"The recorded topic {topic} went away while it was read."
+        return SourceUnavailable(what, "Restore it, then run again.")
+    return None

@@ -1,0 +1,149 @@
+"""Client properties for both clients: librdkafka plans on the driver, Kafka's Java client reads inside Spark.
+
+A user writes librdkafka's names (those of every client but Java's). Most are the same for Java; the few that differ are
+translated here. Files of certificates and keys are read here, so that Spark's workers need none of them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cdc_materializer.errors import ConfigError
+
+#: Properties that only Java's client knows, and what to write instead; librdkafka would refuse them.
+JAVA_ONLY = {
+    "sasl.jaas.config": "sasl.username and sasl.password",
+    "sasl.login.callback.handler.class": "sasl.username and sasl.password",
+    "ssl.truststore.location": "ssl.ca.location (a PEM file)",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.truststore.password": "ssl.ca.location (a PEM file)",
+    "ssl.truststore.type": "ssl.ca.location (a PEM file)",
+    "ssl.keystore.certificate.chain": "ssl.certificate.location (a PEM file)",
+    "ssl.keystore.key": "ssl.key.location (a PEM file)",
+    "ssl.keystore.type": "ssl.certificate.location and ssl.key.location (PEM files)",
+}
+
+#: What the product decides itself, for both clients.
+_OURS = frozenset({"isolation.level", "enable.auto.commit", "auto.offset.reset", "group.id", "client.id"})
+
+#: librdkafka's names that are translated below, so they are not passed to Java as they are.
+_TRANSLATED = frozenset(
+    {
+        "metadata.broker.list",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "security.protocol",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+        "ssl.endpoint.identification.algorithm",
+    }
+)
+
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def brokers(properties: Mapping[str, str]) -> str:
+    """Return the brokers' addresses, the one property that messages may name.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    addresses = properties.get("bootstrap.servers") or properties.get("metadata.broker.list")
+    if not addresses:
+        what = "source.kafka in the configuration has no `bootstrap.servers`."
+        raise ConfigError(what, "Name the brokers there, as host:port.")
+    return addresses
+
+
+def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties as the client that plans on the driver takes them.
+
+    Raises:
+        ConfigError: a property is one that only Java's client knows.
+    """
+    for name, instead in JAVA_ONLY.items():
+        if name in properties:
+            what = f"`{name}` under source.kafka belongs to Kafka's Java client only."
+            raise ConfigError(what, f"Write {instead} instead; Spark is given the same.")
+    return {name: value for name, value in properties.items() if name not in _OURS}
+
+
+def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties as options of Spark's Kafka source, which hands on what begins with `kafka.`.
+
+    Raises:
+        ConfigError: a SASL mechanism without a counterpart, or a certificate or key file that cannot be read.
+    """
+    java = {name: value for name, value in properties.items() if name not in _OURS | _TRANSLATED}
+    java["bootstrap.servers"] = brokers(properties)
+    java.update(_security(properties))
+    java["isolation.level"] = "read_committed"
+    return {f"kafka.{name}": value for name, value in java.items()}
+
+
+def _security(properties: Mapping[str, str]) -> dict[str, str]:
+    java: dict[str, str] = {}
+    if "security.protocol" in properties:
+        java["security.protocol"] = properties["security.protocol"].upper()
+    if "ssl.endpoint.identification.algorithm" in properties:
+        algorithm = properties["ssl.endpoint.identification.algorithm"]
+        java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    return java | _sasl(properties) | _truststore(properties) | _keystore(properties)
+
+
+def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
+    if mechanism is None:
+        return {}
+    java = {"sasl.mechanism": mechanism}
+    if "sasl.username" in properties:
+        module = _LOGIN_MODULES.get(mechanism)
+        if module is None:
+            what = f"The SASL mechanism {mechanism} under source.kafka takes no user name in Kafka's Java client."
+            raise ConfigError(what, f"Use one of {', '.join(_LOGIN_MODULES)}.")
+        user, password = _quoted(properties["sasl.username"]), _quoted(properties.get("sasl.password", ""))
+        java["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+    return java
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _truststore(properties: Mapping[str, str]) -> dict[str, str]:
+    certificates = _pem(properties, "ssl.ca")
+    if certificates is None:
+        return {}
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
+
+
+def _keystore(properties: Mapping[str, str]) -> dict[str, str]:
+    chain, key = _pem(properties, "ssl.certificate"), _pem(properties, "ssl.key")
+    if chain is not None and key is not None:
+        return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+    # librdkafka reads key stores in PKCS#12 only; Java takes another kind where it is not told.
+    return {"ssl.keystore.type": "PKCS12"} if "ssl.keystore.location" in properties else {}
+
+
+def _pem(properties: Mapping[str, str], prefix: str) -> str | None:
+    if f"{prefix}.pem" in properties:
+        return properties[f"{prefix}.pem"]
+    location = properties.get(f"{prefix}.location")
+    if location is None or (prefix == "ssl.ca" and location == "probe"):
+        return None
+    try:
+        return Path(location).read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a PEM file"
+        what = f"The file {location} that `{prefix}.location` under source.kafka names cannot be read ({reason})."
+        raise ConfigError(what, "Correct the path; it must be one PEM file.") from error

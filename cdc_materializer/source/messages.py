@@ -1,0 +1,68 @@
+"""What a source promises: the state of a topic for planning, and its messages as Spark's Kafka source shows them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cdc_materializer.offsets import Offsets, Span
+
+#: One message a row: the columns of Spark's Kafka source with headers, in its order, as Spark DDL.
+MESSAGE_SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+#: The names of those columns.
+MESSAGE_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """Where a topic began and ended at one moment.
+
+    Attributes:
+        topic: its name.
+        topic_id: the broker's id of this very topic, which changes when it is made again; None where there is none.
+        beginnings: the first offset of each partition that can still be read.
+        ends: one past the last offset of each partition that a reader of committed messages may see.
+    """
+
+    topic: str
+    topic_id: str | None
+    beginnings: "Offsets"
+    ends: "Offsets"
+
+
+class Source(Protocol):
+    """Where messages come from. It decides nothing: what to read is planned from its states, on the driver."""
+
+    def topics(self) -> tuple[str, ...]:
+        """List the topics by name, sorted.
+
+        Raises:
+            SourceUnavailable: the source cannot be read.
+        """
+        ...
+
+    def state(self, topic: str) -> TopicState:
+        """Say where a topic begins and ends now.
+
+        Raises:
+            TopicMissing: there is no such topic.
+            SourceUnavailable: the source cannot be read.
+        """
+        ...
+
+    def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
+        """Return the messages of a span as a DataFrame with exactly the columns of MESSAGE_SCHEMA.
+
+        Spark reads when the DataFrame is used, not here; `read_failure` explains what it raises then. Offsets can
+        have holes, so fewer messages than the span's count may come. The order of rows says nothing.
+
+        Raises:
+            TopicMissing: there is no such topic.
+            SourceUnavailable: the source cannot be read.
+        """
+        ...

@@ -1,0 +1,204 @@
+"""What becomes of each message: published, superseded, held, and with which violations (design §4.5, §4.6, §5).
+
+The last state of a key that may be published is the one that is, so that any cut of the log into batches ends in the same
+table. Held states stand in no one's way: the row keeps its last good version until a later state is good again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_materializer import fold
+from cdc_materializer.changes import model as m
+from cdc_materializer.contract.judge import CompiledRule
+from cdc_materializer.errors import Code
+from cdc_materializer.fold import CURRENT, GROUP, OPEN_COLUMNS, REPLAYED, WIPED, effective, is_delete
+
+OUTCOME = "__cdc_outcome"
+#: Whether the state is the one of its key that goes into the mirror.
+PUBLISHED = "__cdc_published"
+VIOLATIONS = "__cdc_violations"
+BLOCKED = "__cdc_blocked"
+
+UPSERTED, DELETED, UNCHANGED, SUPERSEDED = "upserted", "deleted", "unchanged", "superseded"
+REPLAYED_OUTCOME, IGNORED, QUARANTINED = "replayed", "ignored", "quarantined"
+OUTCOMES = (UPSERTED, DELETED, UNCHANGED, SUPERSEDED, REPLAYED_OUTCOME, IGNORED, QUARANTINED)
+
+OPEN, RESOLVED, RELEASED = "open", "superseded", "released"
+_VIOLATION = "struct<code:string,rule:string,severity:string,action:string,status:string,column:string>"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How states are judged: the contract's compiled rules, and whether reported codes are held (`strict`)."""
+
+    rules: tuple[CompiledRule, ...] = ()
+    strict: bool = False
+    truncate: str = "apply"
+
+
+def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
+    """Add OUTCOME, PUBLISHED, VIOLATIONS (what goes to quarantine) and BLOCKED (names of blocking rules that failed)."""
+    holding = [rule for rule in judgement.rules if rule.rule.action != "warn"]
+    judged = states.withColumns(
+        {
+            "__cdc_failed": _names(holding),
+            "__cdc_warned": _names([rule for rule in judgement.rules if rule.rule.action == "warn"]),
+            "__cdc_previous_delete": _follows_delete(),
+        }
+    )
+    passes = _passes(judgement.strict)
+    last = F.max(F.when(passes, F.struct(m.OFFSET, m.PARTITION))).over(Window.partitionBy(GROUP))
+    placed = judged.withColumns({"__cdc_passes": passes, "__cdc_final": last})
+    here = F.struct(m.OFFSET, m.PARTITION)
+    after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
+    return placed.withColumns(
+        {
+            PUBLISHED: F.col("__cdc_passes") & (here == F.col("__cdc_final")),
+            OUTCOME: _outcome(after_final, judgement),
+            VIOLATIONS: _violations(after_final, judgement),
+            BLOCKED: _blocked(after_final, judgement.rules),
+        }
+    )
+
+
+def _names(rules: Sequence[CompiledRule]) -> Column:
+    if not rules:
+        return F.array().cast("array<string>")
+    failed = F.array_compact(F.array(*[F.when(rule.failed, F.lit(rule.rule.name)) for rule in rules]))
+    return F.when(effective() & ~is_delete(), failed).otherwise(F.array().cast("array<string>"))
+
+
+def _follows_delete() -> Column:
+    """Whether the row was already gone: a tombstone behind its delete, say, which changes nothing."""
+    window = Window.partitionBy(GROUP).orderBy(m.OFFSET, m.PARTITION).rowsBetween(Window.unboundedPreceding, -1)
+    return F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(window), F.lit(False))
+
+
+def with_code(found: Column, code: Code) -> Column:
+    """The elements of an array of structs that carry a code."""
+    return F.filter(found, lambda element: element["code"] == str(code))
+
+
+def _misfits() -> Column:
+    """Problems of the state's own values and of those that it carries."""
+    return F.concat(F.col(m.PROBLEMS), F.col(fold.CARRIED))
+
+
+def _passes(strict: bool) -> Column:  # noqa: FBT001 - one setting, by its name
+    bad = (F.size(_misfits()) > 0) | (F.size("__cdc_failed") > 0)
+    if strict:
+        bad = bad | (F.size(OPEN_COLUMNS) > 0)
+    return effective() & F.when(is_delete(), ~F.col("__cdc_previous_delete")).otherwise(~bad)
+
+
+def _outcome(after_final: Column, judgement: Judgement) -> Column:
+    held = F.col(m.CODE).isNotNull() | ((F.size(_misfits()) > 0) & effective() & ~is_delete())
+    broken = (F.size("__cdc_failed") > 0) & after_final
+    if judgement.strict:
+        broken = broken | ((F.size(OPEN_COLUMNS) > 0) & effective() & ~is_delete() & after_final)
+    truncate = DELETED if judgement.truncate == "apply" else IGNORED
+    return (
+        F.when(held, QUARANTINED)
+        .when(F.col(m.OP).isNull(), IGNORED)
+        .when(F.col(REPLAYED), REPLAYED_OUTCOME)
+        .when(F.col(m.OP) == m.TRUNCATE, truncate)
+        .when(broken, QUARANTINED)
+        .when(is_delete() & F.col("__cdc_previous_delete") & effective(), UNCHANGED)
+        .when(
+            ~F.col("__cdc_passes") | F.col(WIPED) | (F.struct(m.OFFSET, m.PARTITION) != F.col("__cdc_final")),
+            SUPERSEDED,
+        )
+        .when(is_delete(), DELETED)
+        .otherwise(UPSERTED)
+    )
+
+
+def _violations(after_final: Column, judgement: Judgement) -> Column:
+    """The quarantine rows of a message, one a code and rule; none for messages that an earlier batch accounted for."""
+    status = F.when(after_final, OPEN).otherwise(RESOLVED)
+    is_final = F.col("__cdc_passes") & (F.struct(m.OFFSET, m.PARTITION) == F.col("__cdc_final"))
+    message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=status)))
+    is_row = effective() & ~is_delete()
+    codes = [
+        Code.SCHEMA_INCOMPATIBLE,
+        Code.OUT_OF_RANGE,
+        Code.UNDECODABLE,
+        Code.SCHEMA_UNKNOWN,
+        Code.KEY_VALUE_MISMATCH,
+        Code.UNKNOWN_OP,
+    ]
+    misfits = []
+    for code in codes:
+        of_code = with_code(_misfits(), code)
+        misfits.append(
+            F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
+        )
+    own = F.when(is_row, F.array_compact(F.array(*misfits)))
+    found = [
+        message,
+        own,
+        F.when(is_row & after_final, _rules(judgement.rules, held=True)),
+        F.when(after_final if judgement.strict else is_final, _no_base(strict=judgement.strict)),
+        F.when(is_final, _rules(judgement.rules, held=False)),
+    ]
+    empty = F.array().cast(f"array<{_VIOLATION}>")
+    return F.when(F.col(CURRENT), F.concat(*[F.coalesce(part, empty) for part in found])).otherwise(empty)
+
+
+def _no_base(*, strict: bool) -> Column:
+    status, action = (OPEN, "hold") if strict else (RELEASED, "report")
+    code, column = F.lit(str(Code.UNAVAILABLE_NO_BASE)), F.col(OPEN_COLUMNS)[0]
+    row = _violation(code, action, status=F.lit(status), column=column)
+    return F.when((F.size(OPEN_COLUMNS) > 0) & effective() & ~is_delete(), F.array(row))
+
+
+def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:
+    found = []
+    for compiled in rules:
+        rule = compiled.rule
+        if (rule.action == "warn") == held:
+            continue
+        named = F.array_contains("__cdc_failed" if held else "__cdc_warned", rule.name)
+        status = F.lit(OPEN if held else RELEASED)
+        row = _violation(
+            F.lit(str(Code.CONTRACT)),
+            rule.action,
+            status=status,
+            column=F.lit(rule.column),
+            rule=F.lit(rule.name),
+            severity=rule.severity,
+        )
+        found.append(F.when(named, row))
+    return F.array_compact(F.array(*found)) if found else F.array().cast(f"array<{_VIOLATION}>")
+
+
+def _violation(  # noqa: PLR0913 - the columns of a quarantine row
+    code: Column,
+    action: str = "hold",
+    *,
+    status: Column,
+    column: Column | None = None,
+    rule: Column | None = None,
+    severity: str = "error",
+) -> Column:
+    nothing = F.lit(None).cast("string")
+    parts = {
+        "code": code,
+        "rule": nothing if rule is None else rule,
+        "severity": F.lit(severity),
+        "action": F.lit(action),
+        "status": status,
+        "column": nothing if column is None else column,
+    }
+    return F.struct(*[part.alias(name) for name, part in parts.items()]).cast(_VIOLATION)
+
+
+def _blocked(after_final: Column, rules: Sequence[CompiledRule]) -> Column:
+    names = [rule.rule.name for rule in rules if rule.rule.action == "block"]
+    blocking = F.array(*[F.lit(name) for name in names]) if names else F.array().cast("array<string>")
+    return F.when(after_final, F.array_intersect("__cdc_failed", blocking)).otherwise(F.array().cast("array<string>"))

@@ -1,0 +1,180 @@
+"""`cdcm verify`: fold raw again from its first message and compare with the mirror, key by key.
+
+The promise is `mirror = fold(raw before the marker) less held rows` (design §3). This is the same fold, on the same
+snapshots, without any of the short cuts that batches take: no base rows, no positions, no earlier quarantine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, rows, verdict
+from cdc_materializer.batch import Past
+from cdc_materializer.changes import model as m
+from cdc_materializer.errors import CdcError
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.line import Line
+from cdc_materializer.merge import CDC
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
+from cdc_materializer.run import RunOptions, Work, open_work, session_for
+from cdc_materializer.schema import TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config, TableConfig
+
+#: Differing keys whose places a report names.
+PLACES_MAX = 10
+_TWICE = "RAW_DUPLICATES"
+
+
+def verify_tables(config: Config, spark: SparkSession | None = None, tables: Sequence[str] = ()) -> VerifyReport:
+    """Compare mirrors with a fold of their raw tables.
+
+    Args:
+        config: from `load_config`.
+        spark: a session with Iceberg's extensions, where there is one.
+        tables: names of the mirrors; all for none.
+
+    Raises:
+        CdcError: nothing could be compared: the configuration or Spark.
+    """
+    work = open_work(config, RunOptions(tables=tables))
+    with session_for(work, spark) as session:
+        found = [_verify(work, session, table) for table in work.tables]
+    return VerifyReport(pipeline=config.name, tables=found)
+
+
+def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
+    began = time.monotonic()
+    lake = Lake(spark.newSession(), work.config.catalog.name)
+    line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
+    name = str(table.mirror)
+    try:
+        mirror, raw = lake.load(table.mirror), lake.load(table.mirror.raw)
+        if mirror is None or raw is None or mirror.marker is None:
+            return TableVerify(table=name, topic=table.topic, equal=True, seconds=time.monotonic() - began)
+        found = compare(line, raw, mirror)
+    except CdcError as failure:
+        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
+        return TableVerify(table=name, topic=table.topic, equal=False, error=error, seconds=time.monotonic() - began)
+    return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+
+
+def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
+    """What differs between a mirror and the fold of its raw table, both as they were loaded."""
+    offsets = mirror.marker.offsets if mirror.marker is not None else Offsets()
+    span = batch.whole(Offsets(), offsets, line.table.topic)
+    stored = line.lake.rows(raw)
+    messages = batch.messages(stored, span)
+    decoders = batch.find_decoders(messages, line.lookup(mirror.schema))
+    target = mirror.schema
+    states, _ = batch.fold_batch(messages, decoders, Past(line.lookup(target), truncate=line.table.truncate))
+    decided = verdict.decide(states, line.judgement(target)).persist()
+    sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)
+    counted = sides.agg(*_counts(target)).collect()[0]
+    log = decided.agg(F.count_if(F.lit(True)).alias("messages"), _held_keys()).collect()[0]
+    twice = stored.where(batch.within(span, "partition", "offset")).groupBy("partition", "offset").count()
+    doubled = twice.where(F.col("count") > 1).agg(F.count_if(F.lit(True)).alias("twice")).collect()[0]["twice"]
+    different = counted["missing"] + counted["unexpected"] + counted["different"]
+    places = _places(sides) if different else []
+    for frame in (decided, states):
+        frame.unpersist()
+    return TableVerify(
+        table=str(line.mirror),
+        topic=line.table.topic,
+        equal=different == 0 and doubled == 0,
+        expected=counted["expected"],
+        found=counted["found"],
+        missing=counted["missing"],
+        unexpected=counted["unexpected"],
+        different=counted["different"],
+        held=log["held"],
+        columns={
+            name: counted[f"column_{at}"] for at, name in enumerate([*target.types, CDC]) if counted[f"column_{at}"]
+        },
+        places=places,
+        messages=log["messages"],
+        raw_snapshot=raw.head,
+        mirror_snapshot=mirror.head,
+        error=_doubled_error(line, doubled) if doubled else None,
+    )
+
+
+def _doubled_error(line: Line, doubled: int) -> ErrorInfo:
+    message = (
+        f"{line.mirror.raw} has {doubled} messages more than once. Another program wrote to it; raw may only be written "
+        "by `cdcm run`."
+    )
+    return ErrorInfo(code=_TWICE, message=message)
+
+
+def _sides(expected: DataFrame, found: DataFrame, target: TableSchema) -> DataFrame:
+    """Both sides of every key: the row that the fold gives and the row of the mirror, as structs; NULL where one has none."""
+    one = Window.partitionBy("key").orderBy(F.col("row")[CDC]["offset"])
+    keyed = [
+        side.select(
+            _key(target), F.struct(*[_comparable(name, ddl) for name, ddl in target.types.items()], CDC).alias("row")
+        )
+        for side in (expected, found)
+    ]
+    copies = keyed[1].withColumn("copy", F.row_number().over(one))
+    left = keyed[0].select(F.col("key").alias("left_key"), F.col("row").alias("expected"))
+    right = copies.select(F.col("key").alias("right_key"), F.col("row").alias("found"), "copy")
+    # A second copy of a key in the mirror has no partner: it is a row too many.
+    return left.join(right, (F.col("left_key") == F.col("right_key")) & (F.col("copy") == 1), "full_outer")
+
+
+def _key(target: TableSchema) -> Column:
+    return m.key_json(F.struct(*[m.column(name).alias(name) for name in target.key]), target).alias("key")
+
+
+def _comparable(name: str, ddl: str) -> Column:
+    # Spark compares maps with nothing; as sorted entries they are equal exactly when they hold the same.
+    value = m.column(name)
+    return (F.array_sort(F.map_entries(value)) if ddl.startswith("map<") else value).alias(name)
+
+
+def _differs(name: str) -> Column:
+    both = F.col("expected").isNotNull() & F.col("found").isNotNull()
+    return both & ~F.col("expected")[name].eqNullSafe(F.col("found")[name])
+
+
+def _any_differs(target: TableSchema) -> Column:
+    found = F.lit(False)
+    for name in [*target.types, CDC]:
+        found = found | _differs(name)
+    return found
+
+
+def _counts(target: TableSchema) -> list[Column]:
+    expected, found = F.col("expected").isNotNull(), F.col("found").isNotNull()
+    columns = [F.count_if(_differs(name)).alias(f"column_{at}") for at, name in enumerate([*target.types, CDC])]
+    return [
+        F.count_if(expected).alias("expected"),
+        F.count_if(found).alias("found"),
+        F.count_if(expected & ~found).alias("missing"),
+        F.count_if(~expected & found).alias("unexpected"),
+        F.count_if(_any_differs(target)).alias("different"),
+        *columns,
+    ]
+
+
+def _held_keys() -> Column:
+    is_open = F.exists(verdict.VIOLATIONS, lambda violation: violation["status"] == verdict.OPEN)
+    return F.count_distinct(F.when(is_open, F.col(m.KEY))).alias("held")
+
+
+def _places(sides: DataFrame) -> list[MessagePlace]:
+    side = F.coalesce(F.col("found"), F.col("expected"))[CDC]
+    unequal = ~F.col("expected").eqNullSafe(F.col("found"))
+    names = ("topic", "partition", "offset")
+    found = sides.where(unequal).select(*[side[name].alias(name) for name in names]).orderBy("partition", "offset")
+    return [MessagePlace(**{name: row[name] for name in names}) for row in found.limit(PLACES_MAX).collect()]

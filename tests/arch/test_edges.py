@@ -1,0 +1,113 @@
+"""The edges stay where they are: environment, clock, SQL, Spark's driver, this machine's paths."""
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.arch.conftest import Module
+
+#: Where each thing may be, by the module's name without the package.
+ENVIRONMENT = {"config", "environment"}
+CLOCK = {"batch", "cli", "demo", "line", "pipeline", "run", "session", "status", "testing"}
+SQL = {"lake", "merge", "session", "testing"}
+SPARK_FREE = {"config", "environment", "errors", "jars", "names", "offsets"}
+
+
+def _dotted(node: ast.AST) -> str:
+    """Return `a.b.c` for an attribute of an attribute of a name, and what is known of it for anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _uses(modules: "tuple[Module, ...]", pattern: str, allowed: set[str]) -> list[str]:
+    """Return where code outside `allowed` names something that matches; text and comments do not count."""
+    return [
+        f"{module.place}:{node.lineno} {name}"
+        for module in modules
+        if module.unit not in allowed
+        for node in ast.walk(module.tree)
+        if isinstance(node, (ast.Attribute, ast.Name)) and re.search(pattern, name := _dotted(node))
+    ]
+
+
+def test_environment_is_read_in_two_files(modules: "tuple[Module, ...]") -> None:
+    """Only config.py and environment.py look at environment variables."""
+    found = _uses(modules, r"(^|\.)(environ|getenv|putenv)$", ENVIRONMENT)
+
+    assert not found, (
+        f"{found}: what a run depends on comes from config.py or environment.py, so it can be found and tested."
+    )
+
+
+def test_clock_is_read_at_the_top(modules: "tuple[Module, ...]") -> None:
+    """Only the modules that run things ask what time it is; the rest are told."""
+    pattern = r"(^|\.)(datetime|date)\.(now|today|utcnow)$|(^|\.)time\.(time|time_ns|sleep)$|uuid\.uuid[14]$"
+    found = _uses(modules, pattern, CLOCK)
+
+    assert not found, (
+        f"{found}: a function that reads the clock (or chance) gives two answers to one question; pass it in."
+    )
+
+
+def test_sql_is_sent_from_the_lake(modules: "tuple[Module, ...]") -> None:
+    """Only lake.py and merge.py hand SQL to Spark."""
+    found = _uses(modules, r"\.sql$(?<!pyspark\.sql)", SQL)
+
+    assert not found, (
+        f"{found}: merge.py alone builds SQL and lake.py sends it, so every name in it is parsed and quoted."
+    )
+
+
+def test_sql_is_built_in_merge(modules: "tuple[Module, ...]") -> None:
+    """Only merge.py puts values into the text of a SQL statement."""
+    statement = re.compile(
+        r"\b(MERGE INTO|INSERT INTO|DELETE FROM|CREATE TABLE|ALTER TABLE|DROP TABLE|SELECT .* FROM|CALL )"
+    )
+    found = [
+        f"{module.place}:{node.lineno}"
+        for module in modules
+        if module.unit != "merge"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.JoinedStr)
+        and statement.search("".join(str(part.value) for part in node.values if isinstance(part, ast.Constant)))
+    ]
+
+    assert not found, f"{found} build SQL: only merge.py does, from parsed and quoted names."
+
+
+def test_rows_stay_in_the_jvm(modules: "tuple[Module, ...]") -> None:
+    """No Python runs per row, and no table is pulled into the driver as pandas."""
+    found = _uses(modules, r"(^|\.)(toPandas|pandas_udf|udf|mapInPandas|applyInPandas|foreachBatch)$", set())
+
+    assert not found, (
+        f"{found}: per-row Python is five times slower than the same on the JVM; use columns and SQL functions."
+    )
+
+
+def test_pure_modules_know_no_spark(modules: "tuple[Module, ...]") -> None:
+    """The modules that fast commands need do not import pyspark or great_expectations when they are imported."""
+    heavy = ("pyspark", "great_expectations", "pandas", "pyiceberg")
+    found = [
+        f"{module.place}:{node.lineno}"
+        for module in modules
+        if module.unit.partition("_")[0] in SPARK_FREE
+        for node in module.tree.body
+        if (isinstance(node, ast.Import) and node.names[0].name.startswith(heavy))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(heavy))
+    ]
+
+    assert not found, f"{found}: `cdcm --help` and `cdcm report` answer within a second because these imports wait."
+
+
+def test_nothing_names_this_machine(modules: "tuple[Module, ...]") -> None:
+    """No file of the package names a folder that only its author has."""
+    found = [
+        f"{module.place}:{number}"
+        for module in modules
+        for number, line in enumerate(module.text.splitlines(), start=1)
+        if re.search(r"""["'\s=(](/work/|/root/|/home/|/Users/)""", line)
+    ]
+
+    assert not found, f"{found}: the package runs on other machines; take the folder from the configuration."

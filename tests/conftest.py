@@ -1,0 +1,51 @@
+"""What tests share: one Spark session for all that need one, and an own namespace for each."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_materializer.config import Config, load_config
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def lake_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """A configuration with the default catalog, `lake` on SQLite, in a temporary folder, and no topics."""
+    root = tmp_path_factory.mktemp("pipeline")
+    (root / "recorded").mkdir()
+    path = root / "pipeline.yaml"
+    path.write_text("name: tests\nsource: {files: recorded}\ntables: []\n", encoding="utf-8")
+    return load_config(path)
+
+
+@pytest.fixture(scope="session")
+def spark(lake_config: Config) -> Iterator["SparkSession"]:
+    """The one Spark session of the run, with the catalog of `lake_config`; started when the first test asks for it."""
+    from cdc_materializer import session
+
+    opened = session.open_session(lake_config, small=True)
+    yield opened
+    session.stop(opened)
+
+
+@pytest.fixture
+def namespace(spark: "SparkSession", request: pytest.FixtureRequest) -> str:
+    """An empty namespace of the catalog `lake` for this test alone; its name without the catalog's."""
+    words = re.sub(r"\W+", "_", request.node.name)[:40].lower()
+    name = f"{words}_{next(_numbers)}"
+    spark.sql(f"CREATE NAMESPACE lake.`{name}`")
+    return name
+
+
+@pytest.fixture
+def warehouse(lake_config: Config) -> Path:
+    """The folder that holds the tables of the catalog `lake`."""
+    return lake_config.root / "lake" / "warehouse"

@@ -1,0 +1,395 @@
+"""The compiled conditions against Great Expectations run natively, and against exact answers where GX has none."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc_materializer.contract.expectations import KNOWN, ROW, snake_case
+from cdc_materializer.contract.judge import COMPILED, compile_rules
+from cdc_materializer.contract.model import Rule, Scope
+from cdc_materializer.errors import ContractInvalid
+
+# Importing Great Expectations 1.24 meets deprecations in its own dependencies.
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+COLUMNS = {
+    "id": "bigint",
+    "n": "int",
+    "m": "int",
+    "amount": "decimal(12,2)",
+    "fee": "decimal(12,2)",
+    "big": "decimal(38,0)",
+    "f": "double",
+    "name": "string",
+    "other": "string",
+    "day": "date",
+    "day2": "date",
+    "at": "timestamp",
+    "local": "timestamp_ntz",
+    "flag": "boolean",
+    "bin": "binary",
+    "a.b": "int",
+    "we`ird": "string",
+}
+
+_D = Decimal
+_DAY = date(2026, 11, 21)
+_AT = datetime(2026, 11, 21, 10, 0, 0, 123456, tzinfo=UTC)
+_LOCAL = datetime(2026, 11, 21, 10, 0, 0, 123456)  # noqa: DTZ001 - a column without a zone
+
+ROWS = [
+    (1, 1, 2, _D("0.00"), _D("0.10"), _D(2**53), 0.0, "abc", "abc", _DAY, _DAY, _AT, _LOCAL, True, b"abc", 1, "x"),
+    (2, 2, 1, _D("0.10"), _D("0.00"), _D(2**53 + 1), math.nan, "", "",
+     date(1, 1, 1), _DAY, _AT, _LOCAL, False, b"", 2, ""),
+    (3, None, 1, None, _D("1.00"), None, math.inf, None, "x", None, _DAY, None, None, None, None, None, None),
+    (4, 2**31 - 1, 2**31 - 1, _D("9999999999.99"), _D("9999999999.99"), _D(10**38 - 1), -math.inf, "grüße 😀", "é",
+     date(9999, 12, 31), date(1, 1, 1), datetime(9999, 12, 31, tzinfo=UTC), _LOCAL, True, b"\x00\xff", -1, "grüße"),
+    (5, -(2**31), None, _D("-0.01"), None, _D(-(10**38 - 1)), 0.1, "ABC\n", None,
+     _DAY, None, _AT, None, False, b"abcd", 0, "x"),
+    (6, None, None, None, None, None, None, None, None, None, None, None, None, None, None, None, None),
+    (7, 3, 3, _D("0.30"), _D("0.30"), _D(7), 1e308, '{"a": 1}', "2026-11-21",
+     _DAY, date(2026, 11, 20), _AT, _LOCAL, True, b"x", 3, "y"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One rule, judged both ways."""
+
+    expectation: str
+    kwargs: Mapping[str, Any]
+
+    @property
+    def rule(self) -> Rule:
+        """The rule as a contract would state it."""
+        rest = {key: value for key, value in self.kwargs.items() if key != "column"}
+        return Rule(str(self), self.kwargs.get("column"), self.expectation, rest)
+
+    def __str__(self) -> str:
+        """Name the case."""
+        return f"{self.expectation.removeprefix('expect_')} {dict(self.kwargs)}"
+
+
+def _case(expectation: str, column: str | None = None, **kwargs: object) -> Case:
+    return Case(f"expect_{expectation}", ({"column": column} if column else {}) | kwargs)
+
+
+_BETWEEN = "column_values_to_be_between"
+_SPARK = {"condition_parser": "spark"}
+_GX = {"condition_parser": "great_expectations"}
+
+PARITY = [
+    *(_case("column_values_to_not_be_null", name) for name in ("n", "name", "f", "flag", "amount", "bin")),
+    *(_case("column_values_to_be_null", name) for name in ("n", "name", "f")),
+    _case(_BETWEEN, "n", min_value=1),
+    _case(_BETWEEN, "n", min_value=1, strict_min=True),
+    _case(_BETWEEN, "n", max_value=2, strict_max=True),
+    _case(_BETWEEN, "n", min_value=1, max_value=3, strict_min=True, strict_max=True),
+    _case(_BETWEEN, "n", min_value=0.5, max_value=2.5),
+    _case(_BETWEEN, "f", min_value=0),
+    _case(_BETWEEN, "f", max_value=0.1),
+    _case(_BETWEEN, "f", min_value=-1, max_value=1, strict_min=True),
+    _case(_BETWEEN, "amount", min_value=0, strict_min=True),
+    _case(_BETWEEN, "amount", min_value=_D("0.1"), max_value=_D("0.3")),
+    _case(_BETWEEN, "day", min_value="2026-11-21", max_value="2026-12-31"),
+    _case(_BETWEEN, "day", min_value="2026-11-21", strict_min=True),
+    _case(_BETWEEN, "at", min_value="2026-11-21T00:00:00+00:00", max_value="2026-11-22T00:00:00+00:00"),
+    _case(_BETWEEN, "local", max_value="2026-11-21T10:00:00.123456", strict_max=True),
+    _case("column_values_to_be_in_set", "name", value_set=["abc", "", "grüße 😀"]),
+    _case("column_values_to_be_in_set", "n", value_set=[1, 2]),
+    _case("column_values_to_be_in_set", "amount", value_set=[0, _D("0.1")]),
+    _case("column_values_to_be_in_set", "flag", value_set=[True]),
+    _case("column_values_to_be_in_set", "day", value_set=["2026-11-21"]),
+    _case("column_values_to_not_be_in_set", "name", value_set=["abc", ""]),
+    _case("column_values_to_not_be_in_set", "f", value_set=[0, 0.1]),
+    _case("column_values_to_match_regex", "name", regex="^[a-z]+$"),
+    _case("column_values_to_match_regex", "name", regex=r"^\p{L}*$"),
+    _case("column_values_to_not_match_regex", "name", regex="B"),
+    _case("column_values_to_match_regex_list", "name", regex_list=["^a", "😀$"]),
+    _case("column_values_to_match_regex_list", "name", regex_list=["a", "c"], match_on="all"),
+    _case("column_values_to_not_match_regex_list", "name", regex_list=["^a", "^$"]),
+    _case("column_value_lengths_to_be_between", "name", min_value=1, max_value=3),
+    _case("column_value_lengths_to_be_between", "name", min_value=3, strict_min=True),
+    _case("column_value_lengths_to_be_between", "bin", max_value=3, strict_max=True),
+    _case("column_value_lengths_to_equal", "name", value=7),
+    _case("column_values_to_be_json_parseable", "name"),
+    _case("column_values_to_match_strftime_format", "other", strftime_format="%Y-%m-%d"),
+    *(
+        _case("column_pair_values_a_to_be_greater_than_b", column_A="amount", column_B="fee",
+              or_equal=equal, ignore_row_if=ignored)
+        for equal in (True, False)
+        for ignored in ("both_values_are_missing", "either_value_is_missing", "neither")
+    ),
+    _case("column_pair_values_a_to_be_greater_than_b", column_A="day", column_B="day2"),
+    *(
+        _case("column_pair_values_to_be_equal", column_A="name", column_B="other", ignore_row_if=ignored)
+        for ignored in ("both_values_are_missing", "either_value_is_missing", "neither")
+    ),
+    _case("column_pair_values_to_be_in_set", column_A="n", column_B="m", value_pairs_set=[[1, 2], [3, 3]]),
+    *(
+        _case("multicolumn_sum_to_equal", column_list=["n", "m"], sum_total=3, ignore_row_if=ignored)
+        for ignored in ("all_values_are_missing", "any_value_is_missing", "never")
+    ),
+    _case("multicolumn_sum_to_equal", column_list=["amount", "fee"], sum_total=_D("0.1")),
+    _case("multicolumn_sum_to_equal", column_list=["f", "n"], sum_total=1),
+    _case("multicolumn_values_to_be_equal", column_list=["n", "m", "id"]),
+    _case("multicolumn_values_to_be_equal", column_list=["name", "other"], ignore_row_if="any_value_is_missing"),
+    _case("select_column_values_to_be_unique_within_record", column_list=["n", "m", "id"]),
+    _case("select_column_values_to_be_unique_within_record", column_list=["name", "other"], ignore_row_if="never"),
+    _case("column_values_to_not_be_null", "n", row_condition="id > 2 and name is null", **_SPARK),
+    _case(_BETWEEN, "amount", min_value=1, row_condition="flag", **_SPARK),
+    _case("column_values_to_be_null", "n", row_condition='col("amount").notNull()', **_GX),
+    _case("column_values_to_not_be_null", "n", row_condition='col("id") >= 3', **_GX),
+    _case("column_values_to_not_be_null", "n", row_condition={
+        "type": "or", "conditions": [
+            {"type": "comparison", "column": {"name": "id"}, "operator": "==", "parameter": 3},
+            {"type": "nullity", "column": {"name": "name"}, "is_null": True},
+        ]}),
+    _case("column_pair_values_to_be_equal", column_A="n", column_B="m", row_condition="id < 6", **_SPARK),
+    _case(_BETWEEN, "a.b", min_value=0, max_value=2),
+    _case("column_values_to_not_be_null", "a.b", row_condition="`a.b` is null", **_SPARK),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    """Rows with nulls, NaN, edge decimals and dates, empty and non-ASCII text."""
+    schema = ", ".join(f"`{name.replace('`', '``')}` {ddl}" for name, ddl in COLUMNS.items())
+    return spark.createDataFrame(ROWS, schema).coalesce(1)
+
+
+def _count(rows: DataFrame, rules: list[Rule]) -> dict[str, int]:
+    """Count the rows that fail each rule, in one pass."""
+    compiled = compile_rules(rules, COLUMNS)
+    counts = rows.select(*(F.sum(F.when(c.failed, 1).otherwise(0)).alias(f"r{i}") for i, c in enumerate(compiled)))
+    return dict(zip([c.rule.name for c in compiled], counts.collect()[0], strict=True))
+
+
+@pytest.fixture(scope="module")
+def counted(rows: DataFrame) -> dict[str, int]:
+    """Failed rows by case, from the compiled columns."""
+    return _count(rows, [case.rule for case in PARITY])
+
+
+@pytest.fixture(scope="module")
+def native(rows: DataFrame) -> dict[str, int]:
+    """Failed rows by case, from GX run natively on the same rows."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    asset = context.data_sources.add_spark("rows", persist=False).add_dataframe_asset("rows")
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": rows})
+    expectations = []
+    for number, case in enumerate(PARITY):
+        kwargs = {key: _plain(value) for key, value in case.kwargs.items()}
+        expectations.append(get_expectation_impl(case.expectation)(**kwargs, meta={"case": number}))
+    suite = gx.ExpectationSuite("parity", expectations=expectations)
+    outcome = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0})
+    return {
+        str(PARITY[result.expectation_config.meta["case"]]): result.result.get(
+            "unexpected_count", result.exception_info
+        )
+        for result in outcome.results
+    }
+
+
+def _plain(value: object) -> object:
+    """Give GX what YAML would give it: floats for fractions."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value) if isinstance(value, Decimal) else value
+
+
+@pytest.mark.parametrize("case", PARITY, ids=str)
+def test_compiled_condition_counts_what_gx_counts(case: Case, counted: dict[str, int], native: dict[str, int]) -> None:
+    """A compiled rule fails as many rows as Great Expectations run natively finds unexpected."""
+    assert native[str(case)] == counted[str(case)]
+
+
+def test_every_compiled_expectation_is_in_the_parity_test() -> None:
+    """No expectation is compiled without being held to GX."""
+    assert {case.expectation for case in PARITY} == COMPILED
+
+
+def test_parity_rules_fail_some_rows_and_pass_others(counted: dict[str, int]) -> None:
+    """Equal counts prove little where nothing or everything fails: most cases tell rows apart."""
+    telling = [name for name, count in counted.items() if 0 < count < len(ROWS)]
+
+    assert len(telling) >= len(PARITY) * 3 // 4
+
+
+def test_the_table_of_expectations_is_gx_own() -> None:
+    """Names, kinds, arguments and spellings that `contract lint` knows are those of the installed GX."""
+    from great_expectations.expectations import registry
+
+    from cdc_materializer.contract.judge import preload
+
+    preload()
+    names = set(registry.list_registered_expectation_implementations())
+    assert names == KNOWN
+    for name in names:
+        implementation = registry.get_expectation_impl(name)
+        assert snake_case(implementation.__name__) == name
+        assert snake_case(implementation.__name__[0].lower() + implementation.__name__[1:]) == name
+        if name in ROW:
+            assert {*ROW[name].columns, *ROW[name].kwargs} <= set(implementation.__fields__)
+        metric = getattr(implementation, "map_metric", None)
+        if name in ROW:
+            providers = registry._registered_metrics[f"{metric}.condition"]["providers"]
+            assert "SparkDFExecutionEngine" in providers
+
+
+EXACT = [
+    ("big", {"max_value": 2**53}, {2, 4}),
+    ("big", {"min_value": 2**53 + 1}, {1, 5, 7}),
+    ("big", {"min_value": _D("7.5"), "max_value": _D("9007199254740992.5")}, {2, 4, 5, 7}),
+    ("big", {"max_value": _D("99999999999999999999999999999999999998.9")}, {4}),
+    ("amount", {"max_value": _D("9999999999.98")}, {4}),
+    ("amount", {"min_value": _D("0.001")}, {1, 5}),
+    ("amount", {"min_value": _D("-0.005"), "strict_min": True}, {5}),
+    ("amount", {"max_value": _D("0.305"), "strict_max": True}, {4}),
+    ("id", {"max_value": _D("6.999999999999999999999")}, {7}),
+    ("id", {"min_value": 10**25}, {1, 2, 3, 4, 5, 6, 7}),
+    ("f", {"max_value": _D("0.1")}, {2, 3, 7}),
+    ("f", {"max_value": _D("0.1"), "strict_max": True}, {2, 3, 5, 7}),
+]
+
+
+@pytest.mark.parametrize(("column", "bounds", "failing"), EXACT)
+def test_bounds_are_exact_past_binary_floats(
+    rows: DataFrame, column: str, bounds: dict[str, Any], failing: set[int]
+) -> None:
+    """Decimals and integers are compared exactly with any bound, where doubles would blur them."""
+    rule = Rule("r", column, "expect_column_values_to_be_between", bounds)
+
+    found = rows.where(compile_rules([rule], COLUMNS)[0].failed).select("id").collect()
+
+    assert failing == {row.id for row in found}
+
+
+@pytest.mark.parametrize(
+    ("column", "members", "failing"),
+    [
+        ("big", [2**53 + 1, 10**38 - 1], {1, 5, 7}),
+        ("amount", [_D("0.1"), _D("0.3"), _D("0.005")], {1, 4, 5}),
+        ("n", [1, 2, None, _D("2.5")], {4, 5, 7}),
+        ("name", ["abc", None], {2, 4, 5, 7}),
+    ],
+)
+def test_sets_are_exact_and_a_null_in_one_hides_nothing(
+    rows: DataFrame, column: str, members: list[Any], failing: set[int]
+) -> None:
+    """Set members are compared exactly; a null among them does not make every row pass, as it does in SQL."""
+    rule = Rule("r", column, "expect_column_values_to_be_in_set", {"value_set": members})
+
+    found = rows.where(compile_rules([rule], COLUMNS)[0].failed).select("id").collect()
+
+    assert failing == {row.id for row in found}
+
+
+def test_failed_is_never_null(rows: DataFrame) -> None:
+    """Each condition is true or false for every row, so that its negation is right too."""
+    compiled = compile_rules([case.rule for case in PARITY], COLUMNS)
+
+    unknown = rows.select(*(F.sum(c.failed.isNull().cast("int")).alias(f"r{i}") for i, c in enumerate(compiled)))
+
+    assert {0} == set(unknown.collect()[0])
+
+
+def test_names_with_dots_and_backticks_are_judged(rows: DataFrame) -> None:
+    """A column may have any name that a table may."""
+    rules = [
+        Rule("dot", "a.b", "expect_column_values_to_be_in_set", {"value_set": [1]}),
+        Rule("tick", "we`ird", "expect_column_value_lengths_to_be_between", {"min_value": 1, "max_value": 1}),
+        Rule("sum", None, "expect_multicolumn_sum_to_equal", {"column_list": ["a.b", "n"], "sum_total": 2}),
+        Rule("pair", None, "expect_column_pair_values_to_be_equal", {"column_A": "we`ird", "column_B": "name"}),
+        Rule("within", None, "expect_select_column_values_to_be_unique_within_record", {"column_list": ["a.b", "m"]}),
+        Rule("case", "A.B", "expect_column_values_to_not_be_null", {}),
+    ]
+
+    assert _count(rows, rules) == {"dot": 4, "tick": 2, "sum": 4, "pair": 4, "within": 1, "case": 2}
+
+
+def test_compiling_starts_no_job(spark: SparkSession) -> None:
+    """Compiling asks GX and Spark's analyser only."""
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("compile", "compile")
+
+    compile_rules([case.rule for case in PARITY], COLUMNS)
+
+    assert tracker.getJobIdsForGroup("compile") == []
+    spark.sparkContext.setJobGroup("", "")
+
+
+REFUSED = [
+    (_case("column_values_to_not_be_null", "nam"), "no column 'nam' (there is name)"),
+    (_case(_BETWEEN, "name", min_value=3), "cannot judge columns of kind text"),
+    (_case(_BETWEEN, "flag", min_value=0), "cannot judge columns of kind boolean"),
+    (_case(_BETWEEN, "n", min_value=2, max_value=1), "min_value cannot be greater than max_value"),
+    (_case(_BETWEEN, "n"), "cannot both be None"),
+    (_case(_BETWEEN, "day", min_value="yesterday"), "not written as YYYY-MM-DD"),
+    (_case(_BETWEEN, "local", min_value="2026-01-01T00:00:00Z"), "have no zone"),
+    (_case("column_values_to_be_in_set", "n", value_set=["a"]), "the column holds numbers"),
+    (_case("column_values_to_be_in_set", "n", value_set=[0.5]), "no member of its set"),
+    (_case("column_values_to_match_regex", "name", regex="(a"), "Unclosed group"),
+    (_case("column_values_to_match_regex", "n", regex="a"), "cannot judge columns of kind number"),
+    (_case("column_values_to_not_be_null", "n", mostly=0.9), "mostly"),
+    (_case("column_values_to_not_be_null", "n", row_condition="nope > 1", **_SPARK), "`nope` cannot be resolved"),
+    (_case("column_values_to_not_be_null", "n", row_condition="id >", **_SPARK), "Syntax error"),
+    (_case("column_values_to_not_be_null", "n", row_condition="n", **_SPARK), "BIGINT|INT"),
+    (_case("column_values_to_not_be_null", "n", row_condition="sum(n) > 1", **_SPARK), "GROUP BY"),
+    (_case("column_values_to_not_be_null", "n", row_condition="n > 1", condition_parser="pandas"), "pandas"),
+    (_case("column_pair_values_to_be_equal", column_A="n", column_B="name"), "different kinds"),
+    (_case("column_pair_values_to_be_equal", column_A="big", column_B="amount"), "more than 38 digits"),
+    (_case("column_pair_values_to_be_equal", column_A="n", column_B="m", ignore_row_if="x"), "ignore_row_if"),
+    (_case("multicolumn_sum_to_equal", column_list=["big", "n"], sum_total=1), "more than 38 digits"),
+    (_case("multicolumn_sum_to_equal", column_list=["n", "m"], sum_total=0.5), "no sum of its columns"),
+    (_case("column_mean_to_be_between", "n", min_value=1), "no condition for single rows"),
+    (_case("column_values_to_match_like_pattern", "name", like_pattern="a%"), "no condition for single rows"),
+]
+
+
+@pytest.mark.parametrize(("case", "reason"), REFUSED, ids=[str(case) for case, _ in REFUSED])
+@pytest.mark.usefixtures("spark")
+def test_a_rule_that_cannot_be_compiled_is_refused(case: Case, reason: str) -> None:
+    """What cannot be judged as stated is an error when it is compiled; it never passes silently."""
+    with pytest.raises(ContractInvalid) as refused:
+        compile_rules([case.rule], COLUMNS)
+
+    assert any(part in str(refused.value) for part in reason.split("|"))
+    assert "cdcm contract lint" in refused.value.do
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_sum_that_spark_would_round_is_refused() -> None:
+    """GX adds integers as decimal(38,0); beside them Spark keeps six places, so finer columns cannot be summed."""
+    rule = Rule("s", None, "expect_multicolumn_sum_to_equal", {"column_list": ["n", "fine"], "sum_total": 1})
+
+    compile_rules([rule], {"n": "int", "fine": "decimal(12,6)"})
+    with pytest.raises(ContractInvalid, match="more than 38 digits"):
+        compile_rules([rule], {"n": "int", "fine": "decimal(12,7)"})
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_rule_about_the_whole_table_is_refused() -> None:
+    """The judge of single rows takes no table rules, whatever they are called."""
+    rule = Rule("t", "n", "expect_column_values_to_not_be_null", {}, scope=Scope.TABLE)
+
+    with pytest.raises(ContractInvalid, match="no condition for single rows"):
+        compile_rules([rule], COLUMNS)

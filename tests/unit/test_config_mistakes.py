@@ -1,0 +1,300 @@
+"""What is wrong in pipeline.yaml is named with its place, and no message repeats a value."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.config_values import NOT_YET
+from cdc_materializer.errors import ConfigError
+
+_SMALL = "name: shop\nsource: {files: recorded}\ntables: [{topic: shop.public.orders}]\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for one pipeline.yaml."""
+    return tmp_path
+
+
+def _load(folder: Path, text: str | bytes) -> Config:
+    path = folder / "pipeline.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_config(path)
+
+
+def _refused(folder: Path, text: str | bytes) -> str:
+    """Return the message of a file that is refused, without the folder's name."""
+    with pytest.raises(ConfigError) as caught:
+        _load(folder, text)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"\xff\xfe", "pipeline.yaml is not UTF-8 text (byte 0). Save it as UTF-8."),
+        (b"a" * ((1 << 20) + 1), "pipeline.yaml is larger than 1048576 bytes. Name a pipeline.yaml with -c."),
+        (
+            "a: \x07",
+            "pipeline.yaml is not valid YAML: it has a character that may not be in it. Correct it in the file.",
+        ),
+        (
+            "a: [1, 2\nb: 3",
+            "pipeline.yaml, line 2 is not valid YAML: expected ',' or ']', but got ':'. Correct it in the file.",
+        ),
+        (
+            "a: 1\nb: 2\na: 3",
+            "pipeline.yaml, line 3 is not valid YAML: the key `a` is there twice. Correct it in the file.",
+        ),
+        (
+            "a: !!python/object:os.system x",
+            (
+                "pipeline.yaml, line 1 is not valid YAML: could not determine a constructor for the tag "
+                "'tag:yaml.org,2002:python/object:os.system'. Correct it in the file."
+            ),
+        ),
+        ("[" * 2000, "pipeline.yaml nests too deeply. Correct it in the file."),
+        ("a: !!int x", "pipeline.yaml is not valid YAML: a value does not fit its kind. Correct it in the file."),
+        (
+            "[1]",
+            (
+                "pipeline.yaml is a list, not a map of settings. Begin it with `name:`, `source:` and `tables:`, or "
+                "make one with `cdcm init`."
+            ),
+        ),
+        ("", "pipeline.yaml is empty. Begin it with `name:`, `source:` and `tables:`, or make one with `cdcm init`."),
+        ("a: &a [*a]", "pipeline.yaml has too many values, or nests too deeply. Use fewer YAML aliases."),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_named_with_the_line(folder: Path, text: str | bytes, said: str) -> None:
+    """One sentence says what is wrong where, and one what to do."""
+    assert _refused(folder, text) == said
+
+
+def test_a_file_that_grows_through_aliases_is_refused(folder: Path) -> None:
+    """A few lines that stand for millions of values do not fill the memory."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
+
+    assert "too many values" in _refused(folder, "\n".join(lines))
+
+
+def test_a_missing_file_says_what_to_do(folder: Path) -> None:
+    """There is a command that makes one, and an option that names one."""
+    with pytest.raises(
+        ConfigError, match=r"no configuration file nowhere\.yaml\. Make one with `cdcm init`.* with -c\."
+    ):
+        load_config(Path("nowhere.yaml"))
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("name: shop\n", ""), "pipeline.yaml, name is missing. Add it to the file."),
+        (("name: shop", "nam: shop"), "pipeline.yaml has the unknown key `nam`. Did you mean `name`?"),
+        (("name: shop", "name: [x]"), "pipeline.yaml, name must be text, not a list. Correct it in the file."),
+        (
+            ("name: shop", "name: ' '"),
+            (
+                "pipeline.yaml, name must begin with a letter or digit and have at most 128 letters, "
+                "digits and `_ . : / -`. Correct it in the file."
+            ),
+        ),
+        (("files: recorded", "fils: x"), "pipeline.yaml, source has the unknown key `fils`. Did you mean `files`?"),
+        (
+            ("files: recorded", ""),
+            "pipeline.yaml, source must have exactly one of `kafka` and `files`. Correct it in the file.",
+        ),
+        (
+            ("{files: recorded}", "x"),
+            "pipeline.yaml, source must be a map of settings, not text. Correct it in the file.",
+        ),
+        (
+            ("files: recorded", "kafka: {a: b}"),
+            (
+                "pipeline.yaml, source has no `bootstrap.servers` under `kafka`. Add it, like "
+                "`bootstrap.servers: localhost:9092`."
+            ),
+        ),
+        (
+            ("files: recorded", "kafka: {a: [b]}"),
+            (
+                "pipeline.yaml, source.kafka has a list as the value of `a`, where one value "
+                "belongs. Correct it in the file."
+            ),
+        ),
+        (
+            ("files: recorded", "kafka: {a: }"),
+            (
+                "pipeline.yaml, source.kafka has nothing as the value of `a`, where one value "
+                "belongs. Correct it in the file."
+            ),
+        ),
+        (("[{topic: shop.public.orders}]", ""), "pipeline.yaml, tables is missing. Add it to the file."),
+        (
+            ("topic: shop.public.orders", "mirror: a.b"),
+            "pipeline.yaml, tables[0].topic is missing. Add it to the file.",
+        ),
+        (
+            ("shop.public.orders", "orders"),
+            (
+                "pipeline.yaml, tables[0] has a topic that gives no name for a mirror: The table name "
+                "`orders` cannot be used: it needs two or more parts with a dot between them, each of letters, digits, "
+                "`_` and `-` (not first) and at most 128 characters. Add its `mirror`."
+            ),
+        ),
+        (
+            ("shop.public.orders", "a/b.c"),
+            (
+                "pipeline.yaml, tables[0].topic is no name that a Kafka topic can have. Use letters, "
+                "digits, `.`, `_` and `-`, or a glob of them."
+            ),
+        ),
+        (("}]", ", delets: hard}]"), "pipeline.yaml, tables[0] has the unknown key `delets`. Did you mean `deletes`?"),
+        (
+            ("}]", ", deletes: Hard}]"),
+            "pipeline.yaml, tables[0].deletes must be `hard` or `soft`, not other text. Did you mean `hard`?",
+        ),
+        (
+            ("}]", ", deletes: 5}]"),
+            "pipeline.yaml, tables[0].deletes must be `hard` or `soft`, not a number. Correct it in the file.",
+        ),
+        (
+            ("}]", ", records_max: many}]"),
+            "pipeline.yaml, tables[0].records_max must be a whole number, not text. Correct it in the file.",
+        ),
+        (
+            ("}]", ", records_max: 0}]"),
+            "pipeline.yaml, tables[0].records_max must be 1 or more. Correct it in the file.",
+        ),
+        (
+            ("}]", ", strict: 7}]"),
+            "pipeline.yaml, tables[0].strict must be true or false, not a number. Correct it in the file.",
+        ),
+        (("}]", ", readers: [ducdb]}]"), "pipeline.yaml, tables[0].readers[0] must be "),
+        (
+            ("}]", ", position_regression_tolerance: 90}]"),
+            (
+                "pipeline.yaml, tables[0].position_regression_tolerance must be a time "
+                "like `30s`, `15m`, `1h` or `2d`, not a number of another form. Correct it in the file."
+            ),
+        ),
+        (
+            ("}]", ", partitioned_by: 'day(c)'}]"),
+            "pipeline.yaml, tables[0].partitioned_by has something that is no Iceberg transform. Write a column, or ",
+        ),
+        (
+            ("}]", ", key: [id, id]}]"),
+            "pipeline.yaml, tables[0].key must name each column once, and none may be empty. ",
+        ),
+        (
+            ("}]", ", properties: {format-version: 1}}]"),
+            "pipeline.yaml, tables[0].properties has a `format-version` that rows cannot be deleted from. Use 2 or 3.",
+        ),
+        (
+            ("tables", "defaults: {mirror: x.y}\ntables"),
+            "pipeline.yaml, defaults has the unknown key `mirror`. The keys known ",
+        ),
+        (
+            ("tables", "catalog: {uri: 'ftp://x'}\ntables"),
+            "pipeline.yaml, catalog has no `type`, and its `uri` does not tell it.",
+        ),
+        (("tables", "catalog: {uri: 'jdbc:postgresql://h/d'}\ntables"), "pipeline.yaml, catalog has no `warehouse`. "),
+        (
+            ("tables", "catalog: {uri: 'jdbc:sqlite::memory:'}\ntables"),
+            "pipeline.yaml, catalog keeps its catalog in memory, ",
+        ),
+        (
+            ("tables", "catalog: {name: 'a b'}\ntables"),
+            "pipeline.yaml, catalog.name must be letters, digits and `_`, no digit ",
+        ),
+        (
+            ("tables", "catalog: {cache-enabled: true}\ntables"),
+            "pipeline.yaml, catalog.properties has `cache-enabled`, ",
+        ),
+        (("tables", "registry: {}\ntables"), "pipeline.yaml, registry must have exactly one of `url` and `files`. "),
+        (
+            ("tables", "registry: {url: 'localhost:8081'}\ntables"),
+            "pipeline.yaml, registry.url must be an address that begins ",
+        ),
+        (
+            ("tables", "registry: {url: 'http://u:p@h'}\ntables"),
+            "pipeline.yaml, registry.url has a user or a password in it. ",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(folder: Path, change: tuple[str, str], said: str) -> None:
+    """The message has the path in the file, what may stand there and the kind of what does, never the value."""
+    assert _refused(folder, _SMALL.replace(*change, 1)).startswith(said)
+
+
+@pytest.mark.parametrize(("setting", "refused", "do"), NOT_YET)
+def test_what_is_not_available_yet_is_refused_not_ignored(
+    folder: Path, setting: str, refused: tuple[str | bool, ...], do: str
+) -> None:
+    """Every value that this version does not carry out is an error that says what to do instead."""
+    for value in refused:
+        word = str(value).lower() if isinstance(value, bool) else value
+        text = _SMALL + "registry: {files: r, id: %s}" % word  # noqa: UP031 - braces
+        if setting != "registry.id":
+            text = _SMALL.replace("}]", f", {setting}: {word}}}]")
+        message = _refused(folder, text)
+
+        assert f"{setting} is `{word}`, which is not available in this version. {do}" in message
+
+
+def test_a_wrong_value_is_never_repeated(folder: Path) -> None:
+    """A secret in the wrong place stays out of the message."""
+    for text in (
+        _SMALL.replace("{files: recorded}", "hunter2"),
+        _SMALL.replace("}]", ", deletes: hunter2}]"),
+        _SMALL.replace("}]", ", records_max: hunter2}]"),
+        _SMALL.replace("}]", ", position_regression_tolerance: hunter2}]"),
+        _SMALL + "registry: {url: 'hunter2'}",
+        _SMALL + "registry: {url: 'http://r', headers: {a: [hunter2]}}",
+        _SMALL + "catalog: {uri: 'hunter2://x'}",
+    ):
+        assert "hunter2" not in _refused(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            "${CDCM_UNSET}",
+            "tables[0].contract takes the environment variable CDCM_UNSET, which is not set. Set CDCM_UNSET, or",
+        ),
+        ("${A-B}", "tables[0].contract has a `${` without the name of an environment variable and `}` after it."),
+        ("${HOME", "tables[0].contract has a `${` without the name of an environment variable and `}` after it."),
+        ("${}", "tables[0].contract has a `${` without the name of an environment variable and `}` after it."),
+    ],
+)
+def test_a_variable_that_is_not_there_is_named(folder: Path, value: str, said: str) -> None:
+    """The message has the variable and the place."""
+    assert _refused(folder, _SMALL.replace("}]", f", contract: '{value}'}}]")).startswith(f"pipeline.yaml, {said}")
+
+
+def test_a_mistake_in_the_defaults_is_named_there(folder: Path) -> None:
+    """Not in the table that it would be merged into."""
+    said = _refused(folder, _SMALL.replace("tables", "defaults: {truncate: never}\ntables"))
+
+    assert said.startswith("pipeline.yaml, defaults.truncate must be `apply`, `ignore` or `stop`")
+
+
+@given(st.text(max_size=60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+def test_any_text_as_a_file_is_read_or_refused_in_one_line(folder: Path, text: str) -> None:
+    """Whatever stands in the file: a Config, or one printable message."""
+    try:
+        _load(folder, text.encode("utf-8", "surrogatepass"))
+    except ConfigError as error:
+        said = str(error)
+    else:
+        said = ""
+
+    assert "\n" not in said

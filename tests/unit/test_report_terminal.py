@@ -1,0 +1,219 @@
+"""Reports on a terminal."""
+
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from cdc_materializer.report import models
+from cdc_materializer.report.terminal import age, moment, render
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ERROR = models.ErrorInfo(code="OFFSET_GAP", message="Offsets 5 to 9 are gone. Take a snapshot, then: cdcm adopt T.")
+PLACE = models.MessagePlace(topic="shop.public.orders", partition=0, offset=17, timestamp=NOW - timedelta(hours=3))
+GROUP = models.ViolationGroup(
+    code="CONTRACT",
+    rule="known-status",
+    column="status",
+    action="held",
+    severity="error",
+    count=3,
+    open=2,
+    share=0.015,
+    first=PLACE,
+    last=PLACE,
+    since=NOW - timedelta(days=3),
+    explanation="The row breaks a rule of the table's contract.",
+    remedy="Mend the row at the source.",
+)
+
+REPORTS: list[models.Report] = [
+    models.RunReport(
+        pipeline="shop",
+        tables=[
+            models.TableRun(
+                table="shop.orders", topic="t", batches=2, read=1_234_567, upserted=1_234_000, deleted=500, ignored=60,
+                quarantined=7, violations={"CONTRACT": 7}, seconds=12.34,
+            ),
+            models.TableRun(table="a_rather_long_namespace.a_rather_long_table", topic="t", error=ERROR),
+        ],
+    ),
+    models.StatusReport(
+        pipeline="shop",
+        as_of=NOW,
+        tables=[
+            models.TableStatus(
+                table="shop.orders", topic="t", rows=4_000_000, lag_messages=50_000, lag_seconds=7_500.0,
+                last_publish=NOW - timedelta(minutes=5), quarantine_open=3,
+                files=models.FileHealth(data_files=120, delete_files=14, bytes=987_654_321, snapshots=12),
+            ),
+            models.TableStatus(table="shop.payments", topic="t", error=ERROR),
+        ],
+    ),
+    models.ViolationReport(
+        pipeline="shop",
+        as_of=NOW,
+        totals=models.ViolationTotals(tables=3, tables_with_open=1, held_open=2, by_code={"CONTRACT": 2}),
+        tables=[
+            models.TableViolations(table="shop.payments", topic="t", verdict=models.TableVerdict.CLEAN),
+            models.TableViolations(
+                table="shop.orders", topic="t", verdict=models.TableVerdict.HELD, messages=200, held_open=2,
+                superseded=1, violations=[GROUP],
+            ),
+            models.TableViolations(table="shop.lines", topic="t", verdict=models.TableVerdict.EMPTY),
+        ],
+    ),
+    models.QuarantineList(
+        pipeline="shop",
+        as_of=NOW,
+        total=12,
+        rows=[
+            models.QuarantineRow(
+                table="shop.orders", topic="t", partition=0, offset=17, key='{"id":"[red]7"}', code="CONTRACT",
+                rule="known-status", status="open", column="status", detected_at=NOW - timedelta(hours=3),
+            )
+        ],
+    ),
+    models.VerifyReport(
+        pipeline="shop",
+        tables=[
+            models.TableVerify(table="shop.payments", topic="t", equal=True, expected=3, found=3),
+            models.TableVerify(
+                table="shop.orders", topic="t", equal=False, expected=4, found=3, missing=1, different=1,
+                columns={"amount": 1}, places=[PLACE],
+            ),
+            models.TableVerify(table="shop.lines", topic="t", equal=False, error=ERROR),
+        ],
+    ),
+    models.LintReport(
+        files=[
+            models.LintFile(path="contracts/a.yaml", name="a", version="1", fingerprint="0" * 16, columns=3, rules=2),
+            models.LintFile(
+                path="contracts/b.yaml",
+                problems=[
+                    models.LintProblem(line=7, where="schema[0].properties[1]", message="No [type].", do="Add one."),
+                    models.LintProblem(where="file", message="No file.", do="Write it."),
+                ],
+            ),
+        ]
+    ),
+]  # fmt: skip
+
+
+def _shown(report: models.Report, width: int = 80, *, colour: bool = False) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=colour, no_color=not colour, legacy_windows=False).print(
+        render(report, now=NOW)
+    )
+    return out.getvalue()
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every word of a report that people must be able to read."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name in {"table", "code", "rule", "message", "remedy", "explanation", "do", "path"}:
+                yield from [str(item)] if item is not None else []
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_report_fits_the_terminal(report: models.Report, width: int) -> None:
+    """No line is wider than the terminal, and what is too long is wrapped, never cut."""
+    shown = _shown(report, width)
+
+    assert max(cell_len(line) for line in shown.splitlines()) <= width
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
+def test_a_report_loses_nothing_without_colour(report: models.Report) -> None:
+    """Names, codes, messages and remedies are all there as words, in full, and markup in data is only text."""
+    shown = "".join(_shown(report, 300).split())
+
+    assert [text for text in _texts(report.model_dump(mode="json")) if "".join(text.split()) not in shown] == []
+    assert "\x1b" not in _shown(report)
+    assert "\x1b[" in _shown(report, colour=True)
+
+
+def test_a_key_is_shown_as_it_is() -> None:
+    """Square brackets in a key are no markup."""
+    assert '{"id":"[red]7"}' in _shown(REPORTS[3], 200)
+
+
+def test_the_violation_report_says_what_a_person_needs_first() -> None:
+    """Tables in trouble come first, with counts, place, age and remedy."""
+    shown = _shown(REPORTS[2])
+
+    assert shown.index("shop.orders") < shown.index("shop.payments") < shown.index("shop.lines")
+    for words in (
+        "2 messages held back",
+        "3, 2 open (1.50% of all messages)",
+        "partition 0, offset 17, 2026-11-21T09:00:00Z (3 h ago)",
+        "2026-11-18T12:00:00Z (3 d ago)",
+        "Mend the row at the source.",
+        "not run yet",
+    ):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (models.RunReport(pipeline="p", tables=[models.TableRun(table="a.b", topic="t")]), "Nothing new to read."),
+        (models.ViolationReport(pipeline="p", as_of=NOW), "Nothing is held back."),
+        (models.QuarantineList(pipeline="p", as_of=NOW), "Nothing in quarantine"),
+        (models.VerifyReport(pipeline="p"), "Every mirror equals"),
+        (models.LintReport(), "No contract to check."),
+        (models.StatusReport(pipeline="p", as_of=NOW), "as of"),
+    ],
+)
+def test_an_empty_report_says_so(report: models.Report, words: str) -> None:
+    """Nothing to tell is told in words, not by an empty table."""
+    assert words in _shown(report)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-1, "in the future"),
+        (0, "0 s ago"),
+        (119, "119 s ago"),
+        (120, "2 min ago"),
+        (7_199, "119 min ago"),
+        (10_800, "3 h ago"),
+        (172_800, "2 d ago"),
+    ],
+)
+def test_an_age_is_told_in_one_unit(seconds: int, words: str) -> None:
+    """The largest unit that still tells two apart."""
+    assert age(timedelta(seconds=seconds)) == words
+
+
+def test_a_time_is_iso_utc_with_its_age() -> None:
+    """Other zones are turned into UTC; no time is a dash."""
+    elsewhere = datetime.fromisoformat("2026-11-21T10:00:00.5+02:00")
+
+    assert moment(elsewhere, NOW) == "2026-11-21T08:00:00Z (3 h ago)"
+    assert moment(None, NOW) == "–"
+
+
+def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
+    """A new report without a view fails here, not at a user's terminal."""
+    printed = {type(report) for report in REPORTS}
+    documents = {
+        model
+        for model in models.Report.__subclasses__()
+        if model.__name__.endswith(("Report", "List")) and model is not models.Report
+    }
+
+    assert documents == printed
+    with pytest.raises(NotImplementedError, match="no view of ErrorInfo"):
+        render(ERROR, now=NOW)

@@ -1,0 +1,120 @@
+"""The settings of a Spark session, and what is heard of its JVM; without starting one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import ConfigError
+from cdc_materializer.session import _JvmWords, command_line_settings, session_settings
+
+JARS = (Path("/jars/one.jar"), Path("/jars/two.jar"))
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Callable[[str], Config]:
+    """Make a configuration with these lines under `spark:`, and a catalog that asks for a password."""
+
+    def configure(spark: str) -> Config:
+        (tmp_path / "recorded").mkdir(exist_ok=True)
+        path = tmp_path / "pipeline.yaml"
+        catalog = "{name: ice, type: rest, uri: 'http://catalog.test', credential: hidden-in-catalog}"
+        path.write_text(
+            f"name: shop\nsource: {{files: recorded}}\ntables: []\ncatalog: {catalog}\nspark: {spark}\n",
+            encoding="utf-8",
+        )
+        return load_config(path)
+
+    return configure
+
+
+def test_a_local_session_uses_the_libraries_in_place(configured: Callable[[str], Config]) -> None:
+    """On this machine the libraries are on the class path, because `spark.jars` would copy them at every start."""
+    settings = session_settings(configured("{}"), JARS, small=True)
+
+    assert settings["spark.driver.extraClassPath"] == "/jars/one.jar:/jars/two.jar"
+    assert "spark.jars" not in settings
+
+
+def test_a_cluster_is_sent_the_libraries(configured: Callable[[str], Config]) -> None:
+    """On a cluster the libraries go to the executors, and the driver's address is the user's business."""
+    settings = session_settings(configured("{spark.master: 'spark://there:7077'}"), JARS, small=False)
+
+    assert settings["spark.jars"] == "/jars/one.jar,/jars/two.jar"
+    assert "spark.driver.extraClassPath" not in settings
+    assert "spark.driver.host" not in settings
+
+
+def test_a_folder_with_a_colon_is_no_class_path(configured: Callable[[str], Config]) -> None:
+    """A colon separates class path entries, so libraries in such a folder are copied after all."""
+    settings = session_settings(configured("{}"), [Path("/odd:folder/one.jar")], small=True)
+
+    assert settings["spark.jars"] == "/odd:folder/one.jar"
+
+
+def test_the_users_properties_win(configured: Callable[[str], Config]) -> None:
+    """A property of the file replaces ours, and one that we do not set is passed on."""
+    settings = session_settings(configured("{spark.driver.memory: 1g, spark.mine: '7'}"), JARS, small=True)
+
+    assert (settings["spark.driver.memory"], settings["spark.mine"]) == ("1g", "7")
+
+
+def test_the_users_lists_are_added_to_ours(configured: Callable[[str], Config]) -> None:
+    """Extensions, libraries and JVM options of the file join ours, because ours without them would not work."""
+    spark = "{spark.sql.extensions: their.Extension, spark.driver.extraJavaOptions: -Dtheirs=1}"
+    settings = session_settings(configured(spark), JARS, small=True)
+
+    assert settings["spark.sql.extensions"].split(",")[1:] == ["their.Extension"]
+    assert settings["spark.sql.extensions"].startswith("org.apache.iceberg.")
+    assert settings["spark.driver.extraJavaOptions"].endswith("-XX:+UseSerialGC -Dtheirs=1")
+
+
+def test_only_a_small_session_gives_up_throughput(configured: Callable[[str], Config]) -> None:
+    """One partition, no adaptive planning and the quick compiler are for small runs only."""
+    small = session_settings(configured("{}"), JARS, small=True)
+    large = session_settings(configured("{}"), JARS, small=False)
+
+    assert (small["spark.sql.shuffle.partitions"], small["spark.sql.adaptive.enabled"]) == ("1", "false")
+    assert "TieredStopAtLevel" in small["spark.driver.extraJavaOptions"]
+    assert int(large["spark.sql.shuffle.partitions"]) >= 2
+    assert "spark.sql.adaptive.enabled" not in large
+    assert "TieredStopAtLevel" not in large["spark.driver.extraJavaOptions"]
+
+
+def test_another_time_zone_is_refused(configured: Callable[[str], Config]) -> None:
+    """The session's time zone is UTC; asking for another is an error and not silently overruled."""
+    with pytest.raises(ConfigError, match="UTC"):
+        session_settings(configured("{spark.sql.session.timeZone: Europe/Berlin}"), JARS, small=True)
+
+
+def test_secrets_stay_off_the_command_line(configured: Callable[[str], Config]) -> None:
+    """Spark gets secrets and catalog properties, but not by the command line that `ps` shows."""
+    config = configured("{spark.hadoop.fs.s3a.secret.key: hidden-in-spark, spark.mine: '7'}")
+    settings = session_settings(config, JARS, small=True)
+    shown = command_line_settings(config, settings)
+
+    assert {"hidden-in-catalog", "hidden-in-spark"} <= set(settings.values())
+    assert not [value for value in shown.values() if "hidden" in value]
+    assert shown["spark.mine"] == "7"
+
+
+def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
+    """The line that every JVM of Spark begins with is not shown; what it says besides goes to standard error."""
+    words = _JvmWords()
+    os.write(words.inlet, b"WARNING: Using incubator modules: jdk.incubator.vector\nout of memory\n")
+    words.pass_on()
+    words.close_inlet()
+    words._thread.join(timeout=5)
+
+    assert capfd.readouterr().err == "out of memory\n"
+
+
+def test_a_failed_start_names_the_telling_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """Of all that a JVM says when it cannot start, the error is taken, and nothing is printed."""
+    words = _JvmWords()
+    os.write(words.inlet, b"Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx4x\n\tat some.Method\n")
+
+    assert words.reason(RuntimeError("gateway exited")) == "Invalid maximum heap size: -Xmx4x"
+    assert capfd.readouterr().err == ""

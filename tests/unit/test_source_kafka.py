@@ -1,0 +1,229 @@
+"""Kafka: planning against librdkafka's own mock cluster, and the properties that each client is given.
+
+The mock has no controller, so it cannot describe topics; that one answer is made from its metadata here.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Producer, TopicPartitionInfo, Uuid
+from confluent_kafka.admin import TopicDescription
+
+from cdc_materializer.config_connections import SourceConfig
+from cdc_materializer.errors import ConfigError, SourceUnavailable
+from cdc_materializer.source import KafkaSource, open_source, read_failure
+from cdc_materializer.source.kafka import _reason
+from cdc_materializer.source.kafka_properties import JAVA_ONLY, librdkafka_properties, spark_options
+
+TOPIC = "shop.public.orders"
+#: Nothing listens on the discard port of this machine.
+CLOSED = "127.0.0.1:9"
+
+
+class DescribedSource(KafkaSource):
+    """A source whose topics are described from the mock cluster's metadata."""
+
+    topic_id = Uuid(1, 2)
+
+    def _describe(self, topic: str) -> TopicDescription:
+        found = self._admin().list_topics(timeout=5).topics[topic].partitions
+        return TopicDescription(topic, self.topic_id, False, [TopicPartitionInfo(p, None, [], []) for p in found])  # noqa: FBT003
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """Give the address of a mock cluster with one topic: three messages in partition 0, one in partition 1."""
+    producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": "1", "log_level": 0})
+    for partition in (0, 0, 0, 1):
+        producer.produce(TOPIC, b"value", partition=partition)
+    assert producer.flush(10) == 0
+    broker = next(iter(producer.list_topics(timeout=5).brokers.values()))
+    yield f"{broker.host}:{broker.port}"
+    producer.flush(1)
+
+
+def test_topics_are_listed(cluster: str) -> None:
+    """The cluster's topics are listed by name."""
+    assert KafkaSource({"bootstrap.servers": cluster}).topics() == (TOPIC,)
+
+
+def test_a_state_has_every_partition_and_the_id(cluster: str) -> None:
+    """Each partition that the topic has is there, from its first offset to after its last, and the broker's id."""
+    state = DescribedSource({"bootstrap.servers": cluster}).state(TOPIC)
+
+    assert state.topic_id == str(Uuid(1, 2))
+    assert {0, 1} <= state.ends.keys() == state.beginnings.keys()
+    assert (state.ends[0], state.ends[1]) == (3, 1)
+    assert set(state.beginnings.values()) == {0}
+
+
+def test_a_broker_without_topic_ids_gives_none(cluster: str) -> None:
+    """Brokers that know no ids answer zero, which is no id."""
+    source = DescribedSource({"bootstrap.servers": cluster})
+    source.topic_id = Uuid(0, 0)
+
+    assert source.state(TOPIC).topic_id is None
+
+
+@pytest.mark.parametrize("ask", [lambda source: source.topics(), lambda source: source.state(TOPIC)])
+def test_a_broker_that_is_down_is_named(ask: Any, capfd: pytest.CaptureFixture[str]) -> None:  # noqa: ANN401
+    """The sentence names the broker and never another property, and the client prints nothing of its own."""
+    source = KafkaSource({"bootstrap.servers": CLOSED, "sasl.password": "hush"}, timeout_seconds=0.5)
+
+    with pytest.raises(SourceUnavailable, match=rf"broker {CLOSED} cannot be reached") as caught:
+        ask(source)
+
+    assert "hush" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_reasons_are_said_in_the_order_in_which_they_tell_most() -> None:
+    """A time-out after refused credentials is about the credentials; an unknown code is named."""
+    timed_out = KafkaError(KafkaError._TIMED_OUT)
+
+    assert _reason(timed_out, None, 3)[0] == "did not answer within 3 s{about}"
+    assert _reason(timed_out, KafkaError(KafkaError._AUTHENTICATION), 3)[0] == "refused the credentials"
+    assert _reason(timed_out, KafkaError(KafkaError._SSL), 3)[0].endswith("did not agree on TLS")
+    assert _reason(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None, 3)[0].startswith("does not let")
+    assert "NOT_CONTROLLER" in _reason(KafkaError(KafkaError.NOT_CONTROLLER), None, 3)[0]
+
+
+@pytest.mark.parametrize("wrong", [{"no.such.property": "hush"}, {"security.protocol": "hush"}])
+def test_a_property_that_the_client_refuses_is_named_without_its_value(wrong: dict[str, str]) -> None:
+    """The client's own text quotes the value; ours does not."""
+    with pytest.raises(ConfigError) as caught:
+        KafkaSource({"bootstrap.servers": CLOSED, **wrong}).topics()
+
+    assert next(iter(wrong)) in caught.value.what
+    assert "hush" not in str(caught.value)
+
+
+def test_brokers_are_needed() -> None:
+    """Without an address nothing is tried."""
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
+        KafkaSource({"client.rack": "a"})
+
+
+@pytest.mark.parametrize("name", sorted(JAVA_ONLY))
+def test_a_property_of_java_only_is_refused_with_its_counterpart(name: str) -> None:
+    """A user who comes from Java is told what to write."""
+    with pytest.raises(ConfigError, match="Java client only") as caught:
+        KafkaSource({"bootstrap.servers": CLOSED, name: "hush"})
+
+    assert JAVA_ONLY[name] in caught.value.do
+    assert "hush" not in str(caught.value)
+
+
+def test_properties_that_both_clients_know_reach_both() -> None:
+    """What is not in the table is passed on as it is, less what the product decides itself."""
+    given = {"bootstrap.servers": "a:1", "request.timeout.ms": "5", "client.rack": "r", "group.id": "g"}
+
+    assert librdkafka_properties(given) == {"bootstrap.servers": "a:1", "request.timeout.ms": "5", "client.rack": "r"}
+    assert spark_options(given) == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.request.timeout.ms": "5",
+        "kafka.client.rack": "r",
+        "kafka.isolation.level": "read_committed",
+    }
+
+
+def test_only_committed_messages_are_read_whatever_is_configured() -> None:
+    """`isolation.level` is not a user's choice: an aborted message would become a row."""
+    options = spark_options({"bootstrap.servers": "a:1", "isolation.level": "read_uncommitted"})
+
+    assert options["kafka.isolation.level"] == "read_committed"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [("PLAIN", "plain.PlainLoginModule"), ("SCRAM-SHA-256", "scram.ScramLoginModule")],
+)
+def test_user_and_password_become_a_jaas_configuration(mechanism: str, module: str) -> None:
+    """Java's client takes both in one text, in which quotes and backslashes are escaped."""
+    options = spark_options(
+        {
+            "bootstrap.servers": "a:1",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": mechanism,
+            "sasl.username": "alice",
+            "sasl.password": 'a"b\\c',
+        }
+    )
+
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert options["kafka.sasl.mechanism"] == mechanism
+    assert options["kafka.sasl.jaas.config"] == (
+        f'org.apache.kafka.common.security.{module} required username="alice" password="a\\"b\\\\c";'
+    )
+    assert not {"kafka.sasl.username", "kafka.sasl.password", "kafka.sasl.mechanisms"} & options.keys()
+
+
+def test_a_mechanism_without_counterpart_is_refused() -> None:
+    """A user name that Java could not be given is an error before anything is read."""
+    with pytest.raises(ConfigError, match="OAUTHBEARER"):
+        spark_options({"bootstrap.servers": "a:1", "sasl.mechanism": "OAUTHBEARER", "sasl.username": "u"})
+
+
+def test_certificates_and_keys_are_handed_over_as_text(tmp_path: Path) -> None:
+    """Spark's workers get the contents, as they may not have the files; the names are Java's."""
+    names = {"ca": "ssl.ca.location", "certificate": "ssl.certificate.location", "key": "ssl.key.location"}
+    for name in names:
+        (tmp_path / name).write_text(f"PEM {name}")
+    locations = {property_: str(tmp_path / name) for name, property_ in names.items()}
+
+    options = spark_options({"bootstrap.servers": "a:1", "ssl.endpoint.identification.algorithm": "none", **locations})
+
+    assert options == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.ssl.endpoint.identification.algorithm": "",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": "PEM ca",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": "PEM certificate",
+        "kafka.ssl.keystore.key": "PEM key",
+    }
+
+
+def test_a_certificate_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    """The error names the property and the file."""
+    with pytest.raises(ConfigError, match=r"absent that `ssl\.ca\.location`"):
+        spark_options({"bootstrap.servers": "a:1", "ssl.ca.location": str(tmp_path / "absent")})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ExecutionException: org.apache.kafka.common.errors.SaslAuthenticationException: hush", "refused the cred"),
+        ("org.apache.kafka.common.KafkaException: x\norg.apache.kafka.common.errors.TimeoutException", "in time"),
+        ("org.apache.kafka.common.errors.DisconnectException: hush", "DisconnectException"),
+        ("KafkaIllegalStateException ... set the source option failOnDataLoss to false", "left the broker"),
+        ("[FAILED_READ_FILE.NO_HINT] hush", "went away"),
+        (
+            "[USER_RAISED_EXCEPTION] cdcm source: orders.jsonl changed while it was read. SQLSTATE",
+            "orders.jsonl changed",
+        ),
+    ],
+)
+def test_what_spark_raises_while_it_reads_is_explained(text: str, said: str) -> None:
+    """The sentence comes from the names of Java's classes; Spark's own text is not passed on."""
+    failure = read_failure(RuntimeError(text), TOPIC)
+
+    assert failure is not None
+    assert said in str(failure)
+    assert "hush" not in str(failure)
+
+
+def test_what_has_nothing_to_do_with_the_source_is_left_alone() -> None:
+    """Errors of the lake or of a bug are not blamed on the source."""
+    assert read_failure(RuntimeError("java.lang.NullPointerException"), TOPIC) is None
+
+
+def test_the_configuration_opens_kafka_with_its_secrets() -> None:
+    """`source.kafka` is given to the client with secrets in plain text."""
+    source = open_source(SourceConfig(kafka={"bootstrap.servers": CLOSED, "sasl.password": "hush"}))
+
+    assert isinstance(source, KafkaSource)
+    assert source._client_properties["sasl.password"] == "hush"
