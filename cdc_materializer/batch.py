@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import fold
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.debezium import Options, Writers, table_schema, to_changes
+from cdc_materializer.changes.debezium import Options, Writers, check_readable, table_schema, to_changes
 from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.framing import PLAIN_JSON, schema_block, selector
@@ -63,7 +63,7 @@ def within(span: Span, partition: str, offset: str) -> Column:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Where writers are found: by id in a registry, by column in a contract; and the table's columns as they are now."""
+    """Where writers are found, by id in a registry or by column in a contract; and the table's columns now."""
 
     registry: Registry | None
     contract: Contract | None
@@ -109,18 +109,21 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
 
 
 def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Writer | str | None:
-    """The decoder for a selector; the selector itself where the registry does not know it; None where nothing reads it."""
+    """The decoder for a selector; the selector where the registry does not know it; None where nothing reads it."""
     try:
+        found: Writer | str | None = None
         if name.isdigit():
-            return _registered(name, lookup.registry)
-        if block is not None:
-            return block_writer(name, block)
-        if name == PLAIN_JSON:
-            return _declared_writer(side, lookup)
+            found = _registered(name, lookup.registry)
+        elif block is not None:
+            found = block_writer(name, block)
+        elif name == PLAIN_JSON:
+            found = _declared_writer(side, lookup)
+        if isinstance(found, Writer):
+            check_readable(found, lookup.options)
     except WireSchemaInvalid:
         # The messages are held as UNDECODABLE one by one, and what is wrong with the schema is the producer's to mend.
         return None
-    return None
+    return found
 
 
 def _registered(name: str, registry: Registry | None) -> Writer | str | None:
@@ -184,7 +187,8 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
     return Partial(tuple(absent), tuple(unavailable))
 
 
-# --- the fold, with as much of the past as it needs ---------------------------------------------------------------------
+# --- the fold, with as much of the past as it needs
+# ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,8 @@ class Past:
         mirror: the mirror's rows; None where it is empty.
         held: the keys (m.KEY) with open held messages; None where there are none.
         positions: the highest streaming position by partition that earlier batches saw.
-        retried: the span behind which the batch has messages again that could not be read before; None where it has none.
+        retried: the span behind which the batch has messages again that could not be read before; None where it has
+            none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
     """
 
@@ -267,8 +272,8 @@ def _history(raw: DataFrame, lookup: Lookup, target: TableSchema, wanted: DataFr
     """The changes of raw whose keys are wanted, found by a first pass that decodes no more than keys."""
     earlier = find_decoders(raw, lookup)
     keys = to_changes(raw, earlier.writers, target, lookup.options).select(m.PARTITION, m.OFFSET, m.KEY)
-    # Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key, push it
-    # through the projections and so write out the whole decoding of a message once more for each field it reads.
+    # Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key, push
+    # it through the projections and so write out the whole decoding of a message once more for each field it reads.
     found = keys.join(F.broadcast(_named(wanted)), F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted")))
     places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
     messages_of_keys = raw.join(places, ["partition", "offset"], "left_semi")

@@ -108,7 +108,8 @@ def states(changes: DataFrame, target: TableSchema, partial: Partial, truncates:
     return _carry(_guard(changes, truncates), target, partial)
 
 
-# --- 1. was it sent before? ---------------------------------------------------------------------------------------------
+# --- 1. was it sent before?
+# ---------------------------------------------------------------------------------------------
 
 
 def _guard(changes: DataFrame, truncates: Sequence[Truncate]) -> DataFrame:
@@ -156,7 +157,8 @@ def is_wiped(truncates: Sequence[Truncate]) -> Column:
     return found
 
 
-# --- 2. what is the row after it? ---------------------------------------------------------------------------------------
+# --- 2. what is the row after it?
+# ---------------------------------------------------------------------------------------
 
 
 def effective() -> Column:
@@ -256,7 +258,8 @@ def _compact(parts: Sequence[Column], ddl: str) -> Column:
     return F.when(effective(), F.array_compact(F.array(*parts))).otherwise(F.array().cast(ddl))
 
 
-# --- values that only other rows know -----------------------------------------------------------------------------------
+# --- values that only other rows know
+# -----------------------------------------------------------------------------------
 
 
 def wants_base() -> Column:
@@ -294,8 +297,8 @@ def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial
 def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
 
-    A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the ones
-    it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
+    A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the
+    ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
     """
     carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
     donors = folded.where(effective() & (F.col(m.OP) == "d") & F.col(m.POSITION).isNotNull()).select(
@@ -305,7 +308,8 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
         *[m.column(name).alias(f"__cdc_donor_{at}") for at, name in enumerate(carried)],
     )
     wants = (F.size(OPEN_COLUMNS) > 0) & (F.col(SEGMENT) > 0)
-    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use anew.
+    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
+    # anew.
     donors = donors.dropDuplicates(["__cdc_at"]).localCheckpoint()
     joined = folded.join(donors, (F.col(OPENER) == F.col("__cdc_at")) & wants, "left")
     filled = F.array_except(OPEN_COLUMNS, F.coalesce("__cdc_donor_open", OPEN_COLUMNS))

@@ -1,27 +1,29 @@
 """The Iceberg tables: load, stage on a branch, publish by fast-forward.
 
 A commit is made in two steps. Data is written to a branch that starts at the head which the batch was planned on; then
-`main` is moved to the branch's head. Iceberg refuses the second step when `main` has moved meanwhile, so of two writers one
-wins and the other knows that it lost, and readers see a batch whole or not at all.
-What was measured of this on our versions is in `docs/adr/0003-publish-by-fast-forward.md`.
+`main` is moved to the branch's head. Iceberg refuses the second step when `main` has moved meanwhile, so of two writers
+one wins and the other knows that it lost, and readers see a batch whole or not at all. What was measured of this on our
+versions is in `docs/adr/0003-publish-by-fast-forward.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from cdc_materializer import merge
 from cdc_materializer.errors import CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Marker
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Branches that we stage on begin so; one that is left over from a killed run is dropped when its table is loaded.
 BRANCH_PREFIX = "cdcm_"
@@ -60,7 +62,25 @@ class Lake:
     spark: SparkSession
     catalog: str
 
-    # --- reading --------------------------------------------------------------------------------------------------------
+    def prepare(self, names: Iterable[TableName]) -> None:
+        """Make the namespaces of tables, and with them what the catalog itself makes at its first use.
+
+        Once, before several sessions use the catalog: two that make the same namespace at one time collide.
+
+        Raises:
+            LakeUnavailable: the catalog cannot be reached.
+        """
+        for name in names:
+            for statement in merge.create_namespace(self.catalog, name):
+                with _translated(f"The catalog {self.catalog}"):
+                    try:
+                        self.spark.sql(statement)
+                    except (Py4JJavaError, PySparkException):
+                        # Another process may have made it in this very moment; then it is there now.
+                        self.spark.sql(statement)
+
+    # --- reading
+    # --------------------------------------------------------------------------------------------------------
 
     def load(self, name: TableName) -> LakeTable | None:
         """The table as it is now, None where the catalog has none of that name.
@@ -102,7 +122,8 @@ class Lake:
         columns = tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
         return TableSchema(columns, tuple(column.name for column in columns if column.name in keys))
 
-    # --- making and changing --------------------------------------------------------------------------------------------
+    # --- making and changing
+    # --------------------------------------------------------------------------------------------
 
     def create(
         self,
@@ -115,7 +136,7 @@ class Lake:
         """Make a table with an empty marked commit, so that it has a head to branch from.
 
         Args:
-            name: its name; missing namespaces are made.
+            name: its name, in a namespace that exists (see `prepare`).
             schema: its columns; one with a key becomes a mirror, with our own column and its order.
             marker: what the first commit says: where reading begins.
             properties: Iceberg table properties.
@@ -124,7 +145,6 @@ class Lake:
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema) if schema.key else schema
         statements = [
-            *merge.create_namespace(self.catalog, name),
             merge.create_table(self.catalog, name, full, properties, partitioned_by),
             *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
         ]
@@ -139,7 +159,7 @@ class Lake:
         return loaded
 
     def evolve(self, table: LakeTable, plan: SchemaPlan) -> LakeTable:
-        """Add and widen columns. A schema is the table's, not a branch's, so this comes before the rows and adds only."""
+        """Add and widen columns; before the rows, because a schema is the table's and not a branch's."""
         with _translated(table.name):
             for statement in merge.evolve_table(self.catalog, table.name, plan):
                 self.spark.sql(statement)
@@ -283,7 +303,7 @@ def _publish_error(name: TableName, error: Py4JJavaError) -> Exception:
 
 
 @contextmanager
-def _translated(name: TableName) -> Iterator[None]:
+def _translated(name: TableName | str) -> Iterator[None]:
     """Turn what Java and Spark throw while a table is read or staged into our errors, without their texts."""
     try:
         yield
@@ -292,8 +312,12 @@ def _translated(name: TableName) -> Iterator[None]:
         if any(found in _CONFLICT_CLASSES for found in classes):
             what = f"Another writer changed {name} while this batch was being staged."
             raise CommitConflict(what, "Nothing was published; run again. One process should write a table.") from error
-        what = f"Table {name} cannot be read or written ({classes[-1]})."
+        what = f"{_subject(name)} cannot be read or written ({classes[-1]})."
         raise LakeUnavailable(what, "Check that the catalog and the warehouse can be reached and have room.") from error
     except PySparkException as error:
-        what = f"Table {name} cannot be read or written ({error.getCondition() or type(error).__name__})."
+        what = f"{_subject(name)} cannot be read or written ({error.getCondition() or type(error).__name__})."
         raise LakeUnavailable(what, "See --debug for Spark's own words.") from error
+
+
+def _subject(name: TableName | str) -> str:
+    return name if isinstance(name, str) else f"Table {name}"

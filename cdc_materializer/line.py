@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
 from cdc_materializer.batch import Decoders, Facts, Lookup
@@ -21,6 +20,9 @@ from cdc_materializer.offsets import Marker, Offsets, Span, batch_id
 from cdc_materializer.registry import Registry
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Decided:
 
 
 def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:
+    """A marker that says no more than how far its table has got."""
     return Marker(
         pipeline=line.pipeline,
         batch=batch_id(line.pipeline, uuid, span),
@@ -104,6 +107,7 @@ def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marke
 
 
 def marker_of(table: LakeTable) -> Marker:
+    """The table's marker; a table without one is none of ours, and is not touched."""
     if table.marker is None:
         what = f"Table {table.name} has rows, and no snapshot of it says how far it was filled."
         raise InvariantBroken(
@@ -113,6 +117,7 @@ def marker_of(table: LakeTable) -> Marker:
 
 
 def reload(line: Line, name: TableName) -> LakeTable:
+    """A table that has just been written, as it is now."""
     table = line.lake.load(name)
     if table is None:
         what = f"Table {name} was there a moment ago and is gone."

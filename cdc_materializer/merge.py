@@ -99,7 +99,7 @@ def mirror_schema(schema: TableSchema) -> TableSchema:
 
 
 def finish_mirror(catalog: str, table: TableName, schema: TableSchema, sorted_by: Sequence[str]) -> list[str]:
-    """Statements that give a new mirror its identifier fields and its order, which is by key unless one is asked for."""
+    """Statements that give a new mirror its identifier fields and its order: by key, unless one is asked for."""
     path = table_path(catalog, table)
     order = ", ".join([transform(text) for text in sorted_by] or [quote(name) for name in schema.key])
     keys = ", ".join(quote(name) for name in schema.key)
@@ -132,7 +132,7 @@ def delete_keys(catalog: str, table: TableName, branch: str, keys_view: str, sch
 
 
 def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate) -> str:
-    """Delete the rows that a truncate removes: those at an earlier position, or without one behind it in its partition."""
+    """Delete the rows that a truncate removes: at an earlier position, or without one behind it in its partition."""
     cdc = f"t.{quote(CDC)}"
     behind = f"({cdc}.partition = {int(truncate.partition)} AND {cdc}.offset < {int(truncate.offset)})"
     if truncate.position is None:
@@ -147,7 +147,7 @@ def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Trun
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Give the open rows of a quarantine table that a view names (partition, offset, code) the status in its column `to`."""
+    """Give open quarantine rows that a view names (partition, offset, code) the status in its column `to`."""
     match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in ("partition", "offset", "code"))
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} AND t.status = 'open' "

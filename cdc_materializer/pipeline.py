@@ -6,6 +6,8 @@ the tables themselves, so that after any crash the same code runs again and conv
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -25,7 +27,7 @@ from cdc_materializer.line import Batch, Decided, Line, Tables, marker_of, new_m
 from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated
 from cdc_materializer.offsets import Marker, Offsets, Span, batch_id, plan_span
 from cdc_materializer.schema import TableSchema
-from cdc_materializer.source import TopicState
+from cdc_materializer.source import TopicState, read_failure
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
 _RAW_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
@@ -61,7 +63,8 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
         decided.states.unpersist()
 
 
-# --- steps 1 to 3 -------------------------------------------------------------------------------------------------------
+# --- steps 1 to 3
+# -------------------------------------------------------------------------------------------------------
 
 
 def load(line: Line) -> Tables:
@@ -93,11 +96,23 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         return raw
     marker = new_marker(line, span, raw.uuid, topic.topic_id)
     messages = line.source.read(line.lake.spark, span)
-    line.lake.publish(raw, marker, lambda stage: stage.append(rows.raw_rows(messages, marker.batch)))
+    line.lake.publish(raw, marker, lambda stage: _append_read(stage, rows.raw_rows(messages, marker.batch), span.topic))
     return reload(line, line.mirror.raw)
 
 
-# --- step 4 -------------------------------------------------------------------------------------------------------------
+def _append_read(stage: Stage, messages: DataFrame, topic: str) -> None:
+    """Append what the source gives; Spark reads it only now, so a source that fails does so here."""
+    try:
+        stage.append(messages)
+    except (PySparkException, Py4JJavaError) as error:
+        failure = read_failure(error, topic)
+        if failure is not None:
+            raise failure from error
+        raise
+
+
+# --- step 4
+# -------------------------------------------------------------------------------------------------------------
 
 
 def plan_folding(line: Line, raw: LakeTable, mirror: LakeTable | None) -> Span:
@@ -164,7 +179,8 @@ def _check_key(line: Line, current: TableSchema | None, target: TableSchema) -> 
         )
 
 
-# --- step 5 -------------------------------------------------------------------------------------------------------------
+# --- step 5
+# -------------------------------------------------------------------------------------------------------------
 
 
 def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch:

@@ -25,6 +25,7 @@ _RESOLVED_VIEW = "__cdc_resolved"
 
 
 def held_keys(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
+    """The keys (m.KEY) that have open held messages; None where there is no quarantine."""
     if quarantine is None or quarantine.is_empty:
         return None
     still_open = (F.col("status") == verdict.OPEN) & F.col("key").isNotNull()
@@ -32,7 +33,7 @@ def held_keys(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
 
 
 def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
-    """Raw's rows that were held because the registry did not know their schema and now does; None where there are none."""
+    """Raw's rows that were held for a schema which the registry knows by now; None where there are none."""
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
         return None
     held = line.lake.rows(tables.quarantine)
@@ -82,8 +83,11 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     from their first message once more.
     """
     held = line.lake.rows(quarantine).where(F.col("status") == verdict.OPEN)
-    # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the start.
-    told = decided.states.select(m.KEY, m.PARTITION, m.OFFSET, m.CODE, fold.CURRENT, verdict.PUBLISHED).localCheckpoint()
+    # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
+    # start.
+    told = decided.states.select(
+        m.KEY, m.PARTITION, m.OFFSET, m.CODE, fold.CURRENT, verdict.PUBLISHED
+    ).localCheckpoint()
     final = told.where(F.col(verdict.PUBLISHED)).select(
         F.col(m.KEY).alias("key"), F.col(m.PARTITION).alias("final_partition"), F.col(m.OFFSET).alias("final_offset")
     )
@@ -91,7 +95,8 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     overtaken = (
         held.join(final, "key").where(later).select("partition", "offset", "code", F.lit(verdict.RESOLVED).alias("to"))
     )
-    # A message that waited for its schema has been read; if it is held for another reason now, that has a row of its own.
+    # A message that waited for its schema has been read; if it is held for another reason now, that has a row of its
+    # own.
     before = told.where(F.col(fold.CURRENT) & ~batch.within(decided.span, m.PARTITION, m.OFFSET))
     code = F.lit(str(Code.SCHEMA_UNKNOWN)).alias("code")
     read = before.where(F.col(m.CODE).isNull() | (F.col(m.CODE) != str(Code.SCHEMA_UNKNOWN))).select(

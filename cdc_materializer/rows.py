@@ -1,4 +1,4 @@
-"""Frames as the tables store them: messages for raw, final rows for the mirror, violations for quarantine (design §4.4)."""
+"""Frames as the tables store them (design §4.4): messages, final rows, violations."""
 
 from __future__ import annotations
 

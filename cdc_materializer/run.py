@@ -172,6 +172,11 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
 def _run_tables(work: Work, spark: SparkSession, waiting: Sequence[Backlog], options: RunOptions) -> RunReport:
     if not waiting:
         return _report(work.config, [])
+    from cdc_materializer.lake import Lake
+    from cdc_materializer.session import beside
+
+    lake = Lake(beside(spark, work.config), work.config.catalog.name)
+    lake.prepare(backlog.table.mirror for backlog in waiting)
     with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
         runs = list(pool.map(lambda backlog: _bring_up(work, spark, backlog, options), waiting))
     return _report(work.config, runs)
@@ -181,11 +186,11 @@ def _bring_up(work: Work, spark: SparkSession, backlog: Backlog, options: RunOpt
     """One table to the end of its topic; its failure is told in its own entry."""
     if backlog.is_done:
         return _idle(backlog)
-    began, batches, exit_code = time.monotonic(), [], 0
+    began, exit_code = time.monotonic(), 0
+    batches: list[Batch] = []
     error: ErrorInfo | None = None
     try:
-        for batch in _batches(work, spark, backlog, options):
-            batches.append(batch)
+        batches.extend(_batches(work, spark, backlog, options))
     except CdcError as failure:
         error, exit_code = (
             ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure)),
@@ -205,13 +210,14 @@ def _batches(work: Work, spark: SparkSession, backlog: Backlog, options: RunOpti
     from cdc_materializer.lake import Lake
     from cdc_materializer.line import Line
     from cdc_materializer.pipeline import advance
+    from cdc_materializer.session import beside
 
     if backlog.error is not None:
         raise backlog.error
     if backlog.topic is None:
         return
     mirror = str(backlog.table.mirror)
-    lake = Lake(spark.newSession(), work.config.catalog.name)
+    lake = Lake(beside(spark, work.config), work.config.catalog.name)
     line = Line(work.config.name, backlog.table, work.source, work.registry, work.contracts.get(mirror), lake)
     while not options.stop.is_set():
         batch = advance(line, backlog.topic)

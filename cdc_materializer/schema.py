@@ -1,9 +1,9 @@
 """The columns of a mirror, and how they may change.
 
-Pure: a schema is a tuple of names and Spark DDL types (`bigint`, `decimal(12,2)`, `array<string>`), so that a plan can be
-computed, compared and shown without Spark. The rules are those of changelog-semantics §3 ("Widening only") and of the
-Iceberg specification, section "Schema Evolution": int to long, float to double and a larger decimal precision are the only
-type changes that a table can take in place.
+Pure: a schema is a tuple of names and Spark DDL types (`bigint`, `decimal(12,2)`, `array<string>`), so that a plan can
+    be computed, compared and shown without Spark. The rules are those of changelog-semantics §3 ("Widening only") and
+    of the Iceberg specification, section "Schema Evolution": int to long, float to double and a larger decimal
+    precision are the only type changes that a table can take in place.
 """
 
 from __future__ import annotations

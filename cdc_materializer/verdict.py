@@ -1,7 +1,7 @@
 """What becomes of each message: published, superseded, held, and with which violations (design §4.5, §4.6, §5).
 
-The last state of a key that may be published is the one that is, so that any cut of the log into batches ends in the same
-table. Held states stand in no one's way: the row keeps its last good version until a later state is good again.
+The last state of a key that may be published is the one that is, so that any cut of the log into batches ends in the
+same table. Held states stand in no one's way: the row keeps its last good version until a later state is good again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Judgement:
 
 
 def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
-    """Add OUTCOME, PUBLISHED, VIOLATIONS (what goes to quarantine) and BLOCKED (names of blocking rules that failed)."""
+    """Add OUTCOME, PUBLISHED, VIOLATIONS (rows for quarantine) and BLOCKED (blocking rules that failed)."""
     holding = [rule for rule in judgement.rules if rule.rule.action != "warn"]
     judged = states.withColumns(
         {
@@ -177,7 +177,7 @@ def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:
     return F.array_compact(F.array(*found)) if found else F.array().cast(f"array<{_VIOLATION}>")
 
 
-def _violation(  # noqa: PLR0913 - the columns of a quarantine row
+def _violation(
     code: Column,
     action: str = "hold",
     *,

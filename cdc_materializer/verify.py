@@ -24,6 +24,7 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def verify_tables(config: Config, spark: SparkSession | None = None, tables: Seq
 
 def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
     began = time.monotonic()
-    lake = Lake(spark.newSession(), work.config.catalog.name)
+    lake = Lake(beside(spark, work.config), work.config.catalog.name)
     line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
     name = str(table.mirror)
     try:
@@ -109,15 +110,12 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
 
 
 def _doubled_error(line: Line, doubled: int) -> ErrorInfo:
-    message = (
-        f"{line.mirror.raw} has {doubled} messages more than once. Another program wrote to it; raw may only be written "
-        "by `cdcm run`."
-    )
-    return ErrorInfo(code=_TWICE, message=message)
+    what = f"{line.mirror.raw} has {doubled} messages more than once."
+    return ErrorInfo(code=_TWICE, message=f"{what} Another program wrote to it; only `cdcm run` may write raw.")
 
 
 def _sides(expected: DataFrame, found: DataFrame, target: TableSchema) -> DataFrame:
-    """Both sides of every key: the row that the fold gives and the row of the mirror, as structs; NULL where one has none."""
+    """Both sides of every key as structs: the fold's row and the mirror's; NULL where one has none."""
     one = Window.partitionBy("key").orderBy(F.col("row")[CDC]["offset"])
     keyed = [
         side.select(

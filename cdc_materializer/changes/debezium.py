@@ -1,7 +1,7 @@
 """Debezium's envelope to changes (changelog-semantics §1).
 
-Built as projections, one on the other. Each decoder appears once, in the first, because Spark would otherwise run it again
-for each field that is read from its result.
+Built as projections, one on the other. Each decoder appears once, in the first, because Spark would otherwise run it
+again for each field that is read from its result.
 """
 
 from __future__ import annotations
@@ -69,6 +69,14 @@ def row_type(writer: Writer) -> WireType | None:
     return found if found is not None and found.literal == "record" else None
 
 
+def check_readable(writer: Writer, options: Options) -> None:
+    """Raise WireSchemaInvalid for a writer, of keys or of values, with a column that has no table form."""
+    is_envelope = writer.wire.get("op") is not None
+    columns = row_type(writer) if is_envelope else writer.wire
+    if columns is not None and not writer.wire.name.endswith(_OTHER_MESSAGES):
+        _columns(columns, options.reader(writer))
+
+
 def table_schema(writer: Writer, keys: Sequence[Writer], options: Options) -> TableSchema | None:
     """The table that a value writer and the batch's key writers describe; None where the writer is no envelope.
 
@@ -110,11 +118,12 @@ def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, optio
     images = datums.select(
         m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(writers, target, options)
     )
-    identified = images.select("*", _key(target, options).alias("key"))
+    identified = images.select("*", _key(options).alias("key"))
     return identified.select(*_change(writers, target, options))
 
 
-# --- first projection: run each decoder on the messages that chose it ---------------------------------------------------
+# --- first projection: run each decoder on the messages that chose it
+# ---------------------------------------------------
 
 
 def _coordinates() -> list[Column]:
@@ -177,7 +186,8 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
     return ", ".join(f"{quote(name)} {reader.read(kind).wire}" for name, kind in record.fields)
 
 
-# --- second projection: one form for all writers ------------------------------------------------------------------------
+# --- second projection: one form for all writers
+# ------------------------------------------------------------------------
 
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
@@ -207,7 +217,8 @@ def _value_type(target: TableSchema, options: Options) -> str:
 
 
 def _key_type(target: TableSchema) -> str:
-    return f"struct<corrupt:boolean,key:{_struct_ddl({name: target.types[name] for name in target.key} or {'none': 'string'})}>"
+    fields = {name: target.types[name] for name in target.key} or {"none": "string"}
+    return f"struct<corrupt:boolean,key:{_struct_ddl(fields)}>"
 
 
 def _struct_ddl(fields: dict[str, str]) -> str:
@@ -257,7 +268,7 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
 
 
 def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
-    """The named fields of a record in the table's types; a field that does not fit is NULL, as one that is not there."""
+    """The named fields of a record in the table's types; NULL for one that does not fit or is not there."""
     parts = [] if names else [F.lit(None).cast("string").alias("none")]
     for name in names:
         kind = wire.get(name)
@@ -270,10 +281,11 @@ def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader,
     return F.struct(*parts)
 
 
-# --- third and fourth projection: identity, then the change -------------------------------------------------------------
+# --- third and fourth projection: identity, then the change
+# -------------------------------------------------------------
 
 
-def _key(target: TableSchema, options: Options) -> Column:
+def _key(options: Options) -> Column:
     """The key as a struct in the table's types: the Kafka key's fields, or the configured columns of the row."""
     if not options.key:
         return F.col("wire_key.key")
@@ -322,7 +334,7 @@ def _all(tests: Sequence[Column]) -> Column:
 
 
 def _code(writers: Writers, target: TableSchema, options: Options, op: Column, has_key: Column) -> Column:
-    """Why a message cannot be understood as a change; NULL where it can. The first reason that holds is the one named."""
+    """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
     value, wire_key = F.col("value"), F.col("wire_key")
     value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
     readable = [writer.selector for writer in writers.envelopes]

@@ -20,7 +20,7 @@ PROBLEMS_TYPE = "array<struct<column:string,code:string>>"
 
 @dataclass(frozen=True)
 class Image:
-    """The record column that holds a row, its type, and its names where the message itself says which columns it has."""
+    """The record that holds a row, its type, and its names where the message itself says which it has."""
 
     record: Column
     wire: WireType
@@ -30,11 +30,12 @@ class Image:
 def image_type(target: TableSchema) -> str:
     """The DDL type of the struct that `image` gives."""
     row = ",".join(f"{quote(column.name)}:{column.type}" for column in target.columns)
-    return f"struct<present:boolean,row:struct<{row}>,absent:array<string>,unavailable:array<string>,problems:{PROBLEMS_TYPE}>"
+    names = "absent:array<string>,unavailable:array<string>"
+    return f"struct<present:boolean,row:struct<{row}>,{names},problems:{PROBLEMS_TYPE}>"
 
 
 def image(source: Image, reader: Reader, target: TableSchema) -> Column:
-    """A struct: whether there is an image, its row, and the names of columns that are absent, unavailable or do not fit."""
+    """Whether there is an image, its row, and which columns are absent, unavailable or do not fit, as a struct."""
     present = source.record.isNotNull()
     values, missing, unavailable, problems = [], [], [], []
     for column in target.columns:

@@ -22,10 +22,12 @@ OP = "__cdc_op"
 KEY = "__cdc_key"
 #: Sortable text, NULL where the source gives none that can be compared.
 POSITION = "__cdc_position"
-#: Whether the change comes from the source's log, not from a snapshot: only then its position can be held against others.
+#: Whether the change comes from the source's log, not from a snapshot: only then its position can be held against
+#: others.
 STREAMING = "__cdc_streaming"
 SOURCE_TIME = "__cdc_source_ts"
-#: Names of the columns that the writer's schema does not have: the row keeps its values (changelog-semantics §0 rule 12).
+#: Names of the columns that the writer's schema does not have: the row keeps its values (changelog-semantics §0 rule
+#: 12).
 ABSENT = "__cdc_absent"
 #: Names of the columns whose value the connector did not know (§1.7).
 UNAVAILABLE = "__cdc_unavailable"
@@ -54,7 +56,8 @@ def column(name: str) -> Column:
 def key_json(key: Column, schema: TableSchema) -> Column:
     """The key as JSON text: the identity of a row wherever rows are compared, shuffled or reported by key.
 
-    Timestamps and decimals go in as text, because JSON would round the first to milliseconds and print the second as it likes.
+    Timestamps and decimals go in as text, because JSON would round the first to milliseconds and print the second as it
+    likes.
     """
     parts = []
     for name in schema.key:

@@ -1,4 +1,4 @@
-"""Where the source database says a change happened, as text that sorts as the database orders (changelog-semantics §2.1).
+"""Where the source says a change happened, as text that sorts as the database orders (changelog-semantics §2.1).
 
 Numbers are padded, so that comparing texts compares numbers: `99` stands before `100`.
 A connector that is not listed gives NULL: its changes are ordered by Kafka offset alone.

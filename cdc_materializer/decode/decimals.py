@@ -14,10 +14,10 @@ DECIMAL_DIGITS_MAX = 38
 
 
 def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
-    """A decimal from the two's complement bytes of its unscaled value; NULL where it needs more digits than `precision`.
+    """A decimal from the two's complement bytes of its unscaled value; NULL where that has more digits than allowed.
 
-    Spark has no such function, but its Avro reader has: an Avro `bytes` value is its length as a zigzag varint (one byte
-    below 64, and 38 digits need 16) and the bytes themselves.
+    Spark has no such function, but its Avro reader has: an Avro `bytes` value is its length as a zigzag varint (one
+    byte below 64, and 38 digits need 16) and the bytes themselves.
     """
     length = F.unhex(F.lpad(F.hex(F.length(octets) * 2), 2, "0"))
     schema = f'{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}'
@@ -34,6 +34,7 @@ def decimal_type(wire: WireType) -> tuple[int, int]:
 
 
 def decimal(settings: Settings, wire: WireType) -> Reading:
+    """Connect's Decimal, exactly; a negative scale becomes whole numbers, more than 38 digits are out of range."""
     precision, scale = decimal_type(wire)
     if not 0 <= scale <= precision:
         return _decimal_without_fraction(precision, scale)
@@ -73,6 +74,8 @@ def avro_decimal_is_exact(wire: WireType) -> bool:
 
 
 def variable_scale(_: Settings, __: WireType) -> Reading:
+    """Debezium's VariableScaleDecimal, each value with a scale of its own: plain digits as text."""
+
     def value(struct: Column) -> Column:
         unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
         scale = struct["scale"]

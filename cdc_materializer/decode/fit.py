@@ -11,8 +11,8 @@ from cdc_materializer.schema import is_widening, same_kind
 def fit(value: Column, writer_type: str, table_type: str) -> tuple[Column, Column | None]:
     """The value in the table's type, and a test that is true where it does not fit.
 
-    10.2500 fits a scale of 2 and is stored; 10.1234 does not, nor does a text in a column of numbers. Nothing is rounded
-    and nothing of another kind is converted. The test is None where every value fits.
+    10.2500 fits a scale of 2 and is stored; 10.1234 does not, nor does a text in a column of numbers. Nothing is
+    rounded and nothing of another kind is converted. The test is None where every value fits.
     """
     if writer_type == table_type:
         return value, None

@@ -49,13 +49,13 @@ class Settings:
     placeholder: str = "__debezium_unavailable_value"
 
     def octets(self) -> bytes:
-        """The placeholder's bytes; a setting that begins `hex:` names octets (Debezium `unavailable.value.placeholder`)."""
+        """The placeholder's bytes; a setting that begins `hex:` names octets, as Debezium's own does."""
         if self.placeholder.startswith("hex:"):
             return bytes.fromhex(self.placeholder[4:])
         return self.placeholder.encode()
 
     def text_is_placeholder(self, column: Column) -> Column:
-        """Whether a text is the placeholder, plain or as the bytes modes `hex`, `base64` and `base64-url-safe` spell it."""
+        """Whether a text is the placeholder, plain or as Debezium's `hex` and `base64` modes spell bytes."""
         octets = self.octets()
         forms = {
             self.placeholder,

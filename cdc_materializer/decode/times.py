@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import WireType
 
-#: Days and microseconds since 1970-01-01 of 0001-01-01 and of the end of 9999-12-31 (proleptic Gregorian, as Iceberg counts).
+#: Days and microseconds since 1970-01-01 of 0001-01-01 and of the end of 9999-12-31 (proleptic Gregorian, as Iceberg
+#: counts).
 DAYS_MIN, DAYS_MAX = -719_162, 2_932_896
 MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 
@@ -31,6 +32,7 @@ def _ranged(settings: Settings, ddl: str, wire: str, bounds: tuple[int, int], ma
 
 
 def date(settings: Settings, _: WireType) -> Reading:
+    """Days since 1970-01-01."""
     return _ranged(settings, "date", "int", (DAYS_MIN, DAYS_MAX), F.date_from_unix_date)
 
 
@@ -40,11 +42,13 @@ def _micros_to_ntz(micros: Column) -> Column:
 
 
 def timestamp_millis(settings: Settings, _: WireType) -> Reading:
+    """Milliseconds since 1970-01-01 00:00, without a time zone."""
     bounds = (MICROS_MIN // 1000, MICROS_MAX // 1000)
     return _ranged(settings, "timestamp_ntz", "bigint", bounds, lambda count: _micros_to_ntz(count * 1000))
 
 
 def timestamp_micros(settings: Settings, _: WireType) -> Reading:
+    """Microseconds since 1970-01-01 00:00, without a time zone."""
     return _ranged(settings, "timestamp_ntz", "bigint", (MICROS_MIN, MICROS_MAX), _micros_to_ntz)
 
 
@@ -53,6 +57,8 @@ def _floor_thousandth(count: Column) -> Column:
 
 
 def timestamp_nanos(_: Settings, __: WireType) -> Reading:
+    """Nanoseconds since 1970-01-01 00:00, without a time zone; cut to microseconds, Spark's finest."""
+
     # Debezium writes the two infinities as the ends of a long; all between lies in the years 1677 to 2262.
     def is_infinite(count: Column) -> Column:
         return count.isin(-(2**63), 2**63 - 1)
@@ -64,6 +70,8 @@ def timestamp_nanos(_: Settings, __: WireType) -> Reading:
 
 
 def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
+    """ISO 8601 text in one of the types date, timestamp_ntz and timestamp; the Z of the first two is decoration."""
+
     def reading(settings: Settings, _: WireType) -> Reading:
         def is_special(text: Column) -> Column:
             # Years past 9999 and before 1 are written with a sign, and the infinities as words.
@@ -88,14 +96,18 @@ def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
 
 
 def time(unit_micros: int, wire_type: str) -> Callable[[Settings, WireType], Reading]:
+    """A time of day counted in a unit of so many microseconds, as microseconds of the day."""
+
     def reading(_: Settings, __: WireType) -> Reading:
-        # Spark has no Iceberg `time`: one such column makes a table unreadable there. So microseconds of the day, as a long.
+        # Spark has no Iceberg `time`: one such column makes a table unreadable there. So microseconds of the day, as a
+        # long.
         return Reading("bigint", wire_type, value=lambda count: count.cast("bigint") * unit_micros)
 
     return reading
 
 
 def time_nanos(_: Settings, __: WireType) -> Reading:
+    """Nanoseconds of the day, as microseconds."""
     return Reading("bigint", "bigint", value=_floor_thousandth)
 
 

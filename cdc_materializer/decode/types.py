@@ -1,7 +1,7 @@
 """What a wire value means as a column: the type table of changelog-semantics §3.
 
-Every row of that table is one function here, from a `WireType` to a `Reading`. A reading says which column type the value
-gets, how it is computed from what Spark's Avro or JSON reader delivers, and when that cannot be done exactly.
+Every row of that table is one function here, from a `WireType` to a `Reading`. A reading says which column type the
+value gets, how it is computed from what Spark's Avro or JSON reader delivers, and when that cannot be done exactly.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _text(reader: Reader, _: WireType) -> Reading:
     return Reading("string", "string", unavailable=reader.text_is_placeholder)
 
 
-# --- arrays, maps, structs ----------------------------------------------------------------------------------------------
+# --- arrays, maps, structs
+# ----------------------------------------------------------------------------------------------
 
 
 def _array(reader: Reader, wire: WireType) -> Reading:
@@ -148,7 +149,8 @@ def _record(reader: Reader, wire: WireType) -> Reading:
     return Reading(ddl, on_wire, value=value)
 
 
-# --- types that a contract declares, for JSON without a schema ---------------------------------------------------------
+# --- types that a contract declares, for JSON without a schema
+# ---------------------------------------------------------
 
 
 def _declared(reader: Reader, wire: WireType) -> Reading:

@@ -110,36 +110,40 @@ def _avro(schema: Any, named: dict[str, Any], namespace: str, within: tuple[str,
     if isinstance(schema, list):
         return _union(schema, named, namespace, within)
     if isinstance(schema, str):
-        if schema in _AVRO_LITERALS or schema == "null":
-            return WireType(schema)
-        full = schema if "." in schema else f"{namespace}.{schema}".lstrip(".")
-        if full in within:
-            message = "a record that contains itself has no table form"
-            raise ValueError(message)
-        return _avro(named[full], named, namespace, within)
+        plain = schema in _AVRO_LITERALS or schema == "null"
+        return WireType(schema) if plain else _reference(schema, named, namespace, within)
+    if isinstance(schema["type"], (list, dict)):
+        return _avro(schema["type"], named, namespace, within)
+    return _annotated(schema, named, namespace, within)
+
+
+def _reference(name: str, named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:
+    full = name if "." in name else f"{namespace}.{name}".lstrip(".")
+    if full in within:
+        message = "a record that contains itself has no table form"
+        raise ValueError(message)
+    return _avro(named[full], named, namespace, within)
+
+
+def _annotated(schema: Any, named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
+    """A type that is written as an object: with a name, parameters or parts of its own."""
     kind = schema["type"]
-    if isinstance(kind, (list, dict)):
-        return _avro(kind, named, namespace, within)
     base = WireType(
         literal=kind,
         name=schema.get("connect.name") or schema.get("logicalType") or "",
         parameters=_parameters(schema),
         doc=schema.get("doc") or schema.get("connect.doc"),
     )
-    if kind in {"record", "enum", "fixed"}:
-        space = schema.get("namespace", namespace)
-        full = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".lstrip(".")
-        named[full] = schema
-        if kind != "record":
-            return base
-        space = full.rpartition(".")[0]
-        fields = tuple((part["name"], _field(part, named, space, (*within, full))) for part in schema["fields"])
-        return replace(base, fields=fields)
     if kind in {"array", "map"}:
         return replace(base, items=_avro(schema["items" if kind == "array" else "values"], named, namespace, within))
-    if kind in _AVRO_LITERALS or kind == "null":
-        return base
-    return _avro(kind, named, namespace, within)
+    if kind not in {"record", "enum", "fixed"}:
+        return base if kind in _AVRO_LITERALS or kind == "null" else _reference(kind, named, namespace, within)
+    space = schema.get("namespace", namespace)
+    full = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".lstrip(".")
+    named[full] = schema
+    space = full.rpartition(".")[0]
+    parts = schema["fields"] if kind == "record" else ()
+    return replace(base, fields=tuple((part["name"], _field(part, named, space, (*within, full))) for part in parts))
 
 
 def _field(part: Mapping[str, Any], named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:

@@ -62,7 +62,8 @@ class Writer:
         return F.lit(False) if self.avro is not None else datum[CORRUPT].isNotNull()
 
 
-#: Spark's JSON reader turns one bad field into NULL and goes on; with this column it tells us, so that we hold the message.
+#: Spark's JSON reader turns one bad field into NULL and goes on; with this column it tells us, so that we hold the
+#: message.
 CORRUPT = "__cdc_corrupt"
 _JSON_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
@@ -105,7 +106,7 @@ def declared(types: Mapping[str, str]) -> WireType:
 
 
 def _for_spark(schema: Any) -> Any:  # noqa: ANN401 - JSON
-    """The schema without logical types, which Spark would convert by its own rules; decimals that it reads exactly stay."""
+    """The schema without logical types, which Spark converts by its own rules; decimals that it reads exactly stay."""
     if isinstance(schema, list):
         return [_for_spark(branch) for branch in schema]
     if not isinstance(schema, dict):

@@ -204,7 +204,7 @@ def _reasons() -> tuple[tuple[set[int], str, str], ...]:
         (
             {Code._TRANSPORT, Code._ALL_BROKERS_DOWN},
             "cannot be reached",
-            "Check that it runs, and bootstrap.servers and security.protocol under source.kafka.",
+            "Check that it runs, and bootstrap.servers, security.protocol and the ssl properties under source.kafka.",
         ),
         (
             {Code._TIMED_OUT, Code.REQUEST_TIMED_OUT},

@@ -1,0 +1,184 @@
+"""The commands that look: `status`, `report`, `quarantine list`, `contract lint`. None of them starts Spark."""
+
+import io
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_materializer.cli.commands import Commands
+from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
+from cdc_materializer.cli.output import Output, load, now, write_file
+from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, UsageError
+
+if TYPE_CHECKING:
+    from cdc_materializer.report.models import LintReport, ViolationReport
+
+#: Most quarantine rows that a list shows when nobody says.
+LIST_ROWS = 100
+#: Width of a report for people that goes to a file.
+FILE_COLUMNS = 100
+
+
+class ReportFormat(StrEnum):
+    """Forms of the violation report."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    HTML = "html"
+    MARKDOWN = "markdown"
+
+
+class Standing(StrEnum):
+    """How a quarantine row stands, or any."""
+
+    OPEN = "open"
+    SUPERSEDED = "superseded"
+    RELEASED = "released"
+    ALL = "all"
+
+
+quarantine = typer.Typer(name="quarantine", cls=Commands, no_args_is_help=False, help="What is held back, and why.")
+contract = typer.Typer(name="contract", cls=Commands, no_args_is_help=False, help="Contract files.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    app.command()(status)
+    app.command()(report)
+    quarantine.command("list")(quarantine_rows)
+    contract.command("lint")(contract_lint)
+    app.add_typer(quarantine)
+    app.add_typer(contract)
+
+
+def status(
+    *, config: ConfigFile = CONFIG_DEFAULT, table: TableNames = None, as_json: AsJson = False, debug: Debug = False
+) -> int:
+    """Show where each table stands: lag, last publish, what is held, its files."""
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.status import exit_code, read_status
+
+    found = read_status(load(config), now(), table or ())
+    output.show(found)
+    return exit_code(found)
+
+
+def report(
+    *,
+    config: ConfigFile = CONFIG_DEFAULT,
+    table: TableNames = None,
+    form: Annotated[
+        ReportFormat,
+        typer.Option("--format", "-f", help="html and markdown come with a later version.", case_sensitive=False),
+    ] = ReportFormat.TERMINAL,
+    to: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead.")
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Show what broke the contract or could not be published, and what to do about it."""
+    wanted = ReportFormat.JSON if as_json else form
+    output = Output.begin(as_json=wanted is ReportFormat.JSON, debug=debug)
+    if wanted in {ReportFormat.HTML, ReportFormat.MARKDOWN}:
+        raise UsageError(
+            f"`--format {wanted}` is not available in this version.", "Use `--format terminal` or `--format json`."
+        )
+    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.report.violations import violation_report
+    from cdc_materializer.status import configured_tables
+
+    loaded = load(config)
+    tables = configured_tables(loaded, table or ())
+    found = violation_report(loaded.name, tables, open_tables(loaded.catalog), as_of=now())
+    if to is None:
+        output.show(found)
+    else:
+        write_file(to, found.to_json() + "\n" if output.as_json else _as_text(found))
+    return EXIT_DONE
+
+
+def _as_text(found: "ViolationReport") -> str:
+    from rich.console import Console
+
+    from cdc_materializer.report.terminal import render
+
+    text = io.StringIO()
+    Console(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
+    *,
+    config: ConfigFile = CONFIG_DEFAULT,
+    table: TableNames = None,
+    code: Annotated[str | None, typer.Option(help="Only this violation code, such as CONTRACT.")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only this rule of a contract.")] = None,
+    standing: Annotated[
+        Standing, typer.Option("--status", help="Only rows that stand so.", case_sensitive=False)
+    ] = Standing.OPEN,
+    limit: Annotated[int, typer.Option(min=1, help="The most rows to show.")] = LIST_ROWS,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """List quarantine rows, newest first: which message, which row, why. Never a row's values."""
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.report.violations import QuarantineFilter, quarantine_list
+    from cdc_materializer.status import configured_tables
+
+    loaded = load(config)
+    wanted = QuarantineFilter(
+        code=_known_code(code), rule=rule, status=None if standing is Standing.ALL else standing.value
+    )
+    tables = configured_tables(loaded, table or ())
+    lake = open_tables(loaded.catalog)
+    output.show(quarantine_list(loaded.name, tables, lake, as_of=now(), limit=limit, wanted=wanted))
+    return EXIT_DONE
+
+
+def _known_code(given: str | None) -> str | None:
+    from cdc_materializer.errors import Code
+    from cdc_materializer.names import nearest, shown
+
+    if given is None or given.upper() in set(Code):
+        return given and given.upper()
+    near = nearest(given.upper(), [str(code) for code in Code])
+    do = f"Did you mean {near}?" if near else f"The codes are {', '.join(Code)}."
+    raise UsageError(f"There is no violation code {shown(given)}.", do)
+
+
+def contract_lint(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Contract files; those of the pipeline's file if left out.")
+    ] = None,
+    *,
+    config: ConfigFile = CONFIG_DEFAULT,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Check contract files: everything wrong with each, by line. Ends with 2 if there is anything."""
+    output = Output.begin(as_json=as_json, debug=debug)
+    found = _linted(files) if files else _linted_of(config)
+    output.show(found)
+    return EXIT_DONE if found.valid else EXIT_USAGE
+
+
+def _linted(files: list[Path]) -> "LintReport":
+    from cdc_materializer.contract import lint
+    from cdc_materializer.report.models import LintReport
+
+    return LintReport(files=[found for path in files for found in lint(path).files])
+
+
+def _linted_of(config: Path) -> "LintReport":
+    """Check the contracts that the configuration names, each for its table."""
+    from cdc_materializer.contract import lint
+    from cdc_materializer.report.models import LintReport
+    from cdc_materializer.status import configured_tables
+
+    tables = [table for table in configured_tables(load(config), ()) if table.contract is not None]
+    linted = [lint(table.contract, table=str(table.mirror)) for table in tables if table.contract is not None]
+    return LintReport(files=[found for part in linted for found in part.files])

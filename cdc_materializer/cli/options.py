@@ -1,0 +1,17 @@
+"""The options that several commands take, each written once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The pipeline's file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output, and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Say more on standard error, with stack traces.")]
+TableNames = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", metavar="NAME", help="Only this mirror; can be given more than once."),
+]
+
+#: Where the pipeline's file is when nobody says (design section 4.1).
+CONFIG_DEFAULT = Path("pipeline.yaml")

@@ -1,0 +1,111 @@
+"""The commands that work: `demo`, `run`, `verify`. They start Spark where there is something to do."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
+from cdc_materializer.cli.output import Output, load, program
+
+if TYPE_CHECKING:
+    from cdc_materializer.cli.progress import RunProgress
+    from cdc_materializer.config import Config
+    from cdc_materializer.run import RunOptions
+
+#: Where the demo goes when nobody says.
+DEMO_FOLDER = Path("demo")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    app.command()(demo)
+    app.command()(run)
+    app.command()(verify)
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder of its own; made if it is not there.")
+    ] = DEMO_FOLDER,
+    *,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Run the whole job on recorded topics of a real database: no server, no set-up."""
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.demo import exit_code, run_demo
+
+    with Steps(output) as steps:
+        found = run_demo(folder, steps.begin, program())
+    if as_json:
+        output.show(found)
+    else:
+        from cdc_materializer.cli.tour import tour
+
+        output.draw(tour(found, Path.cwd()))
+    return exit_code(found)
+
+
+def run(
+    *,
+    config: ConfigFile = CONFIG_DEFAULT,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until stopped.")] = False,
+    table: TableNames = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Bring every mirror up to the end of its topic.
+
+    The first SIGINT or SIGTERM lets the running batches end, the second abandons them; the tables are right either way.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import RunProgress
+    from cdc_materializer.cli.stopping import stop_on_signals
+    from cdc_materializer.run import RunOptions, run_once
+
+    loaded = load(config)
+    with RunProgress(output) as progress:
+        options = RunOptions(tables=tuple(table or ()), on_batch=progress.advance)
+        progress.expect(loaded, options)
+        with stop_on_signals(options.stop, output) as in_background:
+            if follow:
+                return in_background(lambda: _follow(loaded, options, output, progress))
+            found = in_background(lambda: run_once(loaded, options=options))
+    output.show(found)
+    return found.exit_code
+
+
+def _follow(config: "Config", options: "RunOptions", output: Output, progress: "RunProgress") -> int:
+    """Run for ever; each round is told on one line a table, and all of them together in the document."""
+    from cdc_materializer.cli.following import Following
+    from cdc_materializer.run import run_forever
+
+    following = Following(config.name)
+    for found in run_forever(config, options=options):
+        following.add(found)
+        if not output.as_json:
+            progress.pause()
+            for line in following.lines(found):
+                output.draw(line)
+    if output.as_json:
+        output.show(following.report())
+    return following.exit_code
+
+
+def verify(
+    *, config: ConfigFile = CONFIG_DEFAULT, table: TableNames = None, as_json: AsJson = False, debug: Debug = False
+) -> int:
+    """Fold every message again and compare with the mirrors, key by key. Ends with 8 on a difference."""
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.status import exit_code_of
+    from cdc_materializer.verify import verify_tables
+
+    loaded = load(config)
+    with Steps(output) as steps:
+        steps.begin("Folding every message again")
+        found = verify_tables(loaded, tables=tuple(table or ()))
+    output.show(found)
+    return exit_code_of(found)

@@ -1,0 +1,250 @@
+"""`cdcm demo`: the whole job on topics recorded from a real database, in a folder of its own.
+
+What it shows is the product itself: the same configuration, the same run, report and verify as anywhere else. Only the
+last step is the demo's own: the mirrors are compared with what the database itself answered when it was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from pydantic import Field
+
+from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.config import TableConfig, load_config
+from cdc_materializer.errors import EXIT_DIFFERENCE, UsageError, worst_exit_code
+from cdc_materializer.names import RESERVED_COLUMN_PREFIX
+from cdc_materializer.report.models import Report, RunReport, VerifyReport, ViolationReport
+from cdc_materializer.report.violations import OPEN, violation_report
+from cdc_materializer.truth import Compared, compare, read_truth
+
+_FILE = "pipeline.yaml"
+_TRUTH = "truth"
+_NEXT = {
+    "report": "what broke the contract, where it is, and what to do about it",
+    "quarantine list": "every message that is held back",
+    "status": "how far each table is, what it holds, and its files",
+}
+#: Not for the user's folder: the truth is what the demo is held to, and the code of the package is no data.
+_STAYS = frozenset({_TRUTH, "__pycache__", "__init__.py", "README.md"})
+
+
+class HeldRow(Report):
+    """One row that the demo's mirrors do not show as the database has it, and why."""
+
+    table: str = Field(description="Name of the mirror.")
+    key: str = Field(description="The row's primary key.")
+    code: str = Field(description="Violation code.")
+    rule: str | None = Field(default=None, description="Rule of the contract.")
+    columns: list[str] = Field(description="Columns that differ from the database; empty: the row is not there.")
+    why: str = Field(description="What happened, for people who see it the first time.")
+
+
+class MirrorProof(Report):
+    """One mirror beside the database's own answer."""
+
+    table: str = Field(description="Name of the mirror.")
+    rows: int = Field(ge=0, description="Rows that the database has.")
+    equal: int = Field(ge=0, description="Rows of which every value is the same in the mirror.")
+    held: list[HeldRow] = Field(default_factory=list, description="Rows that differ, as their quarantine row says.")
+    wrong: list[str] = Field(default_factory=list, description="Keys of rows that differ and should not.")
+    extra_columns: list[str] = Field(
+        default_factory=list, description="Columns that the database dropped or renamed; the mirror keeps them."
+    )
+
+
+class NextCommand(Report):
+    """A command worth trying next."""
+
+    command: str = Field(description="The command, to be run from where the demo was started.")
+    shows: str = Field(description="What it shows.")
+
+
+class DemoReport(Report):
+    """What ``cdcm demo`` did and found."""
+
+    folder: str = Field(description="Where the demo is.")
+    run: RunReport = Field(description="What the run did.")
+    violations: ViolationReport = Field(description="The contract-violation report.")
+    verify: VerifyReport = Field(description="Whether the mirrors equal the fold of their raw tables.")
+    truth: list[MirrorProof] = Field(description="The mirrors beside the database's own answer.")
+    next: list[NextCommand] = Field(description="Three commands worth trying next.")
+
+
+def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program: str = "cdcm") -> DemoReport:
+    """Run the demo in a folder; again in the same one it goes on, and finds nothing new.
+
+    Args:
+        folder: a new or empty folder, or that of an earlier demo.
+        step: told what is being done now.
+        program: how the user starts `cdcm`, for the commands to try next.
+
+    Raises:
+        UsageError: the folder has something else in it.
+        CdcError: as `run_once` and `verify_tables`.
+    """
+    from cdc_materializer.run import run_once
+    from cdc_materializer.session import open_session, stop
+    from cdc_materializer.verify import verify_tables
+
+    prepare(folder)
+    config = load_config(folder / _FILE)
+    step("Starting Spark (the first time it fetches 70 MB of Java libraries)")
+    _preload()
+    spark = open_session(config, small=True)
+    try:
+        step("Bringing the mirrors up to the end of their topics")
+        run = run_once(config, spark=spark)
+        step("Verifying: folding every message again")
+        verify = verify_tables(config, spark=spark)
+    finally:
+        stop(spark)
+    step("Comparing with the database's own answer")
+    lake = open_tables(config.catalog)
+    return DemoReport(
+        folder=str(folder),
+        run=run,
+        violations=violation_report(config.name, config.tables, lake, as_of=datetime.now(UTC)),
+        verify=verify,
+        truth=[prove(lake, table) for table in config.tables],
+        next=[
+            NextCommand(command=f"{program} {words} -c {shlex.quote(str(folder / _FILE))}", shows=shows)
+            for words, shows in _NEXT.items()
+        ],
+    )
+
+
+def exit_code(found: DemoReport) -> int:
+    """0 if everything is as the demo promises, else as `run` and `verify` say."""
+    different = not found.verify.equal or any(proof.wrong for proof in found.truth)
+    return worst_exit_code([found.run.exit_code, EXIT_DIFFERENCE if different else 0])
+
+
+def prepare(folder: Path) -> None:
+    """Put the demo's files into a folder, those that are not there yet: what the user changed stays.
+
+    Raises:
+        UsageError: the folder is not empty and not an earlier demo's, or cannot be written.
+    """
+    data = files(__package__) / "demo_data"
+    signature = (data / _FILE).read_text(encoding="utf-8").splitlines()[0]
+    try:
+        if not _is_ours(folder, signature):
+            raise UsageError(
+                f"The folder {folder} has other files in it; the demo needs one of its own.",
+                "Name another one: cdcm demo DIR.",
+            )
+        for place, source in _shipped(data):
+            target = folder / place
+            if not target.exists():
+                _copy(source, target)
+    except OSError as error:
+        raise UsageError(f"The folder {folder} cannot be written: {error.strerror}.", "Name another one.") from error
+
+
+def _is_ours(folder: Path, signature: str) -> bool:
+    if not folder.exists() or not any(folder.iterdir()):
+        return True
+    with suppress(FileNotFoundError, UnicodeDecodeError):
+        return (folder / _FILE).read_text(encoding="utf-8").startswith(signature)
+    return False
+
+
+def _shipped(data: Traversable, place: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Give the demo's files; pipeline.yaml first, by which a folder is known as ours if this is cut short."""
+    for entry in sorted(data.iterdir(), key=lambda found: (found.name != _FILE, found.name)):
+        if place == "" and entry.name in _STAYS:
+            continue
+        here = f"{place}{entry.name}"
+        if entry.is_dir():
+            yield from _shipped(entry, f"{here}/")
+        else:
+            yield here, entry
+
+
+def _copy(source: Traversable, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.part")
+    with as_file(source) as path:
+        shutil.copyfile(path, beside)
+    beside.replace(target)
+
+
+def _preload() -> None:
+    # Great Expectations takes seconds to import, as Spark does to start; neither waits for the other.
+    from cdc_materializer.contract.judge import preload
+
+    threading.Thread(target=preload, daemon=True).start()
+
+
+# --- the proof ------------------------------------------------------------------------------------------------------
+
+
+def prove(lake: Tables, table: TableConfig) -> MirrorProof:
+    """Compare one mirror with the recorded truth; rows that differ must be in quarantine.
+
+    A mirror that is not there, because the run failed, has no rows.
+    """
+    truth = read_truth(files(__package__) / "demo_data" / _TRUTH, table.mirror.name)
+    mirror = lake.load(table.mirror)
+    fields = mirror.schema().fields if mirror is not None else ()
+    columns = [field.name for field in fields if not field.name.startswith(RESERVED_COLUMN_PREFIX)]
+    rows = lake.rows(mirror, columns).to_pylist() if mirror is not None else []
+    found = compare(truth, columns, rows)
+    held = list(_held(lake, table, found))
+    explained = {row.key for row in held}
+    return MirrorProof(
+        table=str(table.mirror),
+        rows=len(truth.rows),
+        equal=found.equal,
+        held=held,
+        wrong=[key for key in (*found.missing, *found.different, *found.unexpected) if key not in explained],
+        extra_columns=list(found.extra),
+    )
+
+
+def _held(lake: Tables, table: TableConfig, found: Compared) -> Iterator[HeldRow]:
+    """Give the rows that are missing or different and have an open row in quarantine."""
+    rows = lake.values_of(table.mirror.quarantine, ["key", "code", "rule", "column", "status"]) or []
+    reasons = {_plain_key(row["key"]): row for row in rows if row["status"] == OPEN and row["key"]}
+    for key in (*found.missing, *found.different):
+        if key in reasons:
+            code, rule = reasons[key]["code"], reasons[key]["rule"]
+            yield HeldRow(
+                table=str(table.mirror),
+                key=key,
+                code=code,
+                rule=rule,
+                columns=list(found.different.get(key, ())),
+                why=_STORIES.get((str(table.mirror), key, code), "Its last change is held in quarantine."),
+            )
+
+
+def _plain_key(text: str) -> str:
+    return ", ".join(str(value) for value in json.loads(text).values())
+
+
+#: What happened to the rows that the recorded history makes the line hold back.
+_STORIES = {
+    ("shop.customers", "1", "SCHEMA_INCOMPATIBLE"): (
+        "The database changed the type of `tier` from number to text and then wrote `gold`; "
+        "the mirror's column takes numbers, so the row waits at its last good version."
+    ),
+    ("shop.orders", "1", "SCHEMA_INCOMPATIBLE"): (
+        "The database widened `amount` from two decimals to four and then wrote a value that needs all four; "
+        "rounding it would be a lie, so the row waits at its last good version."
+    ),
+    ("shop.payments", "50", "CONTRACT"): (
+        "The contract says that no payment is above a million, and this one is; "
+        "readers never see it until somebody decides, and the message itself is kept in the raw table."
+    ),
+}

@@ -1,0 +1,141 @@
+"""Logging for the commands: one handler on standard error, and one redactor that everything it writes goes through.
+
+There is one redactor so that there is one place to look at. It is the second line of defence: by design no message has
+a row's values in it, and secrets are typed as secrets; what still gets into a text, such as a library's own message,
+is masked here.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pydantic import BaseModel, SecretStr
+
+#: Longest message that is written, in characters; a stack trace under ``--debug`` comes on top.
+MESSAGE_CHARS_MAX = 2_000
+#: Shorter values are not masked wherever they stand: `a` as a password would blacken every text.
+SECRET_CHARS_MIN = 4
+
+#: These tell about every call they make.
+_TALKATIVE = ("botocore", "great_expectations", "httpcore", "httpx2", "py4j", "pyiceberg", "pyspark", "urllib3")
+_MASK = "***"
+
+# A word that names a secret, then its value: `password=x`, `"sasl.password": "x"`, `token: x`.
+_NAMED = re.compile(
+    r"""(?P<name>[\w.-]*(?:password|passwd|passphrase|pwd|secret|token|api[._-]?key|access[._-]?key|credential)[\w.-]*)
+        (?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s,;&"']+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# What clients write of HTTP headers, with or without the scheme.
+_HEADER = re.compile(
+    r"""(?P<name>\b(?:proxy-)?authorization["']?\s*[=:]\s*["']?(?:(?:basic|bearer|negotiate|digest)\s+)?)[^\s,;"'}]+""",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<name>\b(?:basic|bearer)\s+)[A-Za-z0-9+/=._~-]{8,}", re.IGNORECASE)
+# `scheme://user:password@host`; everything up to the last @ before the path belongs to user and password.
+_IN_ADDRESS = re.compile(r"(?P<name>://)[^/\s]+@")
+# A JAAS entry is a line of its own grammar, so all that follows the login module is taken.
+_JAAS = re.compile(r"(?P<name>\w*LoginModule\s+(?:required|requisite|sufficient|optional)\b)[^;\n]*;?")
+
+
+class Redactor:
+    """Masks what must not be shown: the secrets it was told of, and what looks like one."""
+
+    def __init__(self) -> None:
+        self._secrets: frozenset[str] = frozenset()
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """From now on mask these values too, wherever they stand."""
+        self._secrets |= {secret for secret in secrets if len(secret) >= SECRET_CHARS_MIN}
+
+    def redact(self, text: str) -> str:
+        """Return ``text`` with every secret replaced by three asterisks."""
+        # The longest first: one secret can be the beginning of another.
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, _MASK)
+        text = _JAAS.sub(rf"\g<name> {_MASK}", text)
+        text = _IN_ADDRESS.sub(rf"\g<name>{_MASK}@", text)
+        text = _HEADER.sub(rf"\g<name>{_MASK}", text)
+        text = _BEARER.sub(rf"\g<name>{_MASK}", text)
+        return _NAMED.sub(rf"\g<name>\g<between>{_MASK}", text)
+
+
+def secrets_of(settings: object) -> Iterator[str]:
+    """Give every secret value in a configuration, however deep it is."""
+    if isinstance(settings, SecretStr):
+        yield settings.get_secret_value()
+    elif isinstance(settings, BaseModel):
+        for name in type(settings).model_fields:
+            yield from secrets_of(getattr(settings, name))
+    elif isinstance(settings, Mapping):
+        for value in settings.values():
+            yield from secrets_of(value)
+    elif isinstance(settings, tuple | list):
+        for value in settings:
+            yield from secrets_of(value)
+
+
+def shortened(text: str, chars_max: int = MESSAGE_CHARS_MAX) -> str:
+    """Return ``text`` cut to ``chars_max`` characters, saying how many are left out."""
+    left_out = len(text) - chars_max
+    return text if left_out <= 0 else f"{text[:chars_max]} … ({left_out} more characters)"
+
+
+class RedactingFormatter(logging.Formatter):
+    """Formats a record, stack trace included, as text that may be shown."""
+
+    def __init__(self, redactor: Redactor, form: str) -> None:
+        super().__init__(form)
+        self._redactor = redactor
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        """Return the message's line, not longer than it may be."""
+        record.message = shortened(record.message)
+        return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the whole text without secrets."""
+        return self._redactor.redact(super().format(record))
+
+
+class _Writer(logging.Handler):
+    """Hands each finished text to a function, which knows whether a progress display is on the screen."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(self.format(record))
+        except Exception:  # noqa: BLE001 - as all of logging: a message that can't be written stops nothing
+            self.handleError(record)
+
+
+def _to_standard_error(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def set_up(redactor: Redactor, *, debug: bool = False, write: Callable[[str], None] = _to_standard_error) -> None:
+    """Send the logs of this process to ``write``, through the redactor.
+
+    Args:
+        redactor: masks secrets.
+        debug: everything of ours from DEBUG on, with stack traces; without it warnings only.
+        write: takes one finished text; standard error if left out.
+    """
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
+    writer = _Writer(write)
+    writer.setFormatter(RedactingFormatter(redactor, form))
+    root = logging.getLogger()
+    for old in [known for known in root.handlers if isinstance(known, _Writer)]:
+        root.removeHandler(old)
+    root.addHandler(writer)
+    root.setLevel(logging.WARNING)
+    logging.getLogger("cdc_materializer").setLevel(logging.DEBUG if debug else logging.WARNING)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
+    # What libraries warn their callers of is for those who work on this package.
+    logging.captureWarnings(capture=True)
+    logging.getLogger("py.warnings").setLevel(logging.WARNING if debug else logging.ERROR)

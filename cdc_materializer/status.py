@@ -1,0 +1,224 @@
+"""`cdcm status`: where each table stands, from the catalog and the ends of the topics, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.config import Config, TableConfig, resolve_tables
+from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, DifferenceFound, TopicMissing, worst_exit_code
+from cdc_materializer.names import TableName, nearest, shown
+from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.report.models import ErrorInfo, FileHealth, StatusReport, TableStatus, VerifyReport
+from cdc_materializer.report.violations import OPEN
+from cdc_materializer.source import Source, TopicState, open_source
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_MILLISECONDS = 1_000
+
+
+def configured_tables(config: Config, names: Sequence[str], source: Source | None = None) -> tuple[TableConfig, ...]:
+    """Return the tables of the configuration, or those of them that are named; globs are resolved.
+
+    Raises:
+        ConfigError: a name that no table has.
+        SourceUnavailable: there are globs, and the topics cannot be listed.
+    """
+    has_globs = any(table.is_glob for table in config.tables)
+    topics = (source or open_source(config.source)).topics() if has_globs else ()
+    known = {str(table.mirror): table for table in resolve_tables(config.tables, topics)}
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            do = f"Did you mean {near}?" if near else f"Its tables are: {', '.join(known)}."
+            raise ConfigError(f"There is no table {shown(name)} in {config.path.name}.", do)
+    return tuple(table for name, table in known.items() if not names or name in names)
+
+
+def read_status(config: Config, as_of: datetime, names: Sequence[str] = ()) -> StatusReport:
+    """Say where each table stands.
+
+    What goes wrong with one table, or with its topic, is told in its entry; what can be known is there all the same.
+
+    Args:
+        config: from `load_config`.
+        as_of: the time, with a zone.
+        names: the mirrors; all for none.
+
+    Raises:
+        CdcError: nothing can be said of any table: the configuration is wrong, or the catalog's kind needs Spark.
+    """
+    source = open_source(config.source)
+    tables = configured_tables(config, names, source)
+    lake = open_tables(config.catalog)
+    topics = _Topics(source)
+    entries = [_table_status(table, lake, topics, as_of) for table in tables]
+    return StatusReport(pipeline=config.name, as_of=as_of, tables=entries)
+
+
+def exit_code(found: StatusReport) -> int:
+    """0 as long as anything could be read; else the worst of what went wrong."""
+    failures = [table.error for table in found.tables]
+    if not failures or None in failures or any(table.published for table in found.tables):
+        return EXIT_DONE
+    return worst_exit_code(_exit_codes().get(error.code, DifferenceFound.exit_code) for error in failures if error)
+
+
+def exit_code_of(found: VerifyReport) -> int:
+    """0 if every mirror equals its fold, 8 if one does not; for tables that could not be compared, their errors'."""
+    codes = [
+        _exit_codes().get(table.error.code, DifferenceFound.exit_code) if table.error else DifferenceFound.exit_code
+        for table in found.tables
+        if table.error or not table.equal
+    ]
+    return worst_exit_code(codes)
+
+
+def _exit_codes() -> Mapping[str, int]:
+    """Exit codes by what an `ErrorInfo` calls an error: its violation code, or the name of its class."""
+    known: dict[str, int] = {}
+    classes = [CdcError]
+    for cls in classes:
+        known[cls.__name__] = cls.exit_code
+        if cls.code is not None:
+            known[cls.code] = cls.exit_code
+        classes += cls.__subclasses__()
+    return known
+
+
+class _Topics:
+    """The topics' ends; a source that does not answer is asked once, not once a table."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._silent: CdcError | None = None
+
+    def state(self, topic: str) -> TopicState:
+        """Return the topic's ends; raise what the source says otherwise."""
+        if self._silent is not None:
+            raise self._silent
+        try:
+            return self._source.state(topic)
+        except TopicMissing:
+            raise
+        except CdcError as error:
+            self._silent = error
+            raise
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the catalog tells of one table."""
+
+    table: Table
+    marker: Marker | None
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """The totals that Iceberg keeps in the current snapshot."""
+        head = self.table.current_snapshot()
+        return head.summary.additional_properties if head is not None and head.summary is not None else {}
+
+    def total(self, name: str) -> int:
+        """One of those totals; 0 where there is none."""
+        return int(self.summary.get(f"total-{name}", 0))
+
+    @property
+    def marked(self) -> Snapshot | None:
+        """The newest snapshot that carries the marker's batch."""
+        if self.marker is None:
+            return None
+        lines = [snapshot for snapshot in self.table.metadata.snapshots if snapshot.summary is not None]
+        own = [s for s in lines if s.summary and s.summary.additional_properties.get("cdcm.batch") == self.marker.batch]
+        return max(own, key=lambda snapshot: snapshot.timestamp_ms, default=None)
+
+
+def _stored(lake: Tables, name: TableName) -> _Stored | None:
+    table = lake.load(name)
+    return None if table is None else _Stored(table, lake.marker(table))
+
+
+def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: datetime) -> TableStatus:
+    known: dict[str, object] = {"table": str(table.mirror), "topic": table.topic}
+    error: CdcError | None = None
+    mirror: _Stored | None = None
+    try:
+        raw, mirror = _stored(lake, table.mirror.raw), _stored(lake, table.mirror)
+        known |= _of_raw(raw) | _of_mirror(mirror)
+        known["quarantine_open"] = _open_rows(lake, table.mirror.quarantine)
+    except CdcError as failure:
+        error = failure
+    try:
+        known |= _lag(topics.state(table.topic), mirror, as_of)
+    except CdcError as failure:
+        error = error or failure
+    if error is not None:
+        known["error"] = ErrorInfo(code=error.code or type(error).__name__, message=str(error))
+    return TableStatus.model_validate(known)
+
+
+def _of_raw(raw: _Stored | None) -> dict[str, object]:
+    if raw is None:
+        return {}
+    marked = raw.marked
+    return {
+        "messages": raw.total("records"),
+        "landed": as_json(raw.marker.offsets) if raw.marker else {},
+        "raw_snapshot": marked.snapshot_id if marked else None,
+    }
+
+
+def _of_mirror(mirror: _Stored | None) -> dict[str, object]:
+    if mirror is None:
+        return {}
+    marked = mirror.marked
+    return {
+        "rows": _rows(mirror),
+        "published": as_json(mirror.marker.offsets) if mirror.marker else {},
+        "last_publish": _published_at(mirror),
+        "mirror_snapshot": marked.snapshot_id if marked else None,
+        "files": FileHealth(
+            data_files=mirror.total("data-files"),
+            delete_files=mirror.total("delete-files"),
+            bytes=mirror.total("files-size"),
+            snapshots=len(mirror.table.metadata.snapshots),
+        ),
+    }
+
+
+def _rows(mirror: _Stored) -> int:
+    """Rows that a reader sees: those written, less those that deletes took away by their position."""
+    return mirror.total("records") - mirror.total("position-deletes")
+
+
+def _published_at(mirror: _Stored) -> datetime | None:
+    marked = mirror.marked
+    return datetime.fromtimestamp(marked.timestamp_ms / _MILLISECONDS, UTC) if marked is not None else None
+
+
+def _open_rows(lake: Tables, name: TableName) -> int:
+    return sum(row["status"] == OPEN for row in lake.values_of(name, ["status"]) or ())
+
+
+def _lag(topic: TopicState, mirror: _Stored | None, as_of: datetime) -> dict[str, object]:
+    """How far the mirror is behind its topic; messages are an upper bound, as offsets can have holes."""
+    start = mirror.marker.offsets if mirror is not None and mirror.marker is not None else topic.beginnings
+    behind = sum(max(end - start.get(number, topic.beginnings[number]), 0) for number, end in topic.ends.items())
+    at = _published_at(mirror) if mirror is not None else None
+    seconds = None if at is None else (as_of - at).total_seconds()
+    return {
+        "ends": as_json(topic.ends),
+        "lag_messages": behind,
+        "lag_seconds": 0.0 if behind == 0 else seconds and round(max(seconds, 0.0), 3),
+    }
+
+
+def as_json(offsets: Offsets) -> dict[str, int]:
+    """Return offsets by the partition's number as text, as JSON documents have them."""
+    return {str(partition): offset for partition, offset in offsets.items()}

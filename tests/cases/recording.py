@@ -1,0 +1,275 @@
+"""A golden case's readable data to a recorded topic and its schemas. `README.md` here describes the files."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cdc_materializer.testing import (
+    TopicBuilder,
+    avro_envelope_schema,
+    avro_key_schema,
+    confluent_avro,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+
+FOLDER = Path(__file__).parent
+
+Row = Mapping[str, Any]
+#: Names of Connect's literal types, and the Avro types that carry them.
+_AVRO = {
+    **{"boolean": "boolean", "int16": "int", "int32": "int", "int64": "long"},
+    **{"float32": "float", "float64": "double", "string": "string", "bytes": "bytes"},
+}
+#: Short names of Debezium's own types, with the literal that carries each.
+_NAMED = {
+    **{"date": ("int32", "io.debezium.time.Date"), "microtimestamp": ("int64", "io.debezium.time.MicroTimestamp")},
+    **{"zonedtimestamp": ("string", "io.debezium.time.ZonedTimestamp"), "json": ("string", "io.debezium.data.Json")},
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A column's type as a case spells it: `int64`, `optional string` (may be null), `decimal(12,2)`, `date`."""
+
+    literal: str
+    optional: bool
+    name: str = ""
+    precision: int = 0
+    scale: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "ColumnType":
+        """Read a type; KeyError for one that cases do not know."""
+        plain = text.removeprefix("optional ")
+        optional = plain != text
+        if plain.startswith("decimal("):
+            precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
+            return cls("bytes", optional, _DECIMAL, precision, scale)
+        literal, name = _NAMED.get(plain, (plain, ""))
+        if literal not in _AVRO:
+            raise KeyError(text)
+        return cls(literal, optional, name)
+
+    def connect(self) -> dict[str, Any]:
+        """The type in Connect's JSON."""
+        found: dict[str, Any] = {"type": self.literal.replace("float64", "double"), "optional": self.optional}
+        if self.name:
+            found |= {"name": self.name, "version": 1}
+        if self.name == _DECIMAL:
+            found["parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
+        return found
+
+    def avro(self) -> Any:  # noqa: ANN401 - JSON
+        """The type in Avro, as the Avro converter registers it."""
+        found: Any = _AVRO[self.literal]
+        if self.name:
+            found = {"type": found, "connect.name": self.name, "connect.version": 1}
+        if self.name == _DECIMAL:
+            found |= {"scale": self.scale, "precision": self.precision, "logicalType": "decimal"}
+            found["connect.parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
+        return ["null", found] if self.optional else found
+
+    def padding(self) -> Any:  # noqa: ANN401 - JSON
+        """What a connector writes into a `before` that it does not know (changelog-semantics §1.6)."""
+        return None if self.optional else _PADDING.get(self.literal, 0)
+
+    def wire(self, value: Any, form: str) -> Any:  # noqa: ANN401 - JSON
+        """A value as the encoding carries it."""
+        if value is None:
+            return None
+        if self.name.endswith("time.Date"):
+            return (date.fromisoformat(str(value)) - date(1970, 1, 1)).days
+        if self.name.endswith("MicroTimestamp"):
+            since = datetime.fromisoformat(str(value)) - datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
+            return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        if self.name == _DECIMAL:
+            return Decimal(value) if form == "avro" else _base64(_unscaled(Decimal(value), self.scale))
+        if self.literal == "bytes" and isinstance(value, str):
+            return value.encode() if form == "avro" else _base64(value.encode())
+        return value
+
+
+def _unscaled(value: Decimal, scale: int) -> bytes:
+    number = int(value.scaleb(scale))
+    return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
+
+
+def _base64(data: bytes) -> str:
+    import base64
+
+    return base64.b64encode(data).decode()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder of golden cases, read."""
+
+    name: str
+    number: int
+    data: dict[str, Any]
+    expected: tuple[dict[str, Any], ...]
+    contract: Path | None
+
+    @classmethod
+    def load(cls, folder: Path) -> "Case":
+        """Read a case's files."""
+        number, _, name = folder.name.partition("_")
+        expected = tuple(yaml.safe_load_all((folder / "expected.yaml").read_text(encoding="utf-8")))
+        contract = folder / "contract.yaml"
+        data = yaml.safe_load((folder / "case.yaml").read_text(encoding="utf-8"))
+        return cls(name, int(number), data, expected, contract if contract.exists() else None)
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """What happens between the runs: the first messages, then each entry of `then`."""
+        return [{"messages": self.data["messages"]}, *self.data.get("then", [])]
+
+    @property
+    def stops(self) -> bool:
+        """Whether a run of it fails."""
+        return any(step.get("error") for step in self.expected)
+
+
+def cases() -> list[Case]:
+    """All cases, in order of their numbers."""
+    return [Case.load(path.parent) for path in sorted(FOLDER.glob("*/case.yaml"))]
+
+
+class Recorder:
+    """Encodes the messages of one case."""
+
+    def __init__(self, case: Case, topic: str) -> None:
+        """Take the case and the topic that its messages go to."""
+        self._form = case.data.get("encoding", "json-schema")
+        self._topic = topic
+        self._key = _types(case.data["key"])
+        columns = case.data.get("schemas") or {1: case.data["columns"]}
+        self._columns = {version: _types(one) for version, one in columns.items()}
+        self._ids = case.number * 100
+        self._first = next(iter(self._columns))
+        self.builder = TopicBuilder(topic)
+        self.unregistered = set(case.data.get("unregistered", []))
+
+    def schemas(self) -> dict[int, dict[str, Any]]:
+        """The schemas that the registry knows by now, by id."""
+        if self._form != "avro":
+            return {}
+        known = {self._ids: avro_key_schema(self._topic, _avro(self._key))}
+        for version, columns in self._columns.items():
+            if version not in self.unregistered:
+                known[self._ids + version] = avro_envelope_schema(self._topic, _avro(columns))
+        return known
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Append a message as the case describes it."""
+        columns = self._columns[message.get("schema", self._first)]
+        key = self._key_of(message)
+        at = len(self.builder.messages)
+        if "skip" in message:
+            self.builder.skip(message["skip"], partition=message.get("partition", 0))
+            return
+        self.builder.add(
+            self._encoded_key(message, key),
+            self._value(message, columns, key, 100 * (at + 1)),
+            partition=message.get("partition", 0),
+        )
+
+    def _key_of(self, message: Mapping[str, Any]) -> Row | None:
+        if "key" in message:
+            given = message["key"]
+            return given if given is None or isinstance(given, dict) else {next(iter(self._key)): given}
+        row = message.get("after") or message.get("before")
+        return None if row is None else {name: row[name] for name in self._key}
+
+    def _encoded_key(self, message: Mapping[str, Any], key: Row | None) -> bytes | None:
+        if "key_text" in message:
+            return str(message["key_text"]).encode()
+        if "key_record" in message:
+            return self._record(message["key_record"])
+        if key is None:
+            return None
+        datum = {name: kind.wire(key[name], self._form) for name, kind in self._key.items()}
+        if self._form == "avro":
+            return confluent_avro(self._ids, avro_key_schema(self._topic, _avro(self._key)), datum)
+        return debezium_json(datum, connect_key_schema(self._topic, _connect(self._key)) if self._wrapped else None)
+
+    @property
+    def _wrapped(self) -> bool:
+        return bool(self._form == "json-schema")
+
+    def _value(
+        self, message: Mapping[str, Any], columns: dict[str, ColumnType], key: Row | None, lsn: int
+    ) -> bytes | None:
+        if message.get("tombstone"):
+            return None
+        if "text" in message:
+            return str(message["text"]).encode()
+        if "hex" in message:
+            return bytes.fromhex(message["hex"])
+        if "record" in message:
+            return self._record(message["record"])
+        envelope = self._envelope(message, columns, key, lsn)
+        if self._form == "avro":
+            version = message.get("schema", self._first)
+            return confluent_avro(self._ids + version, avro_envelope_schema(self._topic, _avro(columns)), envelope)
+        schema = connect_envelope_schema(self._topic, _connect(columns)) if self._wrapped else None
+        return debezium_json(envelope, schema)
+
+    def _envelope(
+        self, message: Mapping[str, Any], columns: dict[str, ColumnType], key: Row | None, lsn: int
+    ) -> dict[str, Any]:
+        op = message["op"]
+        before, after = message.get("before"), message.get("after")
+        if op == "d" and before is None and key is not None:
+            before = {name: kind.padding() for name, kind in columns.items()} | dict(key)
+        place = {name: message[name] for name in ("lsn", "commit_lsn", "ts_ms", "snapshot") if name in message}
+        if op == "r":
+            place.setdefault("snapshot", "true")
+        return debezium_envelope(op, self._image(before, columns), self._image(after, columns), **{"lsn": lsn, **place})
+
+    def _image(self, row: Row | None, columns: dict[str, ColumnType]) -> dict[str, Any] | None:
+        if row is None:
+            return None
+        unknown = set(row) - set(columns)
+        assert not unknown, f"columns {sorted(unknown)} are not in the schema of the message"
+        if self._form == "json-plain":
+            return {name: columns[name].wire(value, self._form) for name, value in row.items()}
+        return {name: kind.wire(row.get(name), self._form) for name, kind in columns.items()}
+
+    def _record(self, record: Mapping[str, Any]) -> bytes:
+        """A message that is no change: `{name, columns, values}`, as JSON with its schema."""
+        fields = [{**kind.connect(), "field": name} for name, kind in _types(record["columns"]).items()]
+        schema = {"type": "struct", "fields": fields, "optional": False, "name": record["name"]}
+        return debezium_json(record["values"], schema)
+
+
+def _types(columns: Mapping[str, str]) -> dict[str, ColumnType]:
+    return {name: ColumnType.parse(text) for name, text in columns.items()}
+
+
+def _connect(columns: Mapping[str, ColumnType]) -> dict[str, dict[str, Any]]:
+    return {name: kind.connect() for name, kind in columns.items()}
+
+
+def _avro(columns: Mapping[str, ColumnType]) -> dict[str, Any]:
+    return {name: kind.avro() for name, kind in columns.items()}
+
+
+def write_schemas(folder: Path, schemas: Mapping[int, Mapping[str, Any]]) -> None:
+    """Write schemas as a folder of recorded schemas (design section 4.3), beside those that are there."""
+    ids = folder / "ids"
+    ids.mkdir(parents=True, exist_ok=True)
+    for number, schema in schemas.items():
+        body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
+        (ids / f"{number}.json").write_text(json.dumps(body), encoding="utf-8")
