@@ -294,6 +294,20 @@ def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial
     return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
 
 
+def is_moved() -> Column:
+    """Whether a message is the insert of a key change that leaves values open; a plain insert always tells them all."""
+    return (F.col(m.OP) == "c") & effective() & (F.size(OPEN_COLUMNS) > 0)
+
+
+def key_changes_without_delete(folded: DataFrame) -> DataFrame:
+    """The positions (m.POSITION) of key changes whose other half, the delete, is not among the messages."""
+    moved = folded.where(is_moved()).select(F.col(m.POSITION).alias("__cdc_at")).distinct().localCheckpoint()
+    halves = folded.where(effective() & (F.col(m.OP) == "d")).select(m.POSITION)
+    return moved.join(halves, F.col("__cdc_at") == F.col(m.POSITION), "left_anti").select(
+        F.col("__cdc_at").alias(m.POSITION)
+    )
+
+
 def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
 

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
-from cdc_materializer.batch import Decoders, Facts, Lookup
+from cdc_materializer.batch import Facts
 from cdc_materializer.changes.debezium import Options
 from cdc_materializer.config import TableConfig
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
+from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.names import TableName

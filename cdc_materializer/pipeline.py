@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, quarantine, rows, verdict
 from cdc_materializer.batch import Past
+from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import (
     Code,
     ContractBlocked,
@@ -136,7 +137,7 @@ def decide(line: Line, raw: LakeTable, tables: Tables, span: Span, retried: Data
     if retried is not None:
         own = own.unionByName(batch.messages(retried, None))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
-    decoders = batch.find_decoders(own, line.lookup(current))
+    decoders = find_decoders(own, line.lookup(current))
     _check_key(line, current, decoders.plan.target)
     past = Past(
         raw=earlier if not before.is_empty else None,
@@ -147,14 +148,14 @@ def decide(line: Line, raw: LakeTable, tables: Tables, span: Span, retried: Data
         positions=marker_of(tables.mirror).positions if tables.mirror is not None else {},
         truncate=line.table.truncate,
     )
-    states, facts = batch.fold_batch(own, decoders, past)
-    judged = verdict.decide(states, line.judgement(decoders.plan.target)).persist()
+    folded = batch.fold_batch(own, decoders, past)
+    judged = verdict.decide(folded.states, line.judgement(decoders.plan.target)).persist()
     counted = judged.agg(*_sums()).collect()[0].asDict()
-    states.unpersist()
+    folded.release()
     return Decided(
         states=judged,
         decoders=decoders,
-        facts=facts,
+        facts=folded.facts,
         span=span,
         counts={outcome: counted[outcome] or 0 for outcome in verdict.OUTCOMES},
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},

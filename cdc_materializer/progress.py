@@ -53,10 +53,12 @@ class Backlog:
     @property
     def is_done(self) -> bool:
         """Whether a run would find nothing to do."""
-        if self.topic is None or self.raw is None or self.mirror is None or self.retries:
+        if self.topic is None or self.raw is None or self.retries:
             return False
         same_topic = None in (self.topic.topic_id, self.raw.topic_id) or self.topic.topic_id == self.raw.topic_id
-        return same_topic and self.topic.ends == self.raw.offsets == self.published
+        # A topic without a message has no schema yet to make a mirror from.
+        published = self.published if self.mirror is not None else self.topic.beginnings
+        return same_topic and self.topic.ends == self.raw.offsets == published
 
 
 def backlogs(config: Config, source: Source, tables: Iterable[TableConfig]) -> list[Backlog]:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, rows, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
+from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import CdcError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import Line
@@ -75,10 +76,10 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     span = batch.whole(Offsets(), offsets, line.table.topic)
     stored = line.lake.rows(raw)
     messages = batch.messages(stored, span)
-    decoders = batch.find_decoders(messages, line.lookup(mirror.schema))
+    decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
-    states, _ = batch.fold_batch(messages, decoders, Past(line.lookup(target), truncate=line.table.truncate))
-    decided = verdict.decide(states, line.judgement(target)).persist()
+    folded = batch.fold_batch(messages, decoders, Past(line.lookup(target), truncate=line.table.truncate))
+    decided = verdict.decide(folded.states, line.judgement(target)).persist()
     sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)
     counted = sides.agg(*_counts(target)).collect()[0]
     log = decided.agg(F.count_if(F.lit(True)).alias("messages"), _held_keys()).collect()[0]
@@ -86,8 +87,8 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     doubled = twice.where(F.col("count") > 1).agg(F.count_if(F.lit(True)).alias("twice")).collect()[0]["twice"]
     different = counted["missing"] + counted["unexpected"] + counted["different"]
     places = _places(sides) if different else []
-    for frame in (decided, states):
-        frame.unpersist()
+    decided.unpersist()
+    folded.release()
     return TableVerify(
         table=str(line.mirror),
         topic=line.table.topic,

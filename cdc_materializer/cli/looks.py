@@ -56,7 +56,10 @@ def add_to(app: typer.Typer) -> None:
 def status(
     *, config: ConfigFile = CONFIG_DEFAULT, table: TableNames = None, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Show where each table stands: lag, last publish, what is held, its files."""
+    """Show where each table stands.
+
+    Lag, last publish, what is held, its files; needs no Spark.
+    """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.status import exit_code, read_status
 
@@ -79,7 +82,10 @@ def report(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Show what broke the contract or could not be published, and what to do about it."""
+    """Show what broke the contract, and what to do about it.
+
+    Everything that is held back or was published with a remark; needs no Spark, and never shows a row's values.
+    """
     wanted = ReportFormat.JSON if as_json else form
     output = Output.begin(as_json=wanted is ReportFormat.JSON, debug=debug)
     if wanted in {ReportFormat.HTML, ReportFormat.MARKDOWN}:
@@ -114,16 +120,21 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     *,
     config: ConfigFile = CONFIG_DEFAULT,
     table: TableNames = None,
-    code: Annotated[str | None, typer.Option(help="Only this violation code, such as CONTRACT.")] = None,
-    rule: Annotated[str | None, typer.Option(help="Only this rule of a contract.")] = None,
+    code: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Only this violation code, such as CONTRACT.")
+    ] = None,
+    rule: Annotated[str | None, typer.Option(metavar="NAME", help="Only this rule of a contract.")] = None,
     standing: Annotated[
         Standing, typer.Option("--status", help="Only rows that stand so.", case_sensitive=False)
     ] = Standing.OPEN,
-    limit: Annotated[int, typer.Option(min=1, help="The most rows to show.")] = LIST_ROWS,
+    limit: Annotated[int, typer.Option(min=1, metavar="ROWS", help="The most rows to show.")] = LIST_ROWS,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """List quarantine rows, newest first: which message, which row, why. Never a row's values."""
+    """List quarantine rows, newest first.
+
+    Which message, which row, why; never a row's values beyond its key.
+    """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.catalog import open_tables
     from cdc_materializer.report.violations import QuarantineFilter, quarantine_list
@@ -159,7 +170,10 @@ def contract_lint(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Check contract files: everything wrong with each, by line. Ends with 2 if there is anything."""
+    """Check contract files.
+
+    Tells everything that is wrong with each, by line; ends with 2 if there is anything.
+    """
     output = Output.begin(as_json=as_json, debug=debug)
     found = _linted(files) if files else _linted_of(config)
     output.show(found)

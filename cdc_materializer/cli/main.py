@@ -3,7 +3,7 @@
 import logging
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended = typer.main.get_command(app)(given, prog_name="cdcm", standalone_mode=False)
         code = ended if isinstance(ended, int) else EXIT_DONE
     except _ARGUMENTS_WRONG as error:
-        code = _tell(output, "UsageError", f"{error.format_message()} {_see(error)}", EXIT_USAGE)
+        code = _tell(output, "UsageError", _arguments_wrong(error), EXIT_USAGE)
     except CdcError as error:
         _LOG.debug("the command ended with an error", exc_info=True)
         code = _tell(output, error.code or type(error).__name__, str(error), error.exit_code)
@@ -102,9 +102,11 @@ def _tell(output: Output, code: str, message: str, exit_code: int) -> int:
     return exit_code
 
 
-def _see(error: Exception) -> str:
+def _arguments_wrong(error: Exception) -> str:
+    say: Callable[[], str] = getattr(error, "format_message", error.__str__)
     context = getattr(error, "ctx", None)
-    return f"See `{context.command_path if context is not None else 'cdcm'} --help`."
+    what = say().strip().rstrip(".")
+    return f"{what}. See `{context.command_path if context is not None else 'cdcm'} --help`."
 
 
 def _bug(error: Exception) -> str:
@@ -112,4 +114,4 @@ def _bug(error: Exception) -> str:
     package = Path(__file__).parents[1]
     own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(package)]
     place = f" in {Path(own[-1].filename).relative_to(package)}, line {own[-1].lineno}" if own else ""
-    return f"An unexpected {type(error).__name__}{place}: a bug. Run again with --debug and report what it says."
+    return f"An unexpected {type(error).__name__}{place}: this is a bug. Please report what --debug says of it."

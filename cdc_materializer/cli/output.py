@@ -74,7 +74,7 @@ class Output:
     def draw(self, *parts: "RenderableType") -> None:
         """Write parts of a result for people to standard output."""
         try:
-            self.out.print(*parts, sep="\n")
+            self.out.print(*parts, sep="\n", crop=False)
         except BrokenPipeError:
             close_out()
 

@@ -32,7 +32,10 @@ def demo(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Run the whole job on recorded topics of a real database: no server, no set-up."""
+    """Run the whole job on recorded data.
+
+    The topics come from a real PostgreSQL and are part of the package: no server and no set-up is needed.
+    """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
     from cdc_materializer.demo import exit_code, run_demo
@@ -97,7 +100,10 @@ def _follow(config: "Config", options: "RunOptions", output: Output, progress: "
 def verify(
     *, config: ConfigFile = CONFIG_DEFAULT, table: TableNames = None, as_json: AsJson = False, debug: Debug = False
 ) -> int:
-    """Fold every message again and compare with the mirrors, key by key. Ends with 8 on a difference."""
+    """Fold every message again and compare with the mirrors.
+
+    Key by key, value by value; ends with 8 if there is a difference.
+    """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
     from cdc_materializer.status import exit_code_of

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from cdc_materializer.demo import DemoReport, HeldRow, MirrorProof
 
 
+_PROVEN = "`cdcm verify` folded every message again, from the first, and compared the result with the mirrors:"
+_NOT_AGAIN = "Nothing new had come, so nothing was verified again; `cdcm verify` does it whenever you like."
+
+
 def tour(found: "DemoReport", here: Path) -> RenderableType:
     """Return the demo's story.
 
@@ -36,12 +40,10 @@ def _parts(found: "DemoReport", here: Path) -> Iterator[RenderableType]:
     if not failed:
         yield from _chapter("2. The report: what the contract did not let through", "")
         yield render(found.violations, now=now())
-    yield from _chapter(
-        "3. The proof",
-        "`cdcm verify` folded every message again, from the first, and compared the result with the mirrors:",
-    )
-    yield render(found.verify, now=now())
-    yield _text("And this is the database's own answer, recorded when the topics were, beside the mirrors:")
+    yield from _chapter("3. The proof", _PROVEN if found.verify is not None else _NOT_AGAIN)
+    if found.verify is not None:
+        yield render(found.verify, now=now())
+    yield _text("The database's own answer, recorded when the topics were, beside the mirrors:")
     yield _proofs(found.truth)
     held = [row for proof in found.truth for row in proof.held]
     if held:
@@ -113,11 +115,16 @@ def _verdict(found: "DemoReport") -> Iterator[RenderableType]:
 
 
 def _next(found: "DemoReport", here: Path) -> RenderableType:
-    lines = [part for step in found.next for part in (Text(step.command, style="bold cyan"), _note(step.shows))]
     folder = shlex.quote(os.path.relpath(Path(found.folder).resolve(), here))
     where = f"The tables are in {folder}/lake; any engine that reads Iceberg can open them."
-    return Group(Padding(Group(*lines), (1, 0, 1, 2), expand=False), Text(where, style="dim"))
+    lines = [part for step in found.next for part in (_command(step.command), _note(step.shows))]
+    return Group(Text(""), *lines, Text(""), Text(where, style="dim"))
+
+
+def _command(words: str) -> Text:
+    # Never broken into lines: it is there to be copied.
+    return Text(f"  {words}", style="bold cyan", no_wrap=True, overflow="ignore")
 
 
 def _note(words: str) -> RenderableType:
-    return Padding(Text(words, style="dim"), (0, 0, 0, 2), expand=False)
+    return Padding(Text(words, style="dim"), (0, 0, 0, 4), expand=False)

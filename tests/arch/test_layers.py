@@ -16,14 +16,14 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     (
-        *("demo", "run", "verify", "status", "replay", "why", "maintain", "testing"),
-        *("pipeline", "line", "batch", "rows", "verdict", "quarantine"),
+        *("demo", "truth", "run", "verify", "status", "replay", "why", "maintain", "testing"),
+        *("pipeline", "line", "batch", "decoders", "rows", "verdict", "quarantine"),
     ),
     ("source", "registry", "lake", "contract", "report", "session", "progress"),
     ("decode", "changes", "fold", "merge", "schema", "catalog", "local_table"),
     ("config",),
     ("jars",),
-    ("environment", "offsets"),
+    ("environment", "offsets", "logs"),
     ("names",),
     ("errors",),
 )

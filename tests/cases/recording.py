@@ -89,8 +89,8 @@ class ColumnType:
         if value is None:
             return None
         if self.name.endswith("time.Date"):
-            return (date.fromisoformat(str(value)) - date(1970, 1, 1)).days
-        if self.name.endswith("MicroTimestamp"):
+            return value if isinstance(value, int) else (date.fromisoformat(str(value)) - date(1970, 1, 1)).days
+        if self.name.endswith("MicroTimestamp") and not isinstance(value, int):
             since = datetime.fromisoformat(str(value)) - datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
             return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
         if self.name == _DECIMAL:

@@ -1,0 +1,158 @@
+"""Which writers a batch has, and which table they describe together.
+
+One small job over the messages finds the distinct writers; each is then looked up on the driver: in the registry by
+id, in the message's own schema block, or in a contract where the messages are JSON without a schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes.debezium import Options, Writers, check_readable, table_schema
+from cdc_materializer.changes.positions import SOURCE_FIELDS
+from cdc_materializer.contract.model import Contract
+from cdc_materializer.decode.framing import PLAIN_JSON, schema_block
+from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared
+from cdc_materializer.errors import ConfigError, SchemaRefused
+from cdc_materializer.fold import Partial
+from cdc_materializer.registry import Registry
+from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
+
+
+@dataclass(frozen=True)
+class Decoders:
+    """The writers of a batch and the table that they describe together."""
+
+    writers: Writers
+    plan: SchemaPlan
+    partial: Partial
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Where writers are found, by id in a registry or by column in a contract; and the table's columns now."""
+
+    registry: Registry | None
+    contract: Contract | None
+    options: Options
+    current: TableSchema | None
+
+
+def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
+    """Look up the writers that the messages name, and plan the table for them.
+
+    Reads one small row a distinct writer to the driver. Writers come in the order of their first messages, so that a
+    table's types do not depend on how the log is cut.
+
+    Raises:
+        RegistryUnavailable: a schema is needed and the registry cannot be asked.
+        SchemaRefused: no table can be made from what the messages say.
+    """
+    first = F.min(F.struct("offset", "partition")).alias("first")
+    found = [
+        read.where(F.col(f"{side}_writer").isNotNull())
+        .groupBy(F.lit(side).alias("side"), F.col(f"{side}_writer").alias("selector"))
+        .agg(
+            first,
+            F.first(F.when(F.col(f"{side}_writer").startswith("block:"), schema_block(F.col(side)))).alias("block"),
+        )
+        for side in ("value", "key")
+    ]
+    rows = sorted(found[0].unionByName(found[1]).collect(), key=lambda row: tuple(row["first"]))
+    values: list[Writer] = []
+    keys: list[Writer] = []
+    unknown: list[str] = []
+    for row in rows:
+        writer = _writer(row["side"], row["selector"], row["block"], lookup)
+        if writer is None:
+            continue
+        if isinstance(writer, str):
+            unknown.append(writer)
+        else:
+            (values if row["side"] == "value" else keys).append(writer)
+    writers = Writers(tuple(values), tuple(keys), tuple(unknown))
+    plan = _plan(writers, lookup)
+    return Decoders(writers, plan, _partial(writers, plan.target, lookup.options))
+
+
+def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Writer | str | None:
+    """The decoder for a selector; the selector where the registry does not know it; None where nothing reads it."""
+    try:
+        found: Writer | str | None = None
+        if name.isdigit():
+            found = _registered(name, lookup.registry)
+        elif block is not None:
+            found = block_writer(name, block)
+        elif name == PLAIN_JSON:
+            found = _declared_writer(side, lookup)
+        if isinstance(found, Writer):
+            check_readable(found, lookup.options)
+    except WireSchemaInvalid:
+        # The messages are held as UNDECODABLE one by one, and what is wrong with the schema is the producer's to mend.
+        return None
+    return found
+
+
+def _registered(name: str, registry: Registry | None) -> Writer | str | None:
+    if registry is None:
+        what = "The topic's messages name schemas by id, and no registry is configured."
+        raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
+    found = registry.schema(int(name))
+    if found is None:
+        return name
+    return avro_writer(name, found.text) if found.kind == "AVRO" else None
+
+
+def _declared_writer(side: str, lookup: Lookup) -> Writer:
+    contract, current = lookup.contract, lookup.current
+    types = {column.name: column.type for column in contract.columns if column.type} if contract else {}
+    keys = [column.name for column in contract.columns if column.primary_key] if contract else []
+    types = (current.types if current else {}) | types
+    key = lookup.options.key or tuple(keys) or (current.key if current else ())
+    if not types or (side == "key" and not key):
+        what = "The topic's messages are JSON without a schema, so their column types are not known."
+        raise SchemaRefused(what, "Give the table a contract that declares its columns and its primary key.")
+    if side == "key":
+        return Writer(PLAIN_JSON, "json", declared({name: types[name] for name in key}))
+    text = WireType("string", optional=True)
+    source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
+    fields = (
+        ("op", text),
+        ("before", declared(types)),
+        ("after", declared(types)),
+        ("source", WireType("record", fields=source)),
+    )
+    return Writer(PLAIN_JSON, "json", WireType("record", fields=fields))
+
+
+def _plan(writers: Writers, lookup: Lookup) -> SchemaPlan:
+    described = [table_schema(writer, writers.keys, lookup.options) for writer in writers.envelopes]
+    plan = plan_schema(lookup.current, [schema for schema in described if schema is not None])
+    if not plan.target.columns:
+        what = (
+            "Not one message of the batch can be read as a change of a row, so there is no schema to make a table from."
+        )
+        raise SchemaRefused(
+            what, "Check the topic, its `format` and `encoding`, and the registry; raw has the messages."
+        )
+    return plan
+
+
+def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:
+    """The columns that some writer lacks, or whose values a writer may mark as unknown."""
+    absent: dict[str, None] = {}
+    unavailable: dict[str, None] = {}
+    for writer in writers.envelopes:
+        row = writer.wire.get("after") or writer.wire.get("before")
+        reader = options.reader(writer)
+        for column in target.columns:
+            kind = row.get(column.name) if row is not None else None
+            if kind is None or (writer.form == "json" and not writer.wrapped):
+                absent[column.name] = None
+            if kind is not None and reader.read(kind).unavailable is not None:
+                unavailable[column.name] = None
+    return Partial(tuple(absent), tuple(unavailable))

@@ -1,0 +1,373 @@
+"""Write the reference pages from the code, so that they cannot say anything else: `make docs`.
+
+With a folder as argument the pages go there; the tests compare them with those in the repository.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import typer
+from pydantic import BaseModel
+
+from cdc_materializer import errors
+from cdc_materializer.cli import app
+from cdc_materializer.cli.commands import LATER
+from cdc_materializer.config import config_json_schema
+from cdc_materializer.demo import DemoReport
+from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
+from cdc_materializer.merge import CDC_STRUCT, QUARANTINE_SCHEMA, RAW_SCHEMA
+from cdc_materializer.report import models
+from cdc_materializer.report.violations import REMEDIES
+from cdc_materializer.schema import TableSchema
+
+DOCS = Path(__file__).parent
+NOTE = "<!-- Written by docs/generate.py from the code (`make docs`); do not edit. -->"
+
+
+class _Parameter(Protocol):
+    """An option or argument as typer keeps it; its own classes have other names from version to version."""
+
+    param_type_name: str
+    name: str
+    metavar: str | None
+    opts: list[str]
+    nargs: int
+    help: str | None
+    default: object
+    is_flag: bool
+    type: Any
+
+
+class _Command(Protocol):
+    """A command, or a group of them."""
+
+    help: str | None
+    params: list[_Parameter]
+
+
+_EXIT_MEANINGS = {
+    0: "done",
+    2: "usage or configuration",
+    3: "source or registry unavailable",
+    4: "lake unavailable, or another writer won",
+    5: "contract blocked the batch",
+    6: "the source lost or rewound data",
+    7: "outcome of a commit unknown; running again settles it",
+    8: "`verify` found a difference",
+    70: "a bug of this program",
+}
+
+_RAW = {
+    "topic": "Topic of the message.",
+    "partition": "Partition.",
+    "offset": "Offset; with topic and partition the message's identity.",
+    "timestamp": "The record's timestamp.",
+    "timestamp_type": "0: set by the producer, 1: set by the broker.",
+    "key": "The key's bytes, as they came; null: none.",
+    "value": "The value's bytes, as they came; null: a tombstone.",
+    "headers": "The headers, in their order; null: none.",
+    "key_schema_id": "Schema id in the key's first bytes, where it has one.",
+    "value_schema_id": "Schema id in the value's first bytes, where it has one.",
+    "batch_id": "The batch that landed it.",
+}
+_QUARANTINE = {
+    "topic": "Topic of the message.",
+    "partition": "Partition of the message.",
+    "offset": "Offset of the message; the message itself is in the raw table.",
+    "timestamp": "Timestamp of the message.",
+    "key": "The row's key as JSON text; null: it could not be read.",
+    "code": "Violation code, see [codes](codes.md).",
+    "rule": "Rule of the contract, for the code `CONTRACT`.",
+    "severity": "Severity that the rule states.",
+    "action": "What was done with the message.",
+    "status": "`open`, `superseded` (a later good version took its place) or `released`.",
+    "column": "Column concerned; null when none or several are.",
+    "detected_at": "When it was detected.",
+    "batch_id": "The batch that detected it.",
+}
+_CDC = {
+    "op": "Operation that wrote the row: `c` create, `u` update, `r` read by a snapshot.",
+    "source_ts": "When the source database made the change.",
+    "position": "Where the source database says the change happened (an LSN, a binlog place), comparable as text.",
+    "epoch": "Number of the source's life: positions of one epoch can be compared.",
+    "topic": "Topic of the message that wrote the row.",
+    "partition": "Its partition.",
+    "offset": "Its offset.",
+}
+
+
+def pages() -> dict[str, str]:
+    """Return every generated file: its path below docs, and its text."""
+    return {
+        "reference/commands.md": _page("Commands", _commands()),
+        "reference/configuration.md": _page("pipeline.yaml", _configuration()),
+        "reference/tables.md": _page("Tables", _tables()),
+        "reference/codes.md": _page("Violation codes", _codes()),
+        "reference/exit-codes.md": _page("Exit codes", _exit_codes()),
+        "reference/reports.md": _page("JSON documents", _reports()),
+        "pipeline.schema.json": json.dumps(config_json_schema(), indent=2, ensure_ascii=False) + "\n",
+    }
+
+
+def _page(title: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"# {title}", "", NOTE, "", *lines]).rstrip() + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield _row(head)
+    yield _row(["---"] * len(head))
+    yield from (_row(row) for row in rows)
+    yield ""
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+def _commands() -> Iterator[str]:
+    yield "Every command ends with one of the [exit codes](exit-codes.md)."
+    yield "With `--json` its standard output is one JSON document and nothing else, described in [reports](reports.md);"
+    yield 'a command that fails prints `{"error": {"code": …, "message": …}}` instead.'
+    yield "Logs and progress go to standard error."
+    yield ""
+    root = cast("_Command", typer.main.get_command(app))
+    for path, command in _walk("cdcm", root):
+        yield from _command(path, command)
+    yield "## In a later version"
+    yield ""
+    later = [
+        f"`cdcm {'' if group == 'cdcm' else group + ' '}{name}`" for group, names in LATER.items() for name in names
+    ]
+    yield f"{', '.join(later)}: designed and named, not built yet; asking for one ends with exit code 2 and says so."
+
+
+def _walk(path: str, command: _Command) -> Iterator[tuple[str, _Command]]:
+    children: Mapping[str, _Command] = getattr(command, "commands", {})
+    if not children or path == "cdcm":
+        yield path, command
+    for name, child in children.items():
+        yield from _walk(f"{path} {name}", child)
+
+
+def _command(path: str, command: _Command) -> Iterator[str]:
+    arguments = [_argument(param) for param in command.params if param.param_type_name == "argument"]
+    usage = " ".join([path, "[OPTIONS]" if path != "cdcm" else "[OPTIONS] COMMAND", *arguments])
+    paragraphs = [" ".join(text.split()) for text in (command.help or "").split("\n\n")]
+    yield from (f"## {path}", "", f"`{usage}`", "")
+    for paragraph in paragraphs:
+        yield from (paragraph, "")
+    yield from _table(("option", "meaning", "default"), [_option(param) for param in command.params])
+
+
+def _argument(param: _Parameter) -> str:
+    name = param.metavar or param.name.upper()
+    return f"[{name}{'…' if param.nargs == -1 else ''}]"
+
+
+def _option(param: _Parameter) -> tuple[str, str, str]:
+    if param.param_type_name == "argument":
+        return f"`{_argument(param)}`", param.help or "", _plain(param.default)
+    names = ", ".join(sorted(param.opts, key=len, reverse=True))
+    values = "" if param.is_flag else _values(param)
+    return f"`{names}{values}`", param.help or "", _plain(param.default)
+
+
+def _plain(default: object) -> str:
+    return "" if default in (None, False) else f"`{getattr(default, 'value', default)}`"
+
+
+def _values(param: _Parameter) -> str:
+    choices = getattr(param.type, "choices", None)
+    if choices:
+        return " " + "|".join(str(getattr(choice, "value", choice)) for choice in choices)
+    return f" {param.metavar or param.type.name.upper()}"
+
+
+# --- configuration --------------------------------------------------------------------------------------------------
+
+
+def _configuration() -> Iterator[str]:
+    schema = config_json_schema()
+    yield "Paths are relative to the file; `${NAME}` takes an environment variable, `$${` is a plain `${`."
+    yield "An unknown key is an error that names the nearest known one; secrets never appear in any output."
+    yield "For an editor: [pipeline.schema.json](../pipeline.schema.json) is the same as a JSON Schema."
+    yield ""
+    definitions: Mapping[str, Any] = schema["$defs"]
+    yield from _section("The file", schema)
+    for title, name in (
+        ("source", "SourceConfig"),
+        ("registry", "RegistryConfig"),
+        ("registry.basic_auth", "BasicAuth"),
+        ("registry.tls", "TlsFiles"),
+        ("catalog", "CatalogConfig"),
+    ):
+        yield from _section(title, definitions[name])
+    yield "`catalog` takes any other Iceberg catalog property as well, and passes it on."
+    yield ""
+    yield from _section("An entry of tables", definitions["TableConfig"])
+    yield "All of these but `topic` and `mirror` can stand under `defaults`, for tables that do not say otherwise."
+
+
+def _section(title: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    required = set(schema.get("required", ()))
+    yield from (f"## {title}", "")
+    if title != "The file":
+        yield from (schema["description"].split("\n")[0], "")
+    rows = [
+        (f"`{name}`", _kind(part), "required" if name in required else _default(part), part["description"])
+        for name, part in schema["properties"].items()
+    ]
+    yield from _table(("key", "value", "default", "meaning"), rows)
+
+
+def _kind(part: Mapping[str, Any]) -> str:
+    if "$ref" in part:
+        return "a map"
+    if "anyOf" in part:
+        return " or ".join(_kind(one) for one in part["anyOf"] if one.get("type") != "null")
+    if "enum" in part:
+        return ", ".join(f"`{json.dumps(one).strip(chr(34))}`" for one in part["enum"] if one is not None)
+    kind = part.get("type", "")
+    if isinstance(kind, list):
+        return "a name or a list of names"
+    names = {"array": "a list", "boolean": "true or false", "integer": "a number", "object": "a map", "string": "text"}
+    of = part.get("items", {}).get("enum", ())
+    return names[kind] + (" of " + ", ".join(f"`{one}`" for one in of) if of else "")
+
+
+def _default(part: Mapping[str, Any]) -> str:
+    value = part.get("default")
+    return "" if value in (None, [], {}) else f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+# --- tables, codes --------------------------------------------------------------------------------------------------
+
+
+def _tables() -> Iterator[str]:
+    yield "For a mirror `shop.orders` there are three tables, made when they are first needed."
+    yield ""
+    yield from ("## shop.orders", "")
+    yield "One row a live key: the source's columns by name and in their order,"
+    yield from ("then the struct `__cdc`, which says where the row comes from:", "")
+    inner = CDC_STRUCT.removeprefix("struct<").removesuffix(">").split(",")
+    fields = [part.split(":") for part in inner]
+    yield from _table(
+        ("field of `__cdc`", "type", "meaning"), [(f"`{name}`", f"`{kind}`", _CDC[name]) for name, kind in fields]
+    )
+    yield from ("## shop.orders__raw", "", "One row a message, ever; only appended to.", "")
+    yield from _columns(RAW_SCHEMA, _RAW)
+    yield from ("## shop.orders__quarantine", "", "One row a message and violation. No row values but the key.", "")
+    yield from _columns(QUARANTINE_SCHEMA, _QUARANTINE)
+    yield "Reserved: column names that begin `__cdc`, table names that end `__raw`, `__quarantine` or `__history`."
+
+
+def _columns(schema: TableSchema, meanings: Mapping[str, str]) -> Iterator[str]:
+    rows = [(f"`{column.name}`", f"`{column.type}`", meanings[column.name]) for column in schema.columns]
+    yield from _table(("column", "type", "meaning"), rows)
+
+
+_HANDLINGS = (
+    (Handling.HELD, "Held", "The row stays at its last good version, the message stays in raw, the batch goes on."),
+    (Handling.PUBLISHED, "Published and reported", "With `strict: true` they are held instead."),
+    (Handling.STOP, "Stop", "Nothing is written to that mirror; the other tables go on."),
+)
+
+
+def _codes() -> Iterator[str]:
+    yield "What can be said of a message, in the quarantine table, in reports and in errors."
+    yield ""
+    for handling, title, meaning in _HANDLINGS:
+        yield from (f"## {title}", "", meaning, "")
+        rows = [(f"`{code}`", code.explanation, REMEDIES[code]) for code in Code if code.handling is handling]
+        yield from _table(("code", "what happened", "what to do"), rows)
+
+
+def _exit_codes() -> Iterator[str]:
+    yield "What a command ends with."
+    yield "When several tables end differently, it is the first of"
+    yield f"{', '.join(map(str, EXIT_CODES_WORST_FIRST))} that occurred."
+    yield "`cdcm run` that was asked twice to end (SIGINT, SIGTERM) ends at once, with 128 and the signal's number."
+    yield ""
+    rows = [(f"`{code}`", meaning, ", ".join(_errors_of(code))) for code, meaning in _EXIT_MEANINGS.items()]
+    yield from _table(("exit code", "meaning", "`error.code` in JSON documents"), rows)
+
+
+def _errors_of(code: int) -> Iterator[str]:
+    classes: list[type[CdcError]] = [CdcError]
+    for cls in classes:
+        classes += [sub for sub in cls.__subclasses__() if sub.__module__ == errors.__name__]
+    yield from (f"`{cls.code or cls.__name__}`" for cls in classes[1:] if cls.exit_code == code)
+    if code == errors.EXIT_BUG:
+        yield "`BUG`"
+
+
+# --- JSON documents -------------------------------------------------------------------------------------------------
+
+_DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("cdcm run --json", models.RunReport),
+    ("cdcm status --json", models.StatusReport),
+    ("cdcm report --json", models.ViolationReport),
+    ("cdcm verify --json", models.VerifyReport),
+    ("cdcm quarantine list --json", models.QuarantineList),
+    ("cdcm contract lint --json", models.LintReport),
+    ("cdcm demo --json", DemoReport),
+)
+
+
+def _reports() -> Iterator[str]:
+    yield "What each command prints with `--json`. Times are UTC in ISO 8601. No field carries a row's values."
+    yield ""
+    told: set[str] = set()
+    for command, model in _DOCUMENTS:
+        schema = model.model_json_schema(mode="serialization")
+        yield from (f"## {command}", "", _first_line(schema), "")
+        yield from _fields(schema)
+        for name, part in schema.get("$defs", {}).items():
+            if name in told or "properties" not in part:
+                continue
+            told.add(name)
+            yield from (f"### {name}", "", _first_line(part), "")
+            yield from _fields(part)
+
+
+def _first_line(schema: Mapping[str, Any]) -> str:
+    return str(schema.get("description", "")).split("\n\n")[0].replace("``", "`")
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
+    rows = [(f"`{name}`", _type(part), part.get("description", "")) for name, part in schema["properties"].items()]
+    yield from _table(("field", "type", "meaning"), rows)
+
+
+def _type(part: Mapping[str, Any]) -> str:
+    if "$ref" in part:
+        return str(part["$ref"]).rpartition("/")[2]
+    if "anyOf" in part:
+        return " or ".join(_type(one) for one in part["anyOf"])
+    if "enum" in part:
+        return ", ".join(f"`{one}`" for one in part["enum"])
+    kind = part.get("type", "")
+    if kind == "array":
+        return f"list of {_type(part['items'])}"
+    if kind == "object":
+        return f"map of text to {_type(part['additionalProperties'])}"
+    return ("time" if part.get("format") == "date-time" else "text") if kind == "string" else str(kind)
+
+
+def write(folder: Path, tell: Callable[[str], object] = sys.stdout.write) -> None:
+    """Write every page below a folder, and tell which."""
+    for place, text in pages().items():
+        path = folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        tell(f"{path}\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS)
