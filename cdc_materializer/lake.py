@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: Branches that we stage on begin so; one that is left over from a killed run is dropped when its table is loaded.
 BRANCH_PREFIX = "cdcm_"
 _MAIN = "main"
+#: Table property of the tables that we make. One that has it and no snapshot is left over from a run that was killed.
+_MADE_BY = "cdcm.pipeline"
 _SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 _CONFLICT_CLASSES = ("CommitFailedException", "ValidationException")
@@ -83,7 +85,7 @@ class Lake:
     # --------------------------------------------------------------------------------------------------------
 
     def load(self, name: TableName) -> LakeTable | None:
-        """The table as it is now, None where the catalog has none of that name.
+        """The table as it is now; None where the catalog has none of that name, or one whose making was cut short.
 
         Raises:
             LakeUnavailable: the catalog or the table's metadata cannot be read.
@@ -94,6 +96,8 @@ class Lake:
             table = self._table(name)
             self._drop_left_over_branches(table)
             snapshot = table.currentSnapshot()
+            if snapshot is None and table.properties().containsKey(_MADE_BY):
+                return None
             summary = dict(snapshot.summary()) if snapshot is not None else {}
             return LakeTable(
                 name=name,
@@ -136,7 +140,7 @@ class Lake:
         """Make a table with an empty marked commit, so that it has a head to branch from.
 
         Args:
-            name: its name, in a namespace that exists (see `prepare`).
+            name: its name, in a namespace that exists (see `prepare`); `load` found no table of that name.
             schema: its columns; one with a key becomes a mirror, with our own column and its order.
             marker: what the first commit says: where reading begins.
             properties: Iceberg table properties.
@@ -145,7 +149,8 @@ class Lake:
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema) if schema.key else schema
         statements = [
-            merge.create_table(self.catalog, name, full, properties, partitioned_by),
+            merge.drop_table(self.catalog, name),
+            merge.create_table(self.catalog, name, full, {**properties, _MADE_BY: marker.pipeline}, partitioned_by),
             *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
         ]
         with _translated(name):

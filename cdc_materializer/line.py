@@ -14,7 +14,7 @@ from cdc_materializer.config import TableConfig
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decoders import Decoders, Lookup
-from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.errors import InvariantBroken, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Marker, Offsets, Span, batch_id
@@ -110,10 +110,8 @@ def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marke
 def marker_of(table: LakeTable) -> Marker:
     """The table's marker; a table without one is none of ours, and is not touched."""
     if table.marker is None:
-        what = f"Table {table.name} has rows, and no snapshot of it says how far it was filled."
-        raise InvariantBroken(
-            what, "Nothing was written. If another tool made the table, give the topic another `mirror` name."
-        )
+        what = f"Table {table.name} is there, and no snapshot of it says how far it was filled. Nothing was written."
+        raise LakeUnavailable(what, "If another tool made the table, give the topic another `mirror` name.")
     return table.marker
 
 

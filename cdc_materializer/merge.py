@@ -93,6 +93,11 @@ def create_table(
     return f"CREATE TABLE {table_path(catalog, table)} ({columns}) USING iceberg{partitions} TBLPROPERTIES ({options})"
 
 
+def drop_table(catalog: str, table: TableName) -> str:
+    """A statement that removes a table which was never finished; no data file belongs to it."""
+    return f"DROP TABLE IF EXISTS {table_path(catalog, table)}"
+
+
 def mirror_schema(schema: TableSchema) -> TableSchema:
     """A mirror's columns: the source's, then ours."""
     return TableSchema((*schema.columns, Column(CDC, CDC_STRUCT)), schema.key)

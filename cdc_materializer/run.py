@@ -139,7 +139,11 @@ def open_work(config: Config, options: RunOptions) -> Work:
     if missing:
         what = f"There is no table {', '.join(missing)} in {config.path.name}."
         raise ConfigError(what, f"Its tables are: {', '.join(str(table.mirror) for table in known)}.")
-    contracts = {str(table.mirror): load_contract(table.contract) for table in tables if table.contract is not None}
+    contracts = {
+        str(table.mirror): load_contract(table.contract, str(table.mirror))
+        for table in tables
+        if table.contract is not None
+    }
     return Work(config, source, open_registry(config.registry), tables, contracts)
 
 

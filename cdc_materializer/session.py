@@ -4,6 +4,7 @@ A command that reads a few thousand messages spends its time starting Spark, so 
 trade throughput for the start.
 """
 
+import logging
 import os
 import re
 import tempfile
@@ -57,6 +58,7 @@ def open_session(config: Config, *, small: bool) -> "SparkSession":
     libraries = jars.resolve()
     settings = session_settings(config, libraries, small=small)
     _make_catalog_folder(config)
+    _silence_query_contexts()
     return _start(command_line_settings(config, settings), settings)
 
 
@@ -78,7 +80,20 @@ def adopt_session(spark: "SparkSession", config: Config) -> "SparkSession":
             " fetches, or pass no session and one is started.",
         )
     _make_catalog_folder(config)
+    _silence_query_contexts()
     return beside(spark, config)
+
+
+def _silence_query_contexts() -> None:
+    """Keep PySpark from printing whole exceptions: a failed cast names the value, which may be a person's.
+
+    The exceptions themselves still reach us, and only their error conditions go into messages.
+    """
+    from pyspark.logger import PySparkLogger
+
+    # PySpark's own class for these names: with plain loggers its error reporting breaks.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def beside(spark: "SparkSession", config: Config) -> "SparkSession":

@@ -1,0 +1,142 @@
+"""Writer schemas as the wire has them, read into the one form that the package knows."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.testing import avro_envelope_schema, avro_key_schema, connect_envelope_schema
+
+DATE = {"type": "int", "connect.name": "io.debezium.time.Date", "connect.version": 1}
+AMOUNT = {
+    "type": "bytes",
+    "scale": 2,
+    "precision": 64,
+    "connect.version": 1,
+    "connect.parameters": {"scale": "2", "connect.decimal.precision": "10"},
+    "connect.name": "org.apache.kafka.connect.data.Decimal",
+    "logicalType": "decimal",
+}
+
+
+def record(**fields: Any) -> str:  # noqa: ANN401 - Avro types
+    """An Avro record with the given fields."""
+    parts = [{"name": name, "type": kind} for name, kind in fields.items()]
+    return json.dumps({"type": "record", "name": "Value", "namespace": "s.t", "fields": parts})
+
+
+def test_the_name_of_a_connect_type_is_found_inside_a_union() -> None:
+    """Debezium writes the meaning of an optional column into the branch, not onto the field."""
+    day = parse_avro(record(day=["null", DATE])).get("day")
+
+    assert day == WireType("int", name="io.debezium.time.Date", optional=True)
+
+
+def test_a_default_first_union_is_optional_all_the_same() -> None:
+    """With a default that is not null the type stands first in the union."""
+    note = parse_avro(record(note=[{"type": "string", "connect.default": "n/a"}, "null"])).get("note")
+
+    assert note == WireType("string", optional=True)
+
+
+def test_a_decimals_parameters_are_those_of_connect() -> None:
+    """The column's own precision wins over the 64 that the converter writes for Avro's sake."""
+    amount = parse_avro(record(amount=AMOUNT)).get("amount")
+
+    assert amount is not None
+    assert (amount.literal, amount.name) == ("bytes", "org.apache.kafka.connect.data.Decimal")
+    assert amount.parameters == {"scale": "2", "precision": "64", "connect.decimal.precision": "10"}
+
+
+def test_the_row_after_is_the_record_named_inside_before() -> None:
+    """The registry stores `after` as a reference to the record that `before` defines."""
+    envelope = parse_avro(json.dumps(avro_envelope_schema("shop.public.orders", {"id": "long", "day": DATE})))
+    after, before = envelope.get("after"), envelope.get("before")
+
+    assert before is not None
+    assert after is not None
+    assert after.fields == before.fields
+    assert [name for name, _ in after.fields] == ["id", "day"]
+
+
+def test_both_encodings_of_an_envelope_name_the_same_fields() -> None:
+    """What is read from Avro and from Connect's JSON differs in nothing that the fold looks at."""
+    avro = parse_avro(json.dumps(avro_envelope_schema("s.t", {"id": "long", "note": ["null", "string"]})))
+    columns = {"id": {"type": "int64", "optional": False}, "note": {"type": "string", "optional": True}}
+    connect = parse_connect(connect_envelope_schema("s.t", columns))
+
+    for side in ("after", "source"):
+        mine, other = avro.get(side), connect.get(side)
+        assert mine is not None
+        assert other is not None
+        assert [(name, kind.literal, kind.optional) for name, kind in mine.fields] == [
+            (name, kind.literal, kind.optional) for name, kind in other.fields
+        ]
+
+
+def test_a_key_schema_is_a_plain_record() -> None:
+    """A key has its columns at the top."""
+    key = parse_avro(json.dumps(avro_key_schema("s.t", {"order_id": "long", "line_no": "int"})))
+
+    assert [(name, kind.literal) for name, kind in key.fields] == [("order_id", "long"), ("line_no", "int")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal"),
+    [("int8", "int"), ("int16", "int"), ("int32", "int"), ("int64", "long"), ("float", "float"), ("double", "double")],
+)
+def test_connects_words_for_numbers_are_known(kind: str, literal: str) -> None:
+    """Connect prints float32 as `float`; both words are read."""
+    schema = {"type": "struct", "fields": [{"field": "n", "type": kind, "optional": True}]}
+
+    assert parse_connect(schema).get("n") == WireType(literal, optional=True)
+
+
+def test_a_connect_map_without_string_keys_is_an_array_of_pairs() -> None:
+    """JsonConverter writes such a map as an array of [key, value]."""
+    kind = {"type": "map", "keys": {"type": "int16"}, "values": {"type": "double"}, "field": "v"}
+    found = parse_connect({"type": "struct", "fields": [kind]}).get("v")
+
+    assert found is not None
+    assert found.literal == "array"
+    assert found.items == WireType("record", fields=(("key", WireType("int")), ("value", WireType("double"))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no schema",
+        '{"type": "record", "name": "A"}',
+        '{"type": "record", "name": "A", "fields": [{"name": "next", "type": ["null", "A"]}]}',
+        "7",
+    ],
+)
+def test_what_is_no_avro_schema_is_refused(text: str) -> None:
+    """Broken texts and records that contain themselves are one error, which says nothing of any row."""
+    with pytest.raises(WireSchemaInvalid):
+        parse_avro(text)
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "struct"}, {"type": "struct", "fields": [{"type": "int64"}]}])
+def test_what_is_no_connect_schema_is_refused(schema: dict[str, Any]) -> None:
+    """A block without type, fields or field names is one error."""
+    with pytest.raises(WireSchemaInvalid):
+        parse_connect(schema)
+
+
+def test_a_union_of_several_types_has_sparks_members() -> None:
+    """Spark's Avro reader gives it as a struct member0, member1, so it is read as one."""
+    found = parse_avro(record(v=["null", "string", "long"])).get("v")
+
+    assert found is not None
+    assert found.literal == "union"
+    assert found.optional
+    assert [(name, kind.literal) for name, kind in found.fields] == [("member0", "string"), ("member1", "long")]
+
+
+def test_a_columns_comment_is_kept() -> None:
+    """The source's comment comes as the field's doc."""
+    text = '{"type":"record","name":"V","fields":[{"name":"id","type":"long","doc":"The number."}]}'
+
+    assert parse_avro(text).get("id") == WireType("long", doc="The number.")
