@@ -222,7 +222,7 @@ class Lake:
     def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
         try:
             self._table(base.name).manageSnapshots().fastForwardBranch(_MAIN, branch).removeBranch(branch).commit()
-        except Py4JJavaError as error:
+        except (Py4JJavaError, PySparkException) as error:
             if self._is_published(base.name, head):
                 return
             raise _publish_error(base.name, error) from error
@@ -289,15 +289,16 @@ def _newest_marker(table: Any) -> Marker | None:  # noqa: ANN401 - a Java object
     return None
 
 
-def _java_classes(error: Py4JJavaError) -> Iterator[str]:
-    cause = error.java_exception
+def _java_classes(error: Py4JJavaError | PySparkException) -> Iterator[str]:
+    # PySpark gives some Java exceptions, IllegalArgumentException among them, as its own, and keeps Java's behind them.
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while cause is not None:
         yield cause.getClass().getSimpleName()
         cause = cause.getCause()
 
 
-def _publish_error(name: TableName, error: Py4JJavaError) -> Exception:
-    classes = list(_java_classes(error))
+def _publish_error(name: TableName, error: Py4JJavaError | PySparkException) -> Exception:
+    classes = list(_java_classes(error)) or [type(error).__name__]
     if any(found in _UNKNOWN_CLASSES for found in classes):
         what = f"Whether the commit to {name} happened cannot be told: the catalog's answer was lost."
         return CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {name}, then run again.")

@@ -10,8 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from pydantic import BaseModel, SecretStr
-
 #: Longest message that is written, in characters; a stack trace under ``--debug`` comes on top.
 MESSAGE_CHARS_MAX = 2_000
 #: Shorter values are not masked wherever they stand: `a` as a password would blacken every text.
@@ -63,6 +61,8 @@ class Redactor:
 
 def secrets_of(settings: object) -> Iterator[str]:
     """Give every secret value in a configuration, however deep it is."""
+    from pydantic import BaseModel, SecretStr  # a tenth of a second that `cdcm --help` has no use for
+
     if isinstance(settings, SecretStr):
         yield settings.get_secret_value()
     elif isinstance(settings, BaseModel):

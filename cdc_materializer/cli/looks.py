@@ -121,13 +121,13 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     config: ConfigFile = CONFIG_DEFAULT,
     table: TableNames = None,
     code: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Only this violation code, such as CONTRACT.")
+        str | None, typer.Option("--code", metavar="CODE", help="Only this violation code, such as CONTRACT.")
     ] = None,
-    rule: Annotated[str | None, typer.Option(metavar="NAME", help="Only this rule of a contract.")] = None,
+    rule: Annotated[str | None, typer.Option("--rule", metavar="NAME", help="Only this rule of a contract.")] = None,
     standing: Annotated[
         Standing, typer.Option("--status", help="Only rows that stand so.", case_sensitive=False)
     ] = Standing.OPEN,
-    limit: Annotated[int, typer.Option(min=1, metavar="ROWS", help="The most rows to show.")] = LIST_ROWS,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")] = LIST_ROWS,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cdc_materializer import __version__
+import cdc_materializer
 from cdc_materializer.cli import looks, runs
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.output import REDACTOR, Output, close_out, error_document, write_out
@@ -37,7 +37,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
     if asked:
-        write_out(f"cdcm {__version__}\n")
+        write_out(f"cdcm {cdc_materializer.__version__}\n")
         raise typer.Exit
 
 

@@ -1,6 +1,7 @@
 """A golden case's readable data to a recorded topic and its schemas. `README.md` here describes the files."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -26,13 +27,21 @@ FOLDER = Path(__file__).parent
 Row = Mapping[str, Any]
 #: Names of Connect's literal types, and the Avro types that carry them.
 _AVRO = {
-    **{"boolean": "boolean", "int16": "int", "int32": "int", "int64": "long"},
-    **{"float32": "float", "float64": "double", "string": "string", "bytes": "bytes"},
+    "boolean": "boolean",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float32": "float",
+    "float64": "double",
+    "string": "string",
+    "bytes": "bytes",
 }
 #: Short names of Debezium's own types, with the literal that carries each.
 _NAMED = {
-    **{"date": ("int32", "io.debezium.time.Date"), "microtimestamp": ("int64", "io.debezium.time.MicroTimestamp")},
-    **{"zonedtimestamp": ("string", "io.debezium.time.ZonedTimestamp"), "json": ("string", "io.debezium.data.Json")},
+    "date": ("int32", "io.debezium.time.Date"),
+    "microtimestamp": ("int64", "io.debezium.time.MicroTimestamp"),
+    "zonedtimestamp": ("string", "io.debezium.time.ZonedTimestamp"),
+    "json": ("string", "io.debezium.data.Json"),
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
@@ -134,6 +143,12 @@ class Case:
     def steps(self) -> list[dict[str, Any]]:
         """What happens between the runs: the first messages, then each entry of `then`."""
         return [{"messages": self.data["messages"]}, *self.data.get("then", [])]
+
+    @property
+    def cut(self) -> int | None:
+        """The most messages of a batch when the case also goes in small batches; None where it does not."""
+        asked = self.data.get("cut_if_asked") if os.environ.get("CDCM_TESTS") == "all" else None
+        return self.data.get("cut", asked)
 
     @property
     def stops(self) -> bool:

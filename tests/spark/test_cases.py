@@ -1,7 +1,8 @@
 """Golden cases: the data of `tests/cases` through the real pipeline. A case is added there, without code.
 
 All chosen cases go through one run, each as a table of its own, so that they share the session and run side by side;
-a case with `cut` goes a second time, message by message, so that every batch boundary is hit.
+a case with `cut` goes a second time in batches of that many messages, so that every boundary between them is hit. Cases
+with `cut_if_asked` do so too when the environment variable CDCM_TESTS is `all`.
 """
 
 import functools
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from pyspark.sql import functions as F
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.report.models import TableRun, TableVerify
@@ -25,9 +27,15 @@ from cdc_materializer.verify import verify_tables
 from tests.cases.recording import Case, Recorder, cases, write_schemas
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
-pytestmark = pytest.mark.spark
+# Importing Great Expectations 1.24 meets deprecations in its own dependencies.
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 _numbers = itertools.count()
@@ -43,7 +51,7 @@ class State:
     types: dict[str, str]
     quarantine: list[dict[str, Any]]
     raw: int
-    verified: TableVerify
+    verified: TableVerify | None = None
 
 
 @dataclass
@@ -65,7 +73,7 @@ class Passage:
         """The table's entry in pipeline.yaml."""
         settings = {**self.case.data.get("table", {}), **step.get("table", {})}
         contract = {"contract": str(self.case.contract)} if self.case.contract else {}
-        limit = {"records_max": int(self.case.data["cut"])} if self.cut else {}
+        limit = {"records_max": self.case.cut} if self.cut else {}
         return {"topic": self.topic, "mirror": self.table, **settings, **contract, **limit}
 
     def record(self, folder: Path, step: Mapping[str, Any]) -> None:
@@ -81,7 +89,7 @@ def _passage_parameters() -> list[Any]:
     found = []
     for case in cases():
         marks = [pytest.mark.xfail(reason=case.data["xfail"])] if "xfail" in case.data else []
-        for cut in [False, True] if case.data.get("cut") else [False]:
+        for cut in [False, True] if case.cut else [False]:
             name = f"{case.number:04d}_{case.name}{'-cut' if cut else ''}"
             found.append(pytest.param((case.number, cut), id=name, marks=marks))
     return found
@@ -95,7 +103,7 @@ def passages(
     chosen = {
         item.callspec.params["which"]
         for item in request.session.items
-        if item.path == request.path  # type: ignore[attr-defined]
+        if isinstance(item, pytest.Function) and item.path == request.path
     }
     space = f"cases_{next(_numbers)}"
     every = {
@@ -126,23 +134,40 @@ def _walk(group: list[Passage], spark: "SparkSession", lake_config: Config) -> N
         config = load_config(path)
         report = run_once(config, spark)
         with ThreadPoolExecutor(4) as pool:
-            look = functools.partial(_state, spark, config, report.exit_code)
+            look = functools.partial(_state, spark, report.exit_code)
             states = list(pool.map(look, report.tables))
         for passage, state in zip(going, states, strict=True):
             passage.states.append(state)
+        # A cut log ends in the same mirror and the same raw table, so one verification of each case tells enough.
+        last = [passage for passage in going if not passage.cut and at == len(passage.case.steps) - 1]
+        with ThreadPoolExecutor(4) as pool:
+            verify = functools.partial(_verified, spark, config)
+            for passage, verified in zip(last, pool.map(verify, last), strict=True):
+                passage.states[-1].verified = verified
 
 
-def _state(spark: "SparkSession", config: Config, exit_code: int, run: TableRun) -> State:
+def _state(spark: "SparkSession", exit_code: int, run: TableRun) -> State:
     mirror = f"lake.{run.table}"
     exists = spark.catalog.tableExists(mirror)
-    rows = [_plain(row.asDict(recursive=True)) for row in spark.table(mirror).collect()] if exists else None
     types = {kind.name: kind.dataType.simpleString() for kind in spark.table(mirror).schema} if exists else {}
+    rows = [_plain(row.asDict(recursive=True)) for row in _readable(spark, mirror, types)] if exists else None
     held = []
     if spark.catalog.tableExists(f"{mirror}__quarantine"):
         held = [_plain(row.asDict()) for row in spark.table(f"{mirror}__quarantine").collect()]
     raw = spark.table(f"{mirror}__raw").count() if spark.catalog.tableExists(f"{mirror}__raw") else 0
-    verified = verify_tables(config, spark, [run.table]).tables[0]
-    return State(run, exit_code, rows, types, held, raw, verified)
+    return State(run, exit_code, rows, types, held, raw)
+
+
+def _verified(spark: "SparkSession", config: Config, passage: Passage) -> TableVerify:
+    return verify_tables(config, spark, [passage.table]).tables[0]
+
+
+def _readable(spark: "SparkSession", mirror: str, types: Mapping[str, str]) -> list["Row"]:
+    # Instants as text: as Python values they would be in the machine's own time zone.
+    columns = [F.col(name).cast("string") if kind == "timestamp" else F.col(name) for name, kind in types.items()]
+    return (
+        spark.table(mirror).select(*[column.alias(name) for column, name in zip(columns, types, strict=True)]).collect()
+    )
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a row
@@ -173,7 +198,7 @@ def _seen(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> list[di
 
 @pytest.mark.parametrize("which", _passage_parameters())
 def test_a_case_ends_as_it_says(passages: dict[tuple[int, bool], Passage], which: tuple[int, bool]) -> None:
-    """After each step the mirror, the counts and the quarantine are those of expected.yaml, and verify finds the same."""
+    """After each step the mirror, the counts and the quarantine are those of expected.yaml."""
     passage = passages[which]
     messages = 0
     assert len(passage.states) == len(passage.case.expected), "expected.yaml has one document a step"
@@ -184,7 +209,7 @@ def test_a_case_ends_as_it_says(passages: dict[tuple[int, bool], Passage], which
         _check_counts(state, expected, cut=passage.cut)
         _check_quarantine(state, expected, cut=passage.cut)
         assert state.raw == expected.get("raw", messages), "every message is in raw, once"
-        assert state.verified.equal, state.verified
+        assert state.verified is None or state.verified.equal, state.verified
 
 
 def _check_stop(state: State, expected: Mapping[str, Any]) -> None:

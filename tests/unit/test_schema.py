@@ -32,9 +32,7 @@ def test_nothing_is_planned_where_the_table_holds_all_writers() -> None:
     assert plan.target == ORDERS
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("int", "bigint"), ("float", "double"), ("decimal(8,2)", "decimal(12,2)")]
-)
+@pytest.mark.parametrize(("old", "new"), [("int", "bigint"), ("float", "double"), ("decimal(8,2)", "decimal(12,2)")])
 def test_a_wider_type_widens_the_column_in_place(old: str, new: str) -> None:
     """The type changes that Iceberg's specification allows, and the way back changes nothing."""
     plan = plan_schema(table("id bigint", f"v {old}"), [table("id bigint", f"v {new}")])

@@ -1,0 +1,87 @@
+"""Links lead somewhere, promises name tests that exist, and snippets that need no Spark are right."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from cdc_materializer.cli import app
+from cdc_materializer.config import load_config
+from tests.docs.pages import DOCS, PAGES, ROOT, Snippet, prose, snippets
+
+_LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
+_MAKE_TARGETS = re.compile(r"^([a-z]+):", re.MULTILINE)
+_YAML = list(snippets("yaml"))
+_SHELL = list(snippets("sh"))
+
+
+def _links(page: Path) -> list[tuple[str, str]]:
+    return [(found[1], found[2]) for found in _LINK.finditer(prose(page))]
+
+
+def test_links_lead_to_files_that_are_there() -> None:
+    """Those into the repository; others are not asked."""
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in PAGES
+        for _, target in _links(page)
+        if not target.startswith(("https://", "http://", "#")) and not (page.parent / target.partition("#")[0]).exists()
+    ]
+
+    assert not broken
+
+
+def test_promises_name_tests_that_exist() -> None:
+    """A link whose text is a test's name leads to the file that has the test."""
+    named = [(page, text, target) for page in PAGES for text, target in _links(page) if text.startswith("test_")]
+    missing = [
+        f"{page.name}: {text}"
+        for page, text, target in named
+        if f"def {text}(" not in (page.parent / target).read_text(encoding="utf-8")
+    ]
+
+    assert named
+    assert not missing
+
+
+def test_every_guarantee_has_its_test() -> None:
+    """No promise without one."""
+    rows = [line for line in (DOCS / "guarantees.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+
+    assert [row for row in rows[1:] if "](../tests/" not in row] == []
+
+
+@pytest.mark.parametrize("snippet", _YAML, ids=[f"{s.page.stem}-{at}" for at, s in enumerate(_YAML)])
+def test_a_pipeline_in_a_page_is_one(snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every YAML block is a whole pipeline.yaml."""
+    for name in re.findall(r"\$\{(\w+)\}", snippet.text):
+        monkeypatch.setenv(name, "x")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(snippet.text, encoding="utf-8")
+
+    assert load_config(path).tables
+
+
+@pytest.mark.parametrize("snippet", _SHELL, ids=[f"{s.page.stem}-{at}" for at, s in enumerate(_SHELL)])
+def test_a_command_in_a_page_exists(snippet: Snippet) -> None:
+    """Commands that no test can run (they need a Kafka, or set everything up) have names and options that exist."""
+    targets = _MAKE_TARGETS.findall((ROOT / "Makefile").read_text(encoding="utf-8"))
+    root = typer.main.get_command(app)
+    for command in snippet.commands:
+        words = shlex.split(command)
+        if words[0] == "make":
+            assert words[1] in targets
+        else:
+            assert words[0] == "cdcm"
+            named = getattr(root, "commands", {})[words[1]]
+            options = {opt for param in named.params for opt in param.opts}
+            assert {word for word in words[2:] if word.startswith("-")} <= options
+
+
+def test_decisions_are_numbered_without_a_hole() -> None:
+    """So that one can be named by its number."""
+    numbers = [int(path.name[:4]) for path in sorted((DOCS / "adr").glob("*.md"))]
+
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -1,0 +1,80 @@
+"""The reference pages say what the code says."""
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+import typer
+
+from cdc_materializer.cli import app
+from cdc_materializer.config import config_json_schema
+from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, Code
+from tests.docs.pages import DOCS
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    """docs/generate.py, which is a program and no part of the package."""
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _page(name: str) -> str:
+    return (DOCS / "reference" / name).read_text(encoding="utf-8")
+
+
+def test_the_pages_are_those_that_the_code_gives(generator: ModuleType) -> None:
+    """`make docs` was run after the last change."""
+    stale = [
+        place
+        for place, text in generator.pages().items()
+        if not (DOCS / place).exists() or (DOCS / place).read_text(encoding="utf-8") != text
+    ]
+
+    assert not stale, f"{stale} differ from the code: run `make docs` and commit what it writes."
+
+
+def test_every_command_has_help_and_a_place_in_the_reference() -> None:
+    """Groups and their commands, each option with a sentence."""
+    root = typer.main.get_command(app)
+    commands = {"": root, **getattr(root, "commands", {})}
+    for group in ("quarantine", "contract"):
+        commands |= {f"{group} {name}": command for name, command in commands[group].commands.items()}
+    bare = [name for name, command in commands.items() if not command.help]
+    options = [f"{n} {p.name}" for n, c in commands.items() for p in c.params if not getattr(p, "help", "")]
+    absent = [
+        n for n, c in commands.items() if not hasattr(c, "commands") and f"## cdcm {n}\n" not in _page("commands.md")
+    ]
+
+    assert not bare
+    assert not options
+    assert not absent
+
+
+def test_every_exit_code_is_explained(generator: ModuleType) -> None:
+    """Each code that an error can end with, and 0."""
+    assert set(generator._EXIT_MEANINGS) == {0, *EXIT_CODES_WORST_FIRST}
+    for code in EXIT_CODES_WORST_FIRST:
+        assert f"| `{code}` |" in _page("exit-codes.md")
+
+
+def test_every_violation_code_is_explained() -> None:
+    """With what happened and what to do."""
+    missing = [code for code in Code if f"| `{code}` |" not in _page("codes.md")]
+
+    assert not missing
+
+
+def test_every_key_of_the_configuration_is_described() -> None:
+    """In its model, and so in the reference and in editors."""
+    schema = config_json_schema()
+    parts = {"": schema, **schema["$defs"]}
+    bare = [f"{n}.{k}" for n, part in parts.items() for k, v in part["properties"].items() if not v.get("description")]
+    absent = [k for part in parts.values() for k in part["properties"] if f"| `{k}` |" not in _page("configuration.md")]
+
+    assert not bare
+    assert not absent

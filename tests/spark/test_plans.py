@@ -1,0 +1,146 @@
+"""What a batch costs Spark: one shuffle for the fold, no Python in the executors, and a bounded number of jobs."""
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_materializer import batch, fold, verdict
+from cdc_materializer.batch import Past
+from cdc_materializer.changes.debezium import to_changes
+from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.contract import load_contract
+from cdc_materializer.decoders import find_decoders
+from cdc_materializer.lake import Lake
+from cdc_materializer.line import Line, reload
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.pipeline import advance, land, load, plan_landing
+from cdc_materializer.source import RecordedSource
+from cdc_materializer.testing import (
+    MemoryRegistry,
+    TopicBuilder,
+    avro_envelope_schema,
+    avro_key_schema,
+    confluent_avro,
+    debezium_envelope,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Importing Great Expectations 1.24 meets deprecations in its own dependencies.
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+TOPIC = "shop.public.things"
+KEY = avro_key_schema(TOPIC, {"id": "long"})
+VALUE = avro_envelope_schema(TOPIC, {"id": "long", "name": ["null", "string"], "amount": ["null", "int"]})
+#: Jobs that one batch may start: landing, finding the writers, the fold's facts, the verdict's sums and the commits.
+#: A change that needs more should be able to say why.
+JOBS_MAX = {"first batch": 14, "later batch": 18}
+CONTRACT = """
+apiVersion: v3.0.2
+kind: DataContract
+id: things
+name: Things
+version: 1.0.0
+status: active
+schema:
+  - name: t
+    properties:
+      - {name: id, primaryKey: true, logicalType: integer}
+      - {name: amount, logicalType: integer, logicalTypeOptions: {minimum: 0, maximum: 1000}}
+      - {name: name, logicalType: string, required: true, logicalTypeOptions: {maxLength: 20}}
+"""
+_groups = itertools.count()
+
+
+def _write(folder: Path, count: int) -> None:
+    """A topic in which three keys are written again and again, always with all columns."""
+    topic = TopicBuilder(TOPIC)
+    for at in range(count):
+        row = {"id": at % 3, "name": f"n{at}", "amount": at}
+        envelope = debezium_envelope("u", None, row, lsn=100 + at)
+        topic.add(confluent_avro(1, KEY, {"id": row["id"]}), confluent_avro(2, VALUE, envelope))
+    topic.write(folder)
+
+
+@pytest.fixture
+def line(spark: "SparkSession", lake_config: Config, namespace: str, tmp_path: Path) -> Line:
+    """The way of one table, with a contract of three rules."""
+    _write(tmp_path, 12)
+    contract = tmp_path / "contract.yaml"
+    contract.write_text(CONTRACT, encoding="utf-8")
+    table = TableConfig.model_validate({"topic": TOPIC, "mirror": f"{namespace}.things"})
+    registry = MemoryRegistry({1: KEY, 2: VALUE})
+    lake = Lake(spark.newSession(), lake_config.catalog.name)
+    return Line("plans", table, RecordedSource(tmp_path), registry, load_contract(contract), lake)
+
+
+@pytest.fixture
+def decided(line: Line) -> "DataFrame":
+    """The verdict on a batch as one plan: decoded, folded and judged, nothing cached between."""
+    topic = line.source.state(TOPIC)
+    tables = load(line)
+    land(line, tables.raw, plan_landing(line, tables.raw, topic), topic)
+    span = batch.whole(Offsets(), topic.ends, TOPIC)
+    messages = batch.messages(line.lake.rows(reload(line, line.mirror.raw)), span)
+    decoders = find_decoders(messages, line.lookup(None))
+    changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
+    flagged = batch._with_flags(changes, Past(line.lookup(None)))
+    states = fold.states(flagged, decoders.plan.target, decoders.partial)
+    return verdict.decide(states, line.judgement(decoders.plan.target))
+
+
+def _plan(frame: "DataFrame") -> str:
+    java: Any = frame._jdf
+    return str(java.queryExecution().executedPlan().toString())
+
+
+def test_decoding_folding_and_judging_cost_one_exchange(decided: "DataFrame") -> None:
+    """All windows are over one key, so the messages are shuffled once."""
+    plan = _plan(decided)
+
+    assert plan.count("Exchange") == 1, plan
+    assert "Exchange hashpartitioning(__cdc_group" in plan, plan
+
+
+def test_the_messages_are_sorted_once_a_direction(decided: "DataFrame") -> None:
+    """The order of the fold and the order of the verdict; a third sort would be a change worth a look."""
+    plan = _plan(decided)
+
+    assert sum(" Sort [" in line for line in plan.splitlines()) <= 2, plan
+
+
+def test_nothing_runs_in_python(decided: "DataFrame") -> None:
+    """No row leaves the JVM: neither the decoders nor the rules are Python functions."""
+    plan = _plan(decided)
+
+    for operator in ("EvalPython", "MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "PythonUDF"):
+        assert operator not in plan
+
+
+def test_a_batch_starts_a_bounded_number_of_jobs(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
+    """Each job costs a tenth of a second before it does anything."""
+    jobs = {"first batch": _jobs(spark, line)}
+    _write(tmp_path, 24)
+    jobs["later batch"] = _jobs(spark, line)
+
+    assert all(jobs[name] <= limit for name, limit in JOBS_MAX.items()), jobs
+
+
+def _jobs(spark: "SparkSession", line: Line) -> int:
+    group = f"plans {next(_groups)}"
+    spark.sparkContext.setJobGroup(group, "one batch")
+    try:
+        done = advance(line, line.source.state(TOPIC))
+        assert done is not None
+        assert done.counts["upserted"] == 3
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))

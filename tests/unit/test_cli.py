@@ -1,0 +1,377 @@
+"""The command line: what is written where, and what each way to end says and returns."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdc_materializer
+from cdc_materializer.cli import main
+from cdc_materializer.cli.following import Following
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG, EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.names import TableName
+from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.run import RunOptions
+
+ROOT = Path(cdc_materializer.__file__).parents[1]
+_HEAVY = ("pyspark", "great_expectations", "pyiceberg", "pandas")
+_CONTRACT = ROOT / "cdc_materializer" / "demo_data" / "contracts" / "payments.yaml"
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder with a pipeline of one table that was never run."""
+    (tmp_path / "recorded").mkdir()
+    (tmp_path / "recorded" / "shop.public.orders.jsonl").touch()
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        "name: shop\nsource: {files: recorded}\ntables: [{topic: shop.public.orders, mirror: shop.orders}]\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def _run(code: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with the package on its path."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+
+# --- help and names -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["report", "--json"], ["quarantine", "list", "--json"], ["run", "--help"], ["contract", "lint"]],
+)
+def test_commands_that_need_no_data_import_nothing_heavy(pipeline: Path, arguments: list[str]) -> None:
+    """They answer at once because Spark, Great Expectations, PyIceberg and pandas stay out."""
+    code = (
+        "import sys; from cdc_materializer.cli import main; main(sys.argv[1:]);"
+        f"sys.exit(str([name for name in {_HEAVY} if name in sys.modules]))"
+    )
+    ended = _run(code, *arguments, folder=pipeline.parent)
+
+    assert ended.stderr.strip() == "[]"
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its name, on one line."""
+    assert main(["--version"]) == EXIT_DONE
+    assert capsys.readouterr().out == f"cdcm {cdc_materializer.__version__}\n"
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """And it is a usage error, as nothing was done."""
+    assert main([]) == EXIT_USAGE
+    assert "quarantine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay", "shop.orders"], "`cdcm replay` comes with a later version."),
+        (["doctor"], "`cdcm doctor` comes with a later version."),
+        (["quarantine", "release"], "`cdcm quarantine release` comes with a later version. This one has: list."),
+        (["contract", "test"], "`cdcm contract test` comes with a later version."),
+        (["reprot"], "`cdcm` has no command `reprot`. Did you mean `cdcm report`?"),
+        (["run", "--folow"], "No such option: --folow"),
+        (["quarantine", "list", "--limit", "0"], "Invalid value for '--limit'"),
+        (["quarantine", "list", "--code", "CONTRAKT"], "Did you mean CONTRACT?"),
+        (["report", "--format", "html"], "`--format html` is not available in this version."),
+        (["report", "--format", "markdown"], "`--format markdown` is not available in this version."),
+    ],
+)
+def test_what_cannot_be_followed_is_one_sentence(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """With exit code 2, on standard error, and with what to do."""
+    assert pipeline.exists()
+    assert main(arguments) == EXIT_USAGE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert said in shown.err
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_a_failed_command_prints_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json, and the sentence for people beside it on standard error."""
+    missing = tmp_path / "none.yaml"
+
+    assert main(["run", "-c", str(missing), "--json"]) == EXIT_USAGE
+    shown = capsys.readouterr()
+    error = json.loads(shown.out)["error"]
+    assert error["code"] == "ConfigError"
+    assert "none.yaml" in error["message"]
+    assert shown.err == f"error: {error['message']}\n"
+
+
+def test_arguments_that_are_wrong_are_told_as_a_document_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that reads the output gets what it asked for, whatever else is wrong."""
+    assert main(["replay", "--json"]) == EXIT_USAGE
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "UsageError"
+
+
+def test_an_unknown_key_of_the_file_names_the_nearest(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the configuration says it."""
+    pipeline.write_text(pipeline.read_text(encoding="utf-8").replace("mirror:", "miror:"), encoding="utf-8")
+
+    assert main(["report"]) == EXIT_USAGE
+    assert "Did you mean `mirror`?" in capsys.readouterr().err
+
+
+# --- bugs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pipeline whose run meets a bug; the error's text holds a value and a password."""
+
+    def run_once(*_: object, **__: object) -> None:
+        message = "cannot cast 'Ada Lovelace', password=hunter2-hunter2"
+        raise KeyError(message)
+
+    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+    return pipeline
+
+
+def test_a_bug_is_told_without_trace_and_without_values(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the error itself says may hold a row's values."""
+    assert broken.exists()
+    assert main(["run"]) == EXIT_BUG
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: An unexpected KeyError")
+    assert "Traceback" not in shown.err
+    assert "Ada" not in shown.err
+
+
+def test_debug_shows_the_trace_without_secrets(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For whoever asks for it."""
+    assert broken.exists()
+    assert main(["run", "--debug"]) == EXIT_BUG
+    shown = capsys.readouterr()
+    assert "Traceback" in shown.err
+    assert "hunter2" not in shown.err
+
+
+# --- run ------------------------------------------------------------------------------------------------------------
+
+
+def _report(exit_code: int = EXIT_DONE, **values: object) -> RunReport:
+    return RunReport(
+        pipeline="shop",
+        tables=[TableRun.model_validate({"table": "shop.orders", "topic": "t", **values})],
+        exit_code=exit_code,
+    )
+
+
+def test_a_run_passes_its_options_and_exit_code_on(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The document is the report, and the exit code no part of it."""
+    asked: list[RunOptions] = []
+
+    def run_once(config: object, options: RunOptions) -> RunReport:
+        assert config is not None
+        asked.append(options)
+        return _report(EXIT_BLOCKED, error=ErrorInfo(code="CONTRACT", message="The contract blocks. Mend it."))
+
+    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+
+    assert pipeline.exists()
+    assert main(["run", "--table", "shop.orders", "-t", "shop.other", "--json"]) == EXIT_BLOCKED
+    assert asked[0].tables == ("shop.orders", "shop.other")
+    document = json.loads(capsys.readouterr().out)
+    assert document["tables"][0]["error"]["code"] == "CONTRACT"
+    assert "exit_code" not in document
+
+
+def test_the_first_signal_lets_the_batch_end(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is asked to stop, ends by itself, and that is no failure."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run_once(config: object, options: RunOptions) -> RunReport:
+        assert config is not None
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert options.stop.wait(10)
+        return _report()
+
+    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+
+    assert pipeline.exists()
+    assert main(["run"]) == EXIT_DONE
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_ends_at_once(pipeline: Path, number: signal.Signals) -> None:
+    """Even while a batch never ends; shells see which signal it was."""
+    code = (
+        "import os, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        "def stuck(config, options):\n"
+        f"    os.kill(os.getpid(), {number}); options.stop.wait(10); os.kill(os.getpid(), {number}); time.sleep(60)\n"
+        "run.run_once = stuck; sys.exit(main(['run']))"
+    )
+    ended = _run(code, folder=pipeline.parent)
+
+    assert ended.returncode == 128 + number
+    assert "Once more" in ended.stderr
+
+
+def test_following_adds_its_rounds_up(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One document at the end, however many rounds there were."""
+
+    def run_forever(*_: object, **__: object) -> Iterator[RunReport]:
+        yield _report(batches=1, read=3, upserted=2, quarantined=1, violations={"CONTRACT": 1}, offsets={"0": 3})
+        yield _report(batches=2, read=2, upserted=2, offsets={"0": 5}, mirror_snapshot=9)
+
+    monkeypatch.setattr("cdc_materializer.run.run_forever", run_forever)
+
+    assert pipeline.exists()
+    assert main(["run", "--follow", "--json"]) == EXIT_DONE
+    table = json.loads(capsys.readouterr().out)["tables"][0]
+    assert (table["batches"], table["read"], table["upserted"], table["quarantined"]) == (3, 5, 4, 1)
+    assert (table["violations"], table["offsets"], table["mirror_snapshot"]) == ({"CONTRACT": 1}, {"0": 5}, 9)
+
+
+def test_following_tells_each_round_on_one_line(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log of what came, that can be read while it goes on."""
+
+    def run_forever(*_: object, **__: object) -> Iterator[RunReport]:
+        yield _report(batches=1, read=3, upserted=2, quarantined=1, seconds=0.25)
+
+    monkeypatch.setattr("cdc_materializer.run.run_forever", run_forever)
+
+    assert pipeline.exists()
+    assert main(["run", "--follow"]) == EXIT_DONE
+    assert capsys.readouterr().out == "shop.orders: read 3 in 0.2 s: 2 upserted, 1 quarantined\n"
+
+
+def test_a_table_that_recovered_is_no_failure() -> None:
+    """What counts is how each table ended when it was last worked on."""
+    following = Following("shop")
+    following.add(_report(EXIT_SOURCE, error=ErrorInfo(code="TopicMissing", message="x")))
+    failed = following.exit_code
+    following.add(_report(batches=1))
+
+    assert (failed, following.exit_code) == (EXIT_SOURCE, EXIT_DONE)
+
+
+# --- looking --------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_lake_is_reported_as_such(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the first run there is nothing to complain about."""
+    assert pipeline.exists()
+    assert main(["report", "--format", "json"]) == EXIT_DONE
+    assert json.loads(capsys.readouterr().out)["tables"][0]["verdict"] == "empty"
+    assert main(["quarantine", "list"]) == EXIT_DONE
+    assert "Nothing in quarantine" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", ["terminal", "json"])
+def test_a_report_goes_to_a_file(pipeline: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    """And then not to standard output."""
+    assert main(["report", "--format", form, "--output", "out.txt"]) == EXIT_DONE
+    assert capsys.readouterr().out == ""
+    text = (pipeline.parent / "out.txt").read_text(encoding="utf-8")
+    assert "shop.orders" in text
+    assert "\x1b" not in text
+
+
+def test_a_report_that_cannot_be_written_says_so(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is named."""
+    assert pipeline.exists()
+    assert main(["report", "--output", "no/such/folder.txt"]) == EXIT_USAGE
+    assert "no/such/folder.txt cannot be written" in capsys.readouterr().err
+
+
+class _Lake:
+    """A catalog with some quarantine rows."""
+
+    def values_of(self, name: TableName, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Three rows: two open, one not."""
+        assert name.name == "orders__quarantine"
+        return [
+            dict.fromkeys(columns)
+            | {"topic": "t", "partition": 0, "detected_at": datetime(2026, 1, 1, tzinfo=UTC)}
+            | row
+            for row in (
+                {"offset": 1, "code": "CONTRACT", "rule": "limit", "status": "open"},
+                {"offset": 2, "code": "KEY_NULL", "status": "open"},
+                {"offset": 3, "code": "CONTRACT", "rule": "limit", "status": "superseded"},
+            )
+        ]
+
+
+@pytest.mark.parametrize(
+    ("filters", "offsets"),
+    [
+        ([], [2, 1]),
+        (["--status", "all"], [3, 2, 1]),
+        (["--code", "contract"], [1]),
+        (["--rule", "limit", "--status", "superseded"], [3]),
+        (["--limit", "1"], [2]),
+    ],
+)
+def test_quarantine_is_listed_by_what_is_asked(
+    pipeline: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    filters: list[str],
+    offsets: list[int],
+) -> None:
+    """Open rows unless another state is asked for."""
+    monkeypatch.setattr("cdc_materializer.catalog.open_tables", lambda _: _Lake())
+
+    assert pipeline.exists()
+    assert main(["quarantine", "list", "--json", *filters]) == EXIT_DONE
+    document: Mapping[str, Any] = json.loads(capsys.readouterr().out)
+    assert [row["offset"] for row in document["rows"]] == offsets
+
+
+def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named files, or those of the pipeline; what is wrong ends with 2."""
+    wrong = pipeline.parent / "wrong.yaml"
+    wrong.write_text(_CONTRACT.read_text(encoding="utf-8").replace("max_value", "max_valeu"), encoding="utf-8")
+
+    assert main(["contract", "lint", str(_CONTRACT)]) == EXIT_DONE
+    assert "valid" in capsys.readouterr().out
+    assert main(["contract", "lint", str(_CONTRACT), str(wrong), "--json"]) == EXIT_USAGE
+    document = json.loads(capsys.readouterr().out)
+    assert [len(file["problems"]) for file in document["files"]] == [0, 1]
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: wrong.yaml")
+    pipeline.write_text(text, encoding="utf-8")
+    assert main(["contract", "lint"]) == EXIT_USAGE
+
+
+def test_a_reader_that_goes_away_is_no_error(pipeline: Path) -> None:
+    """`cdcm report | head -1` says nothing of broken pipes."""
+    code = "import os, sys; from cdc_materializer.cli import main; sys.exit(main(sys.argv[1:]))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for arguments in (["report"], ["report", "--json"], ["--help"]):
+        ended = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=pipeline.parent, env=environment, stdout=writing,
+            stderr=subprocess.PIPE, check=False, timeout=60,
+        )  # fmt: skip
+
+        assert (ended.returncode, ended.stderr) == (EXIT_DONE, b"")
+    os.close(writing)

@@ -1,0 +1,132 @@
+"""What is written to standard error: nothing secret, nothing endless."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from cdc_materializer import logs
+from cdc_materializer.config import RegistryConfig, SourceConfig
+
+_SECRET = "hunter2-%s"  # noqa: S105 - made up
+
+
+@pytest.fixture
+def written() -> Iterator[list[str]]:
+    """What the handler writes, with logging as it was before afterwards."""
+    root = logging.getLogger()
+    before, level, own = list(root.handlers), root.level, logging.getLogger("cdc_materializer").level
+    lines: list[str] = []
+    yield lines
+    for added in [found for found in root.handlers if found not in before]:
+        root.removeHandler(added)
+    root.setLevel(level)
+    logging.getLogger("cdc_materializer").setLevel(own)
+    logging.captureWarnings(capture=False)
+
+
+def test_a_known_secret_is_masked_wherever_it_stands() -> None:
+    """Whatever the words around it."""
+    redactor = logs.Redactor()
+    redactor.hide(["abcd1234", "abcd1234-longer"])
+
+    assert redactor.redact("got abcd1234-longer, then xabcd1234x") == "got ***, then x***x"
+
+
+def test_a_secret_of_few_letters_does_not_blacken_every_text() -> None:
+    """A password of one letter is none that could be found."""
+    redactor = logs.Redactor()
+    redactor.hide(["a", ""])
+
+    assert redactor.redact("a table") == "a table"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password=" + _SECRET,
+        "ssl.keystore.password = " + _SECRET + ", next",
+        '{"sasl.password": "' + _SECRET + '"}',
+        "s3.secret-access-key: " + _SECRET,
+        "oauth token=" + _SECRET,
+        "jdbc:postgresql://me:" + _SECRET + "@db:5432/shop",
+        "https://me:p@" + _SECRET + "@registry/subjects",
+        "Authorization: Bearer " + _SECRET,
+        "{'Authorization': 'Basic " + _SECRET + "'}",
+        "PlainLoginModule required username=me password='" + _SECRET + "';",
+        'ScramLoginModule required username="me" password="' + _SECRET + '";',
+    ],
+)
+def test_what_looks_like_a_credential_is_masked(text: str) -> None:
+    """Also where nobody told the redactor of it."""
+    shown = logs.Redactor().redact(text)
+
+    assert _SECRET not in shown
+    assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shop.orders: read 5 messages of partition 0 from offset 17",
+        "The registry at https://registry:8081/subjects does not answer.",
+        "The key of the message is null.",
+    ],
+)
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    """A message that is masked without need helps nobody."""
+    assert logs.Redactor().redact(text) == text
+
+
+def test_every_secret_of_a_configuration_is_found() -> None:
+    """However deep it is."""
+    source = SourceConfig.model_validate(
+        {"kafka": {"bootstrap.servers": "b:9092", "sasl.password": "first-secret", "client.id": "plain"}}
+    )
+    registry = RegistryConfig.model_validate(
+        {"url": "http://r", "basic_auth": {"user": "me", "password": "second-secret"}, "headers": {"X": "third-secret"}}
+    )
+    found = set(logs.secrets_of((source, [registry], {"k": SecretStr("fourth-secret")})))
+
+    assert found == {"first-secret", "second-secret", "third-secret", "fourth-secret"}
+
+
+def test_a_stack_trace_is_redacted_too(written: list[str]) -> None:
+    """It is shown under --debug alone, and holds the messages of all libraries."""
+    logs.set_up(logs.Redactor(), debug=True, write=written.append)
+    try:
+        int("password=" + _SECRET)
+    except ValueError:
+        logging.getLogger("cdc_materializer.x").debug("failed", exc_info=True)
+
+    assert "Traceback" in written[0]
+    assert _SECRET not in written[0]
+
+
+def test_a_long_message_is_cut(written: list[str]) -> None:
+    """It says how much is left out."""
+    logs.set_up(logs.Redactor(), write=written.append)
+    logging.getLogger("cdc_materializer").warning("x" * 5_000)
+
+    assert len(written[0]) < logs.MESSAGE_CHARS_MAX + 100
+    assert "(3000 more characters)" in written[0]
+
+
+def test_talkative_libraries_are_quiet_without_debug(written: list[str]) -> None:
+    """Their information is for those who ask."""
+    logs.set_up(logs.Redactor(), write=written.append)
+    logging.getLogger("py4j.clientserver").info("command received")
+    logging.getLogger("cdc_materializer.run").info("a detail")
+    logging.getLogger("pyiceberg.io").warning("a warning")
+
+    assert written == ["WARNING: a warning"]
+
+
+def test_setting_up_twice_writes_once(written: list[str]) -> None:
+    """A command inside a command, as in tests, doubles nothing."""
+    for _ in range(2):
+        logs.set_up(logs.Redactor(), write=written.append)
+    logging.getLogger("cdc_materializer").warning("once")
+
+    assert written == ["WARNING: once"]

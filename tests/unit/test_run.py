@@ -1,0 +1,199 @@
+"""What a run decides before any engine starts: what waits, which tables are meant, what the exit code is."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import ConfigError, LakeUnavailable, TopicMissing
+from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.progress import Backlog, backlogs
+from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
+from cdc_materializer.source import TopicState
+from cdc_materializer.testing import TopicBuilder
+
+TOPICS = ("shop.public.orders", "shop.public.customers")
+
+
+def marker(offsets: dict[int, int], topic_id: str | None = None) -> Marker:
+    """A marker at the given offsets."""
+    return Marker(
+        pipeline="shop",
+        batch="b",
+        topic=TOPICS[0],
+        topic_id=topic_id,
+        offsets=Offsets(offsets),
+        positions={},
+        source_snapshot=None,
+        contract=None,
+        counts={},
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """Two tables and one topic with two messages; the second topic is not there."""
+    topic = TopicBuilder(TOPICS[0])
+    topic.add(b"1", b"{}")
+    topic.add(b"1", b"{}")
+    topic.write(tmp_path / "recorded")
+    content = {
+        "name": "shop",
+        "source": {"files": "recorded"},
+        "tables": [{"topic": name} for name in TOPICS],
+    }
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return load_config(path)
+
+
+def backlog(
+    config: Config,
+    ends: dict[int, int],
+    raw: Marker | None,
+    mirror: Marker | None,
+    *,
+    topic_id: str | None = None,
+    retries: bool = False,
+) -> Backlog:
+    """Where the first table stands, with the topic beginning at offset 10."""
+    beginnings = Offsets(dict.fromkeys(ends, 10))
+    state = TopicState(TOPICS[0], topic_id, beginnings, Offsets(ends))
+    return Backlog(config.tables[0], state, raw, mirror, retries)
+
+
+def test_a_table_at_the_end_of_its_topic_is_done(config: Config) -> None:
+    """Raw and mirror both have all messages, so a run has nothing to do."""
+    here = marker({0: 15})
+
+    assert backlog(config, {0: 15}, here, here).is_done
+    assert backlog(config, {0: 15}, here, here).messages == 0
+
+
+@pytest.mark.parametrize(("raw", "mirror"), [(None, None), ({0: 15}, None), ({0: 15}, {0: 12}), ({0: 12}, {0: 12})])
+def test_a_table_that_lacks_messages_is_not_done(
+    config: Config, raw: dict[int, int] | None, mirror: dict[int, int] | None
+) -> None:
+    """Whether raw or the mirror is behind, and after a crash between the two."""
+    found = backlog(config, {0: 15}, marker(raw) if raw else None, marker(mirror) if mirror else None)
+
+    assert not found.is_done
+    assert found.messages == (5 if mirror is None else 3)
+
+
+def test_a_partition_that_came_new_is_work(config: Config) -> None:
+    """A topic that was given another partition has messages from that partition's beginning."""
+    here = marker({0: 15})
+    found = backlog(config, {0: 15, 1: 12}, here, here)
+
+    assert not found.is_done
+    assert found.messages == 2
+
+
+def test_a_topic_that_was_made_again_is_not_done(config: Config) -> None:
+    """Equal offsets prove nothing when the topic is another one."""
+    here = marker({0: 15}, "old")
+
+    assert not backlog(config, {0: 15}, here, here, topic_id="new").is_done
+    assert backlog(config, {0: 15}, here, here, topic_id="old").is_done
+    assert backlog(config, {0: 15}, here, here, topic_id=None).is_done
+
+
+def test_messages_that_wait_for_their_schema_are_work(config: Config) -> None:
+    """Every run tries them again (design section 4.5)."""
+    here = marker({0: 15})
+
+    assert not backlog(config, {0: 15}, here, here, retries=True).is_done
+
+
+def test_a_topic_that_is_missing_is_its_own_tables_error(config: Config) -> None:
+    """The other table is looked at all the same, and no table was made."""
+    work = open_work(config, RunOptions())
+    found = backlogs(config, work.source, work.tables)
+
+    assert [type(one.error) for one in found] == [type(None), TopicMissing]
+    assert found[0].messages == 2
+    assert found[0].published is None
+    assert found[1].messages == 0
+
+
+def test_a_catalog_that_only_spark_opens_leaves_markers_unknown(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then nothing is known to be done, and Spark has to look."""
+
+    def refuse(_: object) -> None:
+        raise LakeUnavailable("PyIceberg cannot open it.", "Use Spark.")
+
+    monkeypatch.setattr("cdc_materializer.progress.open_tables", refuse)
+    work = open_work(config, RunOptions())
+    found = backlogs(config, work.source, work.tables)
+
+    assert found[0].raw is None
+    assert not found[0].is_done
+
+
+def test_only_the_tables_that_were_asked_for_are_opened(config: Config) -> None:
+    """By the mirror's name."""
+    work = open_work(config, RunOptions(tables=["public.customers"]))
+
+    assert [str(table.mirror) for table in work.tables] == ["public.customers"]
+
+
+def test_a_table_that_the_configuration_lacks_is_named(config: Config) -> None:
+    """With the names that it has."""
+    with pytest.raises(ConfigError, match=r"no table shop\.nothing .*public\.orders, public\.customers"):
+        open_work(config, RunOptions(tables=["public.orders", "shop.nothing"]))
+
+
+def run_of(error: str | None = None) -> TableRun:
+    """What one table's run says."""
+    info = ErrorInfo(code=error, message="It stopped.") if error else None
+    return TableRun(table="shop.orders", topic=TOPICS[0], batches=0, read=0, offsets={}, seconds=0.0, error=info)
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"), [([0, 0], 0), ([0, 5], 5), ([3, 5, 6], 6), ([4, 70], 70), ([7, 6], 7), ([2, 3], 3)]
+)
+def test_the_worst_of_the_tables_decides_the_exit_code(config: Config, codes: Iterable[int], expected: int) -> None:
+    """The first of 70, 7, 6, 5, 4, 3, 2 that occurred (design section 4.5)."""
+    assert _report(config, [(run_of("X" if code else None), code) for code in codes]).exit_code == expected
+
+
+def test_the_exit_code_is_no_part_of_the_document(config: Config) -> None:
+    """Design section 4.6 fixes what `run --json` prints."""
+    printed = _report(config, [(run_of(), 5)]).model_dump(mode="json")
+
+    assert set(printed) == {"pipeline", "tables"}
+
+
+def test_a_failing_table_is_left_alone_for_longer_each_time() -> None:
+    """Twice as long, up to five minutes, and no longer at all after a success."""
+    quiet: dict[str, tuple[float, float]] = {}
+    pauses = []
+    for _ in range(9):
+        _pause_failed(RunReport(pipeline="p", tables=[run_of("TOPIC_MISSING")]), quiet, 5.0)
+        pauses.append(quiet["shop.orders"][1])
+    _pause_failed(RunReport(pipeline="p", tables=[run_of()]), quiet, 5.0)
+
+    assert pauses == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0]
+    assert quiet == {}
+
+
+def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables' markers answer, in a second, without Java."""
+    here = marker({0: 2})
+    state = TopicState(TOPICS[0], None, Offsets({0: 0}), Offsets({0: 2}))
+    done = Backlog(config.tables[0], state, here, here)
+    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [done])
+
+    def no_session(*_: object, **__: object) -> None:
+        pytest.fail("a session was started")
+
+    monkeypatch.setattr("cdc_materializer.run.session_for", no_session)
+    report = run_once(config)
+
+    assert [(run.batches, run.read, run.offsets) for run in report.tables] == [(0, 0, {"0": 2})]
