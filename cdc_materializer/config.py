@@ -186,7 +186,8 @@ def _read(path: Path) -> str:
             content = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
         raise ConfigError(
-            f"There is no configuration file {path}.", "Make one with `cdcm init`, or name the right one with -c."
+            f"There is no configuration file {path}.",
+            "Write one (docs/quick-start.md shows how), or name the right one with -c.",
         ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Name a readable file with -c.") from error
@@ -212,9 +213,7 @@ def _parse(path: Path, text: str) -> Mapping[Any, Any]:
         raise ConfigError(f"{path} is not valid YAML: a value does not fit its kind.", CORRECT) from None
     if not isinstance(loaded, Mapping):
         fact = "is empty" if loaded is None else f"is {kind_of(loaded)}, not a map of settings"
-        raise ConfigError(
-            f"{path} {fact}.", "Begin it with `name:`, `source:` and `tables:`, or make one with `cdcm init`."
-        )
+        raise ConfigError(f"{path} {fact}.", "Begin it with `name:`, `source:` and `tables:`.")
     return loaded
 
 

@@ -142,7 +142,8 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     found = [
         message,
         own,
-        F.when(is_row & after_final, _rules(judgement.rules, held=True)),
+        # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
+        F.when(is_row & after_final & (F.size(_misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(after_final if judgement.strict else is_final, _no_base(strict=judgement.strict)),
         F.when(is_final, _rules(judgement.rules, held=False)),
     ]
@@ -201,4 +202,5 @@ def _violation(
 def _blocked(after_final: Column, rules: Sequence[CompiledRule]) -> Column:
     names = [rule.rule.name for rule in rules if rule.rule.action == "block"]
     blocking = F.array(*[F.lit(name) for name in names]) if names else F.array().cast("array<string>")
-    return F.when(after_final, F.array_intersect("__cdc_failed", blocking)).otherwise(F.array().cast("array<string>"))
+    judged = after_final & (F.size(_misfits()) == 0)
+    return F.when(judged, F.array_intersect("__cdc_failed", blocking)).otherwise(F.array().cast("array<string>"))

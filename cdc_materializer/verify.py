@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
@@ -23,7 +24,7 @@ from cdc_materializer.line import Line
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
-from cdc_materializer.run import RunOptions, Work, open_work, session_for
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 
@@ -49,8 +50,8 @@ def verify_tables(config: Config, spark: SparkSession | None = None, tables: Seq
         CdcError: nothing could be compared: the configuration or Spark.
     """
     work = open_work(config, RunOptions(tables=tables))
-    with session_for(work, spark) as session:
-        found = [_verify(work, session, table) for table in work.tables]
+    with session_for(work, spark) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
+        found = list(pool.map(lambda table: _verify(work, session, table), work.tables))
     return VerifyReport(pipeline=config.name, tables=found)
 
 

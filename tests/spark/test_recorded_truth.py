@@ -46,7 +46,7 @@ DIFFERENCES: dict[str, dict[tuple[str, ...], dict[str, str | None] | None]] = {
     # `tier` was a number when this row got a text there: held, so the row is the one before, without its later e-mail.
     "customers": {("1",): {"e_mail": None, "tier": None}},
     # `price` was a number when these rows got texts: one stays at its last number, ten never had a row.
-    "order_lines": {("2", "1"): {"price": "4.00"}} | {(str(number), "1"): None for number in range(7001, 7011)},
+    "order_lines": {("2", "1"): {"price": "4.00"}, **{(str(number), "1"): None for number in range(7001, 7011)}},
     # `amount` had two decimals when this row got four that do not fit in two.
     "orders": {("1",): {"amount": "10.25"}},
 }

@@ -60,12 +60,9 @@ def _refused(folder: Path, text: str | bytes) -> str:
         ("a: !!int x", "pipeline.yaml is not valid YAML: a value does not fit its kind. Correct it in the file."),
         (
             "[1]",
-            (
-                "pipeline.yaml is a list, not a map of settings. Begin it with `name:`, `source:` and `tables:`, or "
-                "make one with `cdcm init`."
-            ),
+            "pipeline.yaml is a list, not a map of settings. Begin it with `name:`, `source:` and `tables:`.",
         ),
-        ("", "pipeline.yaml is empty. Begin it with `name:`, `source:` and `tables:`, or make one with `cdcm init`."),
+        ("", "pipeline.yaml is empty. Begin it with `name:`, `source:` and `tables:`."),
         ("a: &a [*a]", "pipeline.yaml has too many values, or nests too deeply. Use fewer YAML aliases."),
     ],
 )
@@ -83,10 +80,8 @@ def test_a_file_that_grows_through_aliases_is_refused(folder: Path) -> None:
 
 
 def test_a_missing_file_says_what_to_do(folder: Path) -> None:
-    """There is a command that makes one, and an option that names one."""
-    with pytest.raises(
-        ConfigError, match=r"no configuration file nowhere\.yaml\. Make one with `cdcm init`.* with -c\."
-    ):
+    """A page shows how to write one, and an option names one."""
+    with pytest.raises(ConfigError, match=r"no configuration file nowhere\.yaml\. Write one .* with -c\."):
         load_config(Path("nowhere.yaml"))
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(folder)
