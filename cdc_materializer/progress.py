@@ -90,4 +90,4 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
 
 def _has_unknown_schemas(lake: Tables, mirror: TableName) -> bool:
     quarantine = lake.values_of(mirror.quarantine, ["code", "status"]) or []
-    return any(row["code"] == Code.SCHEMA_UNKNOWN and row["status"] == "open" for row in quarantine)
+    return any(row["code"] == Code.SCHEMA_UNKNOWN and row["status"] != "released" for row in quarantine)

@@ -37,7 +37,8 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
         return None
     held = line.lake.rows(tables.quarantine)
-    held = held.where((F.col("status") == verdict.OPEN) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
+    # Those that a later row has superseded too: a column that only they told is the row's once they can be read.
+    held = held.where((F.col("status") != verdict.RELEASED) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
     waiting = line.lake.rows(raw).join(
         F.broadcast(held.select("partition", "offset")), ["partition", "offset"], "left_semi"
     )
@@ -77,7 +78,9 @@ def hold(
 
 
 def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
-    """Mark held messages as superseded whose keys have been published from a later one.
+    """Mark held messages whose keys have been published: as superseded by a later one, as released if by themselves.
+
+    A message is published itself after it stopped its batch, when the setting or the rule that it broke was changed.
 
     After the mirror's commit and not before: a run that was killed between finds them open still, and folds their keys
     from their first message once more.
@@ -91,10 +94,11 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     final = told.where(F.col(verdict.PUBLISHED)).select(
         F.col(m.KEY).alias("key"), F.col(m.PARTITION).alias("final_partition"), F.col(m.OFFSET).alias("final_offset")
     )
-    later = (F.col("partition") != F.col("final_partition")) | (F.col("offset") < F.col("final_offset"))
-    overtaken = (
-        held.join(final, "key").where(later).select("partition", "offset", "code", F.lit(verdict.RESOLVED).alias("to"))
-    )
+    other = F.col("partition") != F.col("final_partition")
+    itself = ~other & (F.col("offset") == F.col("final_offset"))
+    ended = held.join(final, "key").where(other | (F.col("offset") <= F.col("final_offset")))
+    status = F.when(itself, verdict.RELEASED).otherwise(verdict.RESOLVED)
+    overtaken = ended.select("partition", "offset", "code", status.alias("to"))
     # A message that waited for its schema has been read; if it is held for another reason now, that has a row of its
     # own.
     before = told.where(F.col(fold.CURRENT) & ~batch.within(decided.span, m.PARTITION, m.OFFSET))
