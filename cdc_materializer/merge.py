@@ -152,10 +152,11 @@ def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Trun
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Give unreleased quarantine rows that a view names (partition, offset, code) the status in its column `to`."""
+    """Give the quarantine rows that a view names (partition, offset, code) the status in its column `to`."""
     match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in ("partition", "offset", "code"))
+    match += " AND t.status <> 'released'"
     return (
-        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} AND t.status <> 'released' "
+        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
         f"WHEN MATCHED THEN UPDATE SET status = s.{quote('to')}"
     )
 
