@@ -158,7 +158,9 @@ class Case:
 
 def cases() -> list[Case]:
     """All cases, in order of their numbers."""
-    return [Case.load(path.parent) for path in sorted(FOLDER.glob("*/case.yaml"))]
+    found = [Case.load(path.parent) for path in sorted(FOLDER.glob("*/case.yaml"))]
+    assert len({case.number for case in found}) == len(found), "two folders of tests/cases have one number"
+    return found
 
 
 class Recorder:
