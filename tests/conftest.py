@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from cdc_materializer.config import Config, load_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A property that holds does so on a busy machine too: time is no part of what these tests show.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 _numbers = itertools.count()
 
