@@ -135,6 +135,8 @@ def decide(line: Line, raw: LakeTable, tables: Tables, span: Span, retried: Data
     current = tables.mirror.schema if tables.mirror is not None else None
     own, earlier = batch.messages(stored, span), batch.messages(stored, before)
     if retried is not None:
+        # What a batch that was not published held for its schema is in the span itself.
+        retried = retried.where(batch.within(before, "partition", "offset"))
         own = own.unionByName(batch.messages(retried, None))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     decoders = find_decoders(own, line.lookup(current))

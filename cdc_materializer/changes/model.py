@@ -63,5 +63,6 @@ def key_json(key: Column, schema: TableSchema) -> Column:
     for name in schema.key:
         value = key[name]
         plain = schema.types[name] in {"int", "bigint", "boolean", "string"}
-        parts.append((value if plain else value.cast("string")).alias(name))
+        text = F.hex(value) if schema.types[name] == "binary" else value.cast("string")
+        parts.append((value if plain else text).alias(name))
     return F.to_json(F.struct(*parts), {"ignoreNullFields": "false"})

@@ -22,5 +22,5 @@ def fit(value: Column, writer_type: str, table_type: str) -> tuple[Column, Colum
         return F.lit(None).cast(table_type), value.isNotNull()
     narrowed = value.try_cast(table_type)
     # A cast to a smaller scale rounds: only a value that survives the way there and back fits.
-    exact = narrowed.cast(writer_type if table_type != "float" else "double").eqNullSafe(value)
+    exact = narrowed.try_cast(writer_type if table_type != "float" else "double").eqNullSafe(value)
     return F.when(exact, narrowed), value.isNotNull() & ~exact

@@ -20,7 +20,7 @@ _CONFLUENT_HEADER_BYTES = 5
 def schema_id(octets: Column) -> Column:
     """The id in Confluent framing (byte 0, then four bytes big-endian); NULL where the bytes are not so framed."""
     framed = (F.length(octets) >= _CONFLUENT_HEADER_BYTES) & (F.substring(octets, 1, 1) == F.lit(b"\x00"))
-    return F.when(framed, F.conv(F.hex(F.substring(octets, 2, 4)), 16, 10).cast("bigint").cast("int"))
+    return F.when(framed, F.conv(F.hex(F.substring(octets, 2, 4)), 16, 10).cast("bigint").try_cast("int"))
 
 
 def payload(octets: Column) -> Column:
