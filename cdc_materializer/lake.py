@@ -8,16 +8,16 @@ versions is in `docs/adr/0003-publish-by-fast-forward.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from cdc_materializer import merge
-from cdc_materializer.errors import CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Marker
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
@@ -63,6 +63,8 @@ class Lake:
 
     spark: SparkSession
     catalog: str
+    #: Whether nothing is written through it; then another process's branch is left alone.
+    read_only: bool = False
 
     def prepare(self, names: Iterable[TableName]) -> None:
         """Make the namespaces of tables, and with them what the catalog itself makes at its first use.
@@ -94,7 +96,8 @@ class Lake:
             if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
                 return None
             table = self._table(name)
-            self._drop_left_over_branches(table)
+            if not self.read_only:
+                self._drop_left_over_branches(table)
             snapshot = table.currentSnapshot()
             if snapshot is None and table.properties().containsKey(_MADE_BY):
                 return None
@@ -189,7 +192,8 @@ class Lake:
             CommitConflict: `main` moved after the base was loaded.
             CommitUnknown: the outcome of the last step cannot be told.
         """
-        branch = BRANCH_PREFIX + marker.batch
+        # A name of its own: two processes that plan the same span must not write to one branch.
+        branch = f"{BRANCH_PREFIX}{marker.batch}_{self.spark.sparkContext.applicationId}"
         table = self._table(base.name)
         with _translated(base.name):
             table.manageSnapshots().createBranch(branch, base.head).commit()
@@ -197,7 +201,7 @@ class Lake:
             stage(staging)
             if not staging.is_marked:
                 self._mark(self._table(base.name), marker, branch)
-            self._assert_descends(self._table(base.name), branch, base)
+            self._assert_descends(self._table(base.name), branch, (base.head, *staging.steps), base)
             head = int(self._table(base.name).snapshot(branch).snapshotId())
         self._fast_forward(base, branch, head)
         return head
@@ -210,14 +214,21 @@ class Lake:
             commit.set(name, value)
         commit.commit()
 
-    def _assert_descends(self, table: Any, branch: str, base: LakeTable) -> None:  # noqa: ANN401 - a Java object
+    def branch_head(self, name: TableName, branch: str) -> int:
+        """The snapshot at the head of a branch."""
+        return int(self._table(name).snapshot(branch).snapshotId())
+
+    def _assert_descends(self, table: Any, branch: str, steps: Sequence[int | None], base: LakeTable) -> None:  # noqa: ANN401 - a Java object
+        """A branch that another process dropped comes back with the next write, without what was staged before."""
+        chain: set[int] = set()
         snapshot = table.snapshot(branch)
-        while snapshot is not None and snapshot.snapshotId() != base.head:
+        while snapshot is not None and base.head not in chain:
+            chain.add(int(snapshot.snapshotId()))
             parent = snapshot.parentId()
             snapshot = table.snapshot(parent) if parent is not None else None
-        if snapshot is None:
-            what = f"What was staged for {base.name} does not stand on the snapshot it was planned on."
-            raise InvariantBroken(what, "Nothing was published; run again, and report this as a bug if it returns.")
+        if not chain.issuperset(steps):
+            what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
+            raise CommitConflict(what, "Run again; one process should write a table.")
 
     def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
         try:
@@ -258,6 +269,8 @@ class Stage:
     branch: str
     marker: Marker
     is_marked: bool = False
+    #: Snapshots of the branch after each statement; all of them have to be below what is published.
+    steps: list[int] = field(default_factory=list)
 
     def append(self, rows: DataFrame) -> None:
         """Append rows; the marker goes with them, so this is the last write of a batch."""
@@ -276,6 +289,7 @@ class Stage:
             self.lake.spark.sql(statement)
         finally:
             self.lake.spark.conf.unset(name)
+        self.steps.append(self.lake.branch_head(self.base.name, self.branch))
 
 
 def _newest_marker(table: Any) -> Marker | None:  # noqa: ANN401 - a Java object

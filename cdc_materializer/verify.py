@@ -57,7 +57,7 @@ def verify_tables(config: Config, spark: SparkSession | None = None, tables: Seq
 
 def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
     began = time.monotonic()
-    lake = Lake(beside(spark, work.config), work.config.catalog.name)
+    lake = Lake(beside(spark, work.config), work.config.catalog.name, read_only=True)
     line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
     name = str(table.mirror)
     try:
