@@ -17,9 +17,9 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.decode.framing import selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
-from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
+from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Recorded, Truncate
 from cdc_materializer.merge import CDC
-from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.offsets import Marker, Offsets, Span
 from cdc_materializer.schema import TableSchema
 
 
@@ -60,7 +60,7 @@ class Past:
         raw: all messages of raw before the batch, as `messages` gives them; None where there are none.
         mirror: the mirror's rows; None where it is empty.
         held: the keys (m.KEY) with open held messages; None where there are none.
-        positions: the highest streaming position by partition that earlier batches saw.
+        recorded: how far the source's positions had got.
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
@@ -70,7 +70,7 @@ class Past:
     raw: DataFrame | None = None
     mirror: DataFrame | None = None
     held: DataFrame | None = None
-    positions: Mapping[int, str] | None = None
+    recorded: Recorded = field(default_factory=Recorded)
     retried: Span | None = None
     truncate: str = "apply"
 
@@ -79,12 +79,13 @@ class Past:
 class Facts:
     """What one pass over the folded batch found out."""
 
-    positions: Mapping[int, str]
-    truncates: tuple[Truncate, ...]
-    wants_history: int
-    wants_base: int
-    moved: int
-    held: int
+    positions: Mapping[int, str] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
+    truncates: tuple[Truncate, ...] = ()
+    wants_history: int = 0
+    wants_base: int = 0
+    moved: int = 0
+    held: int = 0
 
 
 @dataclass
@@ -92,8 +93,8 @@ class Folded:
     """The states of a batch, complete, with their facts; `release` gives back what was cached on the way."""
 
     states: DataFrame
-    facts: Facts
     cached: list[DataFrame] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
 
     def keep(self, states: DataFrame) -> None:
         """Go on with other states, cached until the batch is done."""
@@ -116,9 +117,20 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     """
     target, partial, options = decoders.plan.target, decoders.partial, past.lookup.options
     own = _with_flags(to_changes(current, decoders.writers, target, options), past)
-    states = fold.states(own, target, partial).persist()
-    facts = _facts(states, past)
-    folded = Folded(states, facts, [states])
+    states = fold.states(own, target, partial, past.recorded).persist()
+    folded = Folded(states, [states])
+    try:
+        _complete(folded, own, decoders, past)
+    except BaseException:
+        folded.release()
+        raise
+    return folded
+
+
+def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
+    """Find out what the batch alone could not tell, and fold once more with it."""
+    target, partial, states = decoders.plan.target, decoders.partial, folded.states
+    folded.facts = facts = _facts(states, past)
     truncates = facts.truncates if past.truncate == "apply" else ()
     history = _history(states, facts, past, target)
     if truncates or history is not None:
@@ -128,14 +140,13 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
             partial = partial.union(history.partial)
             truncates = (*history.truncates, *truncates) if past.truncate == "apply" else ()
         folded.release()
-        folded.keep(fold.states(changes, target, partial, truncates))
+        folded.keep(fold.states(changes, target, partial, past.recorded, truncates))
         again = _facts(folded.states, Past(past.lookup))
-        folded.facts = facts = replace(again, positions=facts.positions, held=facts.held)
+        folded.facts = facts = replace(again, positions=facts.positions, times=facts.times, held=facts.held)
     if past.mirror is not None and (facts.wants_base or facts.moved):
         base = _base(past.mirror, target, truncates)
         folded.states = fold.attach_base(folded.states, base, target, partial)
     _graft(folded, target, partial)
-    return folded
 
 
 def _graft(folded: Folded, target: TableSchema, partial: Partial) -> None:
@@ -235,7 +246,7 @@ def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate])
 
 def _wants_history(past: Past) -> Column:
     late = F.lit(False)
-    for partition, position in (past.positions or {}).items():
+    for partition, position in past.recorded.positions.items():
         late = late | ((F.col(m.PARTITION) == partition) & (F.col(m.POSITION) <= position))
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
@@ -243,10 +254,11 @@ def _wants_history(past: Past) -> Column:
 
 def _facts(states: DataFrame, past: Past) -> Facts:
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
+    place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
     rows = (
         states.groupBy(m.PARTITION)
         .agg(
-            F.max(F.when(F.col(m.STREAMING) & F.col(CURRENT), F.col(m.POSITION))).alias("position"),
+            F.max(F.when(F.col(m.STREAMING) & F.col(CURRENT), place)).alias("highest"),
             F.collect_list(F.when(is_truncate, F.struct(F.col(m.POSITION), F.col(m.OFFSET)))).alias("truncates"),
             F.count_if(_wants_history(past)).alias("wants_history"),
             F.count_if(fold.wants_base() & ~fold.is_delete()).alias("wants_base"),
@@ -255,8 +267,10 @@ def _facts(states: DataFrame, past: Past) -> Facts:
         )
         .collect()
     )
+    highest = {row[m.PARTITION]: row["highest"] for row in rows if row["highest"] and row["highest"]["position"]}
     return Facts(
-        positions={row[m.PARTITION]: row["position"] for row in rows if row["position"] is not None},
+        positions={partition: position for partition, (position, _) in highest.items()},
+        times={partition: micros for partition, (_, micros) in highest.items() if micros is not None},
         truncates=tuple(
             Truncate(found[m.POSITION], row[m.PARTITION], found[m.OFFSET]) for row in rows for found in row["truncates"]
         ),
@@ -267,9 +281,16 @@ def _facts(states: DataFrame, past: Past) -> Facts:
     )
 
 
-def highest(one: Mapping[int, str], other: Mapping[int, str]) -> dict[int, str]:
-    """The higher position of each partition."""
-    return {partition: max(one.get(partition, ""), other.get(partition, "")) for partition in sorted({*one, *other})}
+def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
+    """The higher position of each partition, before the batch or in it, and when the source made that change."""
+    before = (marker.positions, marker.times) if marker is not None else ({}, {})
+    positions, times = dict(before[0]), dict(before[1])
+    for partition, position in facts.positions.items():
+        if position > positions.get(partition, ""):
+            positions[partition] = position
+            times.pop(partition, None)
+            times |= {partition: facts.times[partition]} if partition in facts.times else {}
+    return positions, times
 
 
 def whole(start: Offsets, end: Offsets, topic: str) -> Span:

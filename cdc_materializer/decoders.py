@@ -6,21 +6,25 @@ id, in the message's own schema block, or in a contract where the messages are J
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.debezium import Options, Writers, check_readable, table_schema
+from cdc_materializer.changes.debezium import Options, Writers, check_readable, key_schema, row_type, table_schema
 from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.framing import PLAIN_JSON, schema_block
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared
-from cdc_materializer.errors import ConfigError, SchemaRefused
+from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
 from cdc_materializer.registry import Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
+
+#: The decoder for a selector; the selector where the registry does not know it; None where nothing reads it.
+Found = Writer | str | None
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,11 @@ class Decoders:
     writers: Writers
     plan: SchemaPlan
     partial: Partial
+
+    @property
+    def make_a_table(self) -> bool:
+        """Whether the writers tell what a mirror needs: columns, and a key among them."""
+        return bool(self.plan.target.columns and self.plan.target.key)
 
 
 @dataclass(frozen=True)
@@ -50,39 +59,54 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
 
     Raises:
         RegistryUnavailable: a schema is needed and the registry cannot be asked.
-        SchemaRefused: no table can be made from what the messages say.
+        SchemaRefused: no table can hold what the messages say.
     """
-    first = F.min(F.struct("offset", "partition")).alias("first")
-    found = [
-        read.where(F.col(f"{side}_writer").isNotNull())
-        .groupBy(F.lit(side).alias("side"), F.col(f"{side}_writer").alias("selector"))
-        .agg(
-            first,
-            F.first(F.when(F.col(f"{side}_writer").startswith("block:"), schema_block(F.col(side)))).alias("block"),
-        )
-        for side in ("value", "key")
-    ]
-    rows = sorted(found[0].unionByName(found[1]).collect(), key=lambda row: tuple(row["first"]))
-    values: list[Writer] = []
-    keys: list[Writer] = []
-    unknown: list[str] = []
-    for row in rows:
-        writer = _writer(row["side"], row["selector"], row["block"], lookup)
-        if writer is None:
-            continue
-        if isinstance(writer, str):
-            unknown.append(writer)
-        else:
-            (values if row["side"] == "value" else keys).append(writer)
-    writers = Writers(tuple(values), tuple(keys), tuple(unknown))
-    plan = _plan(writers, lookup)
+    rows = _selectors(read)
+    values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
+    keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
+    writers = Writers(
+        values=tuple(found for found in values.values() if isinstance(found, Writer)),
+        keys=tuple(found for found in keys.values() if isinstance(found, Writer)),
+        unknown=tuple(found for found in (*values.values(), *keys.values()) if isinstance(found, str)),
+    )
+    pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
+    plan = plan_schema(lookup.current, _described(pairs, lookup.options))
     return Decoders(writers, plan, _partial(writers, plan.target, lookup.options))
 
 
-def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Writer | str | None:
-    """The decoder for a selector; the selector where the registry does not know it; None where nothing reads it."""
+def _selectors(read: DataFrame) -> list[Row]:
+    """The pairs of value and key writers, in the order of their first messages, each with the schema blocks it has."""
+    blocks = [
+        F.first(F.when(F.col(f"{side}_writer").startswith("block:"), schema_block(F.col(side)))).alias(f"{side}_block")
+        for side in ("value", "key")
+    ]
+    found = read.groupBy("value_writer", "key_writer").agg(
+        F.min(F.struct("offset", "partition")).alias("first"), *blocks
+    )
+    return sorted(found.collect(), key=lambda row: tuple(row["first"]))
+
+
+def _named(rows: Sequence[Row], side: str) -> dict[str, str | None]:
+    """The schema block, None where it has none, of each selector of one side."""
+    return {row[f"{side}_writer"]: row[f"{side}_block"] for row in rows if row[f"{side}_writer"] is not None}
+
+
+def _described(pairs: Sequence[tuple[Found, Found]], options: Options) -> list[TableSchema]:
+    """What the writers of changes say of the table, columns that only the key has last (design §4.4).
+
+    Heartbeats and the like have keys of their own, which identify no row.
+    """
+    described = []
+    for value, key in pairs:
+        if isinstance(value, Writer) and row_type(value) is not None:
+            described.append(table_schema(value, options))
+            described += [key_schema(key, options)] if isinstance(key, Writer) else []
+    return described
+
+
+def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
     try:
-        found: Writer | str | None = None
+        found: Found = None
         if name.isdigit():
             found = _registered(name, lookup.registry)
         elif block is not None:
@@ -97,7 +121,7 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Writer |
     return found
 
 
-def _registered(name: str, registry: Registry | None) -> Writer | str | None:
+def _registered(name: str, registry: Registry | None) -> Found:
     if registry is None:
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
@@ -107,15 +131,14 @@ def _registered(name: str, registry: Registry | None) -> Writer | str | None:
     return avro_writer(name, found.text) if found.kind == "AVRO" else None
 
 
-def _declared_writer(side: str, lookup: Lookup) -> Writer:
+def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
     contract, current = lookup.contract, lookup.current
     types = {column.name: column.type for column in contract.columns if column.type} if contract else {}
     keys = [column.name for column in contract.columns if column.primary_key] if contract else []
     types = (current.types if current else {}) | types
     key = lookup.options.key or tuple(keys) or (current.key if current else ())
     if not types or (side == "key" and not key):
-        what = "The topic's messages are JSON without a schema, so their column types are not known."
-        raise SchemaRefused(what, "Give the table a contract that declares its columns and its primary key.")
+        return None
     if side == "key":
         return Writer(PLAIN_JSON, "json", declared({name: types[name] for name in key}))
     text = WireType("string", optional=True)
@@ -127,19 +150,6 @@ def _declared_writer(side: str, lookup: Lookup) -> Writer:
         ("source", WireType("record", fields=source)),
     )
     return Writer(PLAIN_JSON, "json", WireType("record", fields=fields))
-
-
-def _plan(writers: Writers, lookup: Lookup) -> SchemaPlan:
-    described = [table_schema(writer, writers.keys, lookup.options) for writer in writers.envelopes]
-    plan = plan_schema(lookup.current, [schema for schema in described if schema is not None])
-    if not plan.target.columns:
-        what = (
-            "Not one message of the batch can be read as a change of a row, so there is no schema to make a table from."
-        )
-        raise SchemaRefused(
-            what, "Check the topic, its `format` and `encoding`, and the registry; raw has the messages."
-        )
-    return plan
 
 
 def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:

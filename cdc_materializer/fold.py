@@ -12,8 +12,8 @@ Nothing is dropped on the way: each message leaves with its outcome, so that a b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -35,6 +35,8 @@ MISSING_COLUMNS = "__cdc_missing"
 #: Codes that the state has from values carried out of held messages: array<struct<column,code>>.
 CARRIED = "__cdc_carried"
 ORPHAN = "__cdc_orphan"
+#: Whether the database went back behind what was read: an earlier position, at a later time.
+REGRESSED = "__cdc_regressed"
 #: Whether the message is one of the batch's own; history that is folded again is not counted again.
 CURRENT = "__cdc_current"
 #: Whether the key is folded from its first message, so that the mirror's row is no base for it.
@@ -53,6 +55,21 @@ class Truncate:
     position: str | None
     partition: int
     offset: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How far the source had got before the batch.
+
+    Attributes:
+        positions: the highest streaming position of each partition.
+        times: when the source made those changes, in microseconds since 1970.
+        tolerance: how many microseconds later than that a change at an earlier position may have been made.
+    """
+
+    positions: Mapping[int, str] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
+    tolerance: int = 3_600_000_000
 
 
 @dataclass(frozen=True)
@@ -96,23 +113,30 @@ def _whole() -> WindowSpec:
     return Window.partitionBy(GROUP)
 
 
-def states(changes: DataFrame, target: TableSchema, partial: Partial, truncates: Sequence[Truncate] = ()) -> DataFrame:
+def states(
+    changes: DataFrame,
+    target: TableSchema,
+    partial: Partial,
+    recorded: Recorded,
+    truncates: Sequence[Truncate] = (),
+) -> DataFrame:
     """Each message with the state of its row after it, as far as the batch itself tells it.
 
     Args:
         changes: columns of `changes.model`, and CURRENT and REBUILT.
         target: the mirror's columns.
         partial: the columns that have to be carried.
+        recorded: how far the source had got before.
         truncates: the truncates among the changes, once they are known.
     """
-    return _carry(_guard(changes, truncates), target, partial)
+    return _carry(_guard(changes, recorded, truncates), target, partial)
 
 
 # --- 1. was it sent before?
 # ---------------------------------------------------------------------------------------------
 
 
-def _guard(changes: DataFrame, truncates: Sequence[Truncate]) -> DataFrame:
+def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]) -> DataFrame:
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     grouped = changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone))
@@ -128,14 +152,32 @@ def _guard(changes: DataFrame, truncates: Sequence[Truncate]) -> DataFrame:
     )
     comparable = F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
     mark = F.when(comparable, F.struct(F.col(m.POSITION), _rank()))
-    highest, signature = (
-        F.max(mark).over(_before()),
-        F.max_by(F.when(comparable, F.col(m.SIGNATURE)), mark).over(_before()),
-    )
-    again = (mark < highest) | ((mark == highest) & (F.col(m.SIGNATURE) == signature))
+    shown = F.when(comparable, F.struct(F.col(m.SIGNATURE).alias("signature"), _micros().alias("micros")))
+    highest, at_highest = F.max(mark).over(_before()), F.max_by(shown, mark).over(_before())
+    again = (mark < highest) | ((mark == highest) & (F.col(m.SIGNATURE) == at_highest["signature"]))
+    earlier = (mark[m.POSITION] < highest[m.POSITION]) & (_micros() > at_highest["micros"] + recorded.tolerance)
+    regressed = F.col(CURRENT) & (F.coalesce(earlier, F.lit(False)) | (comparable & _is_behind(recorded)))
     return placed.withColumns(
-        {REPLAYED: F.coalesce(again, F.lit(False)), WIPED: is_wiped(truncates)},
+        {
+            REPLAYED: F.coalesce(again, F.lit(False)),
+            WIPED: is_wiped(truncates),
+            REGRESSED: F.coalesce(regressed, F.lit(False)),
+        },
     )
+
+
+def _micros() -> Column:
+    return F.unix_micros(m.SOURCE_TIME)
+
+
+def _is_behind(recorded: Recorded) -> Column:
+    """Whether a change is behind the recorded one of its partition, and was made too late to be sent again."""
+    found = F.lit(False)
+    for partition, position in recorded.positions.items():
+        if partition in recorded.times:
+            later = _micros() > recorded.times[partition] + recorded.tolerance
+            found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.POSITION) < position) & later)
+    return F.coalesce(found, F.lit(False))
 
 
 def _rank() -> Column:
@@ -241,7 +283,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
     return lasts.select(
         *row,
         *m.META,
-        *(CURRENT, REBUILT, HELD, GROUP, REPLAYED, WIPED, SEGMENT, OPENER, ORPHAN),
+        *(CURRENT, REBUILT, HELD, GROUP, REPLAYED, REGRESSED, WIPED, SEGMENT, OPENER, ORPHAN),
         _compact(open_columns, _NO_NAMES).alias(OPEN_COLUMNS),
         _compact(missing, _NO_NAMES).alias(MISSING_COLUMNS),
         _compact(codes, f"array<{_PROBLEM}>").alias(CARRIED),

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from cdc_materializer import merge
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
-from cdc_materializer.names import TableName
+from cdc_materializer.names import TableName, quote
 from cdc_materializer.offsets import Marker
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
 
@@ -32,7 +33,7 @@ _MAIN = "main"
 _MADE_BY = "cdcm.pipeline"
 _SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
-_CONFLICT_CLASSES = ("CommitFailedException", "ValidationException")
+_CONFLICT_CLASSES = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
 _UNKNOWN_CLASSES = ("CommitStateUnknownException",)
 
 
@@ -76,7 +77,7 @@ class Lake:
         """
         for name in names:
             for statement in merge.create_namespace(self.catalog, name):
-                with _translated(f"The catalog {self.catalog}"):
+                with translated(f"The catalog {self.catalog}"):
                     try:
                         self.spark.sql(statement)
                     except (Py4JJavaError, PySparkException):
@@ -92,7 +93,7 @@ class Lake:
         Raises:
             LakeUnavailable: the catalog or the table's metadata cannot be read.
         """
-        with _translated(name):
+        with translated(name):
             if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
                 return None
             table = self._table(name)
@@ -126,7 +127,7 @@ class Lake:
         frame = self.spark.table(merge.table_path(self.catalog, name))
         fields = [field for field in frame.schema.fields if field.name != merge.CDC]
         keys = set(table.schema().identifierFieldNames())
-        columns = tuple(Column(field.name, field.dataType.simpleString()) for field in fields)
+        columns = tuple(Column(field.name, _ddl(field.dataType)) for field in fields)
         return TableSchema(columns, tuple(column.name for column in columns if column.name in keys))
 
     # --- making and changing
@@ -152,11 +153,11 @@ class Lake:
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema) if schema.key else schema
         statements = [
-            merge.drop_table(self.catalog, name),
             merge.create_table(self.catalog, name, full, {**properties, _MADE_BY: marker.pipeline}, partitioned_by),
             *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
         ]
-        with _translated(name):
+        with translated(name):
+            self._drop_unfinished(name)
             for statement in statements:
                 self.spark.sql(statement)
             self._mark(self._table(name), marker, None)
@@ -166,9 +167,19 @@ class Lake:
             raise LakeUnavailable(what, "Check that the catalog is one that all its users see alike.")
         return loaded
 
+    def _drop_unfinished(self, name: TableName) -> None:
+        """Drop what a killed run left of a table: made by us, and without a commit. Looked at again just before."""
+        if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
+            return
+        table = self._table(name)
+        if table.currentSnapshot() is not None or not table.properties().containsKey(_MADE_BY):
+            what = f"Table {name} was made by another writer while this batch was being planned."
+            raise CommitConflict(what, "Run again; only one process should write a table.")
+        self.spark.sql(merge.drop_table(self.catalog, name))
+
     def evolve(self, table: LakeTable, plan: SchemaPlan) -> LakeTable:
         """Add and widen columns; before the rows, because a schema is the table's and not a branch's."""
-        with _translated(table.name):
+        with translated(table.name):
             for statement in merge.evolve_table(self.catalog, table.name, plan):
                 self.spark.sql(statement)
         loaded = self.load(table.name)
@@ -195,7 +206,7 @@ class Lake:
         # A name of its own: two processes that plan the same span must not write to one branch.
         branch = f"{BRANCH_PREFIX}{marker.batch}_{self.spark.sparkContext.applicationId}"
         table = self._table(base.name)
-        with _translated(base.name):
+        with translated(base.name):
             table.manageSnapshots().createBranch(branch, base.head).commit()
             staging = Stage(self, base, branch, marker)
             stage(staging)
@@ -238,12 +249,22 @@ class Lake:
                 return
             raise _publish_error(base.name, error) from error
         if not self._is_published(base.name, head):
-            what = f"The commit to {base.name} was accepted, and its snapshot cannot be read back."
+            what = f"The commit to {base.name} was accepted, and its snapshot is not there."
             raise CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {base.name} before the next run.")
 
     def _is_published(self, name: TableName, head: int) -> bool:
-        """Whether a snapshot is on `main`'s ancestry."""
-        table = self._table(name)
+        """Whether a snapshot is on `main`'s ancestry.
+
+        Raises:
+            CommitUnknown: the catalog cannot be asked.
+        """
+        try:
+            table = self._table(name)
+        except (Py4JJavaError, PySparkException) as error:
+            what = f"Whether the commit to {name} happened cannot be told: the catalog does not answer any more."
+            raise CommitUnknown(
+                what, "Nothing was deleted. Run again when it answers: the tables say so then."
+            ) from error
         snapshot = table.currentSnapshot()
         while snapshot is not None and snapshot.snapshotId() != head:
             parent = snapshot.parentId()
@@ -292,6 +313,19 @@ class Stage:
         self.steps.append(self.lake.branch_head(self.base.name, self.branch))
 
 
+def _ddl(data_type: DataType) -> str:
+    """A type's DDL as `decode.types` spells it, the names of struct fields quoted; Spark's own leaves them bare."""
+    match data_type:
+        case StructType():
+            return "struct<" + ",".join(f"{quote(field.name)}:{_ddl(field.dataType)}" for field in data_type) + ">"
+        case ArrayType():
+            return f"array<{_ddl(data_type.elementType)}>"
+        case MapType():
+            return f"map<{_ddl(data_type.keyType)},{_ddl(data_type.valueType)}>"
+        case _:
+            return data_type.simpleString()
+
+
 def _newest_marker(table: Any) -> Marker | None:  # noqa: ANN401 - a Java object
     snapshot = table.currentSnapshot()
     while snapshot is not None:
@@ -323,8 +357,13 @@ def _publish_error(name: TableName, error: Py4JJavaError | PySparkException) -> 
 
 
 @contextmanager
-def _translated(name: TableName | str) -> Iterator[None]:
-    """Turn what Java and Spark throw while a table is read or staged into our errors, without their texts."""
+def translated(name: TableName | str) -> Iterator[None]:
+    """Turn what Java and Spark throw while a table is read or staged into our errors, without their texts.
+
+    Raises:
+        CommitConflict: another writer changed the table.
+        LakeUnavailable: anything else that the catalog, the warehouse or a job on them answers.
+    """
     try:
         yield
     except Py4JJavaError as error:

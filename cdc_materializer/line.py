@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
@@ -15,6 +15,7 @@ from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.errors import InvariantBroken, LakeUnavailable
+from cdc_materializer.fold import Recorded
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Marker, Offsets, Span, batch_id
@@ -48,6 +49,13 @@ class Line:
         """How the table's envelopes are read."""
         return Options(self.table.special_values, self.table.unavailable_value, tuple(self.table.key))
 
+    def recorded(self, marker: Marker | None) -> Recorded:
+        """How far the source's positions had got at a marker."""
+        tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
+        if marker is None:
+            return Recorded(tolerance=tolerance)
+        return Recorded(marker.positions, marker.times, tolerance)
+
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
         return Lookup(self.registry, self.contract, self.options, current)
@@ -69,13 +77,32 @@ class Tables:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch did."""
+    """What one batch did: nothing but landing, where the mirror has no snapshot yet."""
 
     counts: dict[str, int]
     violations: dict[str, int]
     offsets: Offsets
     raw_snapshot: int
-    mirror_snapshot: int
+    mirror_snapshot: int | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The messages of a batch, and who can decode them.
+
+    Attributes:
+        span: the messages that the mirror has not got yet.
+        own: the span's messages, and those from before it that can be read only now.
+        earlier: the other messages before the span; None where there are none.
+        retried: where the messages from before the span lie; None where the batch has none.
+        decoders: for the batch's own messages.
+    """
+
+    span: Span
+    own: DataFrame
+    earlier: DataFrame | None
+    retried: Span | None
+    decoders: Decoders
 
 
 @dataclass(frozen=True)

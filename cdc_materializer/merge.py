@@ -51,6 +51,7 @@ QUARANTINE_SCHEMA = TableSchema(
 )
 
 _POSITION = re.compile(r"[\w./:-]{1,200}")
+_SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
 _TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 
 
@@ -106,7 +107,7 @@ def mirror_schema(schema: TableSchema) -> TableSchema:
 def finish_mirror(catalog: str, table: TableName, schema: TableSchema, sorted_by: Sequence[str]) -> list[str]:
     """Statements that give a new mirror its identifier fields and its order: by key, unless one is asked for."""
     path = table_path(catalog, table)
-    order = ", ".join([transform(text) for text in sorted_by] or [quote(name) for name in schema.key])
+    order = ", ".join([_sort_field(text) for text in sorted_by] or [quote(name) for name in schema.key])
     keys = ", ".join(quote(name) for name in schema.key)
     return [f"ALTER TABLE {path} SET IDENTIFIER FIELDS {keys}", f"ALTER TABLE {path} WRITE LOCALLY ORDERED BY {order}"]
 
@@ -168,6 +169,12 @@ def transform(text: str) -> str:
         return quote(text.strip())
     name, width, column = match[1], match[2], match[3]
     return f"{name}({width}, {quote(column.strip())})" if width else f"{name}({quote(column.strip())})"
+
+
+def _sort_field(text: str) -> str:
+    """A field with its direction and the place of its NULLs: `day(placed_at) desc nulls last`."""
+    match = _SORT_FIELD.fullmatch(text.strip())
+    return transform(match[1]) + match[2].upper() if match is not None else transform(text)
 
 
 def _column(column: Column, *, required: bool) -> str:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, Self, TypeVar
 
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
@@ -143,10 +143,11 @@ class Marker:
         topic: the topic it was read from.
         topic_id: the broker's id of that topic, which a re-created topic does not keep; None where sources have none.
         offsets: the next offset of each partition after this batch.
-        positions: the last source position of each partition, as text that only `changes` reads.
+        positions: the highest source position of each partition, as text that only `changes` reads.
         source_snapshot: on a mirror, the raw table's snapshot that it was folded from.
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
+        times: when the source made the changes of `positions`, in microseconds since 1970.
         version: layout of the marker.
     """
 
@@ -159,6 +160,7 @@ class Marker:
     source_snapshot: int | None
     contract: str | None
     counts: Mapping[str, int]
+    times: Mapping[int, int] = field(default_factory=dict)
     version: int = MARKER_VERSION
 
     def to_summary(self) -> dict[str, str]:
@@ -172,6 +174,7 @@ class Marker:
             "topic-id": self.topic_id,
             "offsets": self.offsets.to_json(),
             "positions": _to_json(self.positions),
+            "times": _to_json(self.times),
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": _to_json(self.counts),
@@ -200,6 +203,7 @@ class Marker:
             topic_id=summary.get(MARKER_PREFIX + "topic-id"),
             offsets=Offsets.from_json(_text(summary, "offsets")),
             positions=_partitions_from_json(_text(summary, "positions"), _position),
+            times=_partitions_from_json(_text(summary, "times"), _microseconds),
             source_snapshot=None if snapshot is None else _number(snapshot, "source-snapshot"),
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: _offset(count) for name, count in _object(_text(summary, "counts")).items()},
@@ -285,6 +289,10 @@ def _offset(value: object) -> int:
 
 def _position(value: object) -> str:
     return value if isinstance(value, str) else _refuse("a position that is no text")
+
+
+def _microseconds(value: object) -> int:
+    return value if type(value) is int else _refuse("a time that is no number")
 
 
 def _number(text: str, name: str) -> int:

@@ -19,12 +19,13 @@ from cdc_materializer.errors import (
     ContractBlocked,
     OffsetRegression,
     OutOfRange,
+    PositionRegression,
     SchemaIncompatible,
     SchemaRefused,
     TruncateStopped,
 )
-from cdc_materializer.lake import LakeTable, Stage
-from cdc_materializer.line import Batch, Decided, Line, Tables, marker_of, new_marker, reload
+from cdc_materializer.lake import LakeTable, Stage, translated
+from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
 from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated
 from cdc_materializer.offsets import Marker, Offsets, Span, batch_id, plan_span
 from cdc_materializer.schema import TableSchema
@@ -52,16 +53,19 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     # Step 3. Keep everything, unread, with its offsets, in one commit.
     raw = land(line, tables.raw, landing, topic)
     # Step 4. From here on the input is a pinned snapshot: the same bytes on every retry.
-    span = plan_folding(line, raw, tables.mirror)
-    retried = quarantine.find_retries(line, raw, tables)
-    if span.is_empty and retried is None:
-        return None
-    decided = decide(line, raw, tables, span, retried)
-    try:
-        # Step 5. Publish what is held and why, then the rows with their marker: or nothing.
-        return publish(line, raw, tables, decided)
-    finally:
-        decided.states.unpersist()
+    with translated(line.mirror):
+        reading = read(line, raw, tables)
+        if reading is None:
+            return None
+        if tables.mirror is None and not reading.decoders.make_a_table and not landing.is_empty:
+            # What a mirror needs to be made may stand in messages that have not landed yet.
+            return Batch({}, {}, reading.span.start, raw.head or 0, None)
+        decided = decide(line, tables, reading)
+        try:
+            # Step 5. Publish what is held and why, then the rows with their marker: or nothing.
+            return publish(line, raw, tables, decided)
+        finally:
+            decided.states.unpersist()
 
 
 # --- steps 1 to 3
@@ -117,48 +121,77 @@ def _append_read(stage: Stage, messages: DataFrame, topic: str) -> None:
 
 
 def plan_folding(line: Line, raw: LakeTable, mirror: LakeTable | None) -> Span:
-    """The messages of raw that the mirror has not got yet, at most a batch of them."""
+    """The messages of raw that the mirror has not got yet, all of them."""
     landed = marker_of(raw).offsets
     if mirror is not None:
-        start = batch.whole(marker_of(mirror).offsets, landed, line.table.topic).start
-        return plan_span(line.table.topic, start, start, landed, line.table.records_max)
+        return batch.whole(marker_of(mirror).offsets, landed, line.table.topic)
     first = line.lake.rows(raw).groupBy("partition").agg(F.min("offset").alias("offset")).collect()
     known = Offsets({row["partition"]: row["offset"] for row in first})
     start = Offsets({partition: known.get(partition, end) for partition, end in landed.items()})
-    return plan_span(line.table.topic, None, start, landed, line.table.records_max)
+    return Span(line.table.topic, start, landed)
 
 
-def decide(line: Line, raw: LakeTable, tables: Tables, span: Span, retried: DataFrame | None) -> Decided:
-    """Decode, fold and judge the span's messages, and those that can be read only now; nothing is written."""
+def read(line: Line, raw: LakeTable, tables: Tables) -> Reading | None:
+    """The next messages, and those that can be read only now, with their decoders; None where there are none.
+
+    A batch has at most `records_max` messages. Before there is a mirror it has more, if that many are needed to find
+    out what the mirror's columns and key are: a topic may begin with tombstones, a truncate or garbage.
+    """
+    waiting = plan_folding(line, raw, tables.mirror)
+    retried = quarantine.find_retries(line, raw, tables)
+    if waiting.is_empty and retried is None:
+        return None
+    current = tables.mirror.schema if tables.mirror is not None else None
+    limit = line.table.records_max
+    while True:
+        span = plan_span(waiting.topic, waiting.start, waiting.start, waiting.end, limit)
+        reading = _reading(line, raw, span, retried, current)
+        if current is not None or reading.decoders.make_a_table or span.end == waiting.end:
+            return reading
+        limit *= 4
+
+
+def _reading(line: Line, raw: LakeTable, span: Span, retried: DataFrame | None, current: TableSchema | None) -> Reading:
     stored = line.lake.rows(raw)
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
-    current = tables.mirror.schema if tables.mirror is not None else None
     own, earlier = batch.messages(stored, span), batch.messages(stored, before)
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))
         own = own.unionByName(batch.messages(retried, None))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
-    decoders = find_decoders(own, line.lookup(current))
-    _check_key(line, current, decoders.plan.target)
-    past = Past(
-        raw=earlier if not before.is_empty else None,
+    return Reading(
+        span=span,
+        own=own,
+        earlier=earlier if not before.is_empty else None,
         retried=before if retried is not None else None,
+        decoders=find_decoders(own, line.lookup(current)),
+    )
+
+
+def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
+    """Decode, fold and judge the messages; nothing is written."""
+    decoders = reading.decoders
+    past = Past(
+        raw=reading.earlier,
+        retried=reading.retried,
         lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine),
-        positions=marker_of(tables.mirror).positions if tables.mirror is not None else {},
+        recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None),
         truncate=line.table.truncate,
     )
-    folded = batch.fold_batch(own, decoders, past)
-    judged = verdict.decide(folded.states, line.judgement(decoders.plan.target)).persist()
-    counted = judged.agg(*_sums()).collect()[0].asDict()
-    folded.release()
+    folded = batch.fold_batch(reading.own, decoders, past)
+    try:
+        judged = verdict.decide(folded.states, line.judgement(decoders.plan.target)).persist()
+        counted = judged.agg(*_sums()).collect()[0].asDict()
+    finally:
+        folded.release()
     return Decided(
         states=judged,
         decoders=decoders,
         facts=folded.facts,
-        span=span,
+        span=reading.span,
         counts={outcome: counted[outcome] or 0 for outcome in verdict.OUTCOMES},
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},
         blocked=tuple(sorted(counted["blocked"])),
@@ -174,46 +207,65 @@ def _sums() -> list[Column]:
     return [*outcomes, *codes, blocked, F.count_if(F.col(verdict.PUBLISHED)).alias("published")]
 
 
-def _check_key(line: Line, current: TableSchema | None, target: TableSchema) -> None:
-    if current is not None and current.key != target.key:
-        what = f"The messages of {line.table.topic} have another key than the rows of {line.mirror}."
-        raise SchemaRefused(
-            what, "Rows cannot change their identity in place: mirror the topic under another `mirror` name."
-        )
-
-
 # --- step 5
 # -------------------------------------------------------------------------------------------------------------
 
 
-def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch:
-    """Quarantine first, then rows, deletes and marker together."""
-    target, span = decided.decoders.plan.target, decided.span
-    mirror = tables.mirror
-    read = sum(decided.counts.values())
-    if mirror is None:
-        start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
-        layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
-        mirror = line.lake.create(line.mirror, target, start, line.table.format_properties(), layout)
-    elif not decided.decoders.plan.is_empty:
-        mirror = line.lake.evolve(mirror, decided.decoders.plan)
+def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch | None:
+    """Quarantine first, then rows, deletes and marker together; None where there is no mirror to make yet."""
+    span = decided.span
+    mirror = _prepare_mirror(line, raw, tables.mirror, decided)
+    earlier = marker_of(mirror) if mirror is not None else None
+    reached = earlier.offsets if earlier is not None else span.start
+    positions, times = batch.highest(earlier, decided.facts)
     marker = Marker(
         pipeline=line.pipeline,
-        batch=batch_id(line.pipeline, mirror.uuid, span),
+        batch=batch_id(line.pipeline, (mirror or raw).uuid, span),
         topic=span.topic,
         topic_id=marker_of(raw).topic_id,
-        offsets=Offsets({**marker_of(mirror).offsets, **span.end}),
-        positions=batch.highest(marker_of(mirror).positions, decided.facts.positions),
+        offsets=Offsets({**reached, **span.end}),
+        positions=positions,
+        times=times,
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
-        counts=decided.counts | {"read": read},
+        counts=decided.counts | {"read": sum(decided.counts.values())},
     )
-    held = quarantine.hold(line, tables.quarantine, mirror, marker, decided)
+    held = quarantine.hold(line, tables.quarantine, reached, marker, decided)
     _stop_if_asked(line, decided)
+    if mirror is None:
+        _refuse_without_mirror(line, decided)
+        return None
     head = line.lake.publish(mirror, marker, lambda stage: _stage(line, stage, mirror, decided))
-    if held is not None and decided.facts.held:
+    if held is not None and (decided.facts.held or quarantine.is_ahead(tables.quarantine, reached)):
         quarantine.resolve(line, held, marker, decided)
     return Batch(decided.counts, decided.violations, marker.offsets, raw.head or 0, head)
+
+
+def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:
+    """The mirror with the columns that the batch needs; None where the messages do not tell what it would be."""
+    span, plan = decided.span, decided.decoders.plan
+    if mirror is not None:
+        return mirror if plan.is_empty else line.lake.evolve(mirror, plan)
+    if not decided.decoders.make_a_table:
+        return None
+    start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
+    layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
+    return line.lake.create(line.mirror, plan.target, start, line.table.format_properties(), layout)
+
+
+def _refuse_without_mirror(line: Line, decided: Decided) -> None:
+    """Say why there is no mirror; heartbeats alone and an empty truncated table are no reason to."""
+    if not decided.violations:
+        return
+    known = decided.decoders.plan.target
+    lacks = "has a key that identifies a row" if known.columns else "can be read as a change of a row"
+    what = f"Not one message of {line.table.topic} {lacks}, so {line.mirror} cannot be made. Raw has the messages."
+    hints = (
+        "Name key columns with `key:` in pipeline.yaml."
+        if known.columns
+        else "Check `format`, `encoding` and the registry; JSON without a schema needs a contract with columns."
+    )
+    raise SchemaRefused(what, f"{hints} `cdcm quarantine list --table {line.mirror}` names each.")
 
 
 def _stage(line: Line, stage: Stage, mirror: LakeTable, decided: Decided) -> None:
@@ -232,6 +284,12 @@ def _stop_if_asked(line: Line, decided: Decided) -> None:
     """Stop before anything reaches the mirror, where a rule or a setting says so."""
     name = line.mirror
     raw_has = "Raw has the messages, and quarantine says which; the mirror was not changed."
+    if Code.POSITION_REGRESSION in decided.violations:
+        what = (
+            f"The database behind {name} went back: it sends changes from before the last one that was read. {raw_has}"
+        )
+        do = "If it was restored or replaced, mirror its topics under other `mirror` names, from a new snapshot."
+        raise PositionRegression(what, do)
     if decided.blocked:
         what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
         raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, rows, verdict
+from cdc_materializer import fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.merge import QUARANTINE_SCHEMA, resolve_quarantine
-from cdc_materializer.offsets import Marker, Span
+from cdc_materializer.offsets import Marker, Offsets, Span
 
 _PROPERTIES = {
     "format-version": "2",
@@ -53,19 +53,31 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     return ready if ready is not None and not ready.isEmpty() else None
 
 
+def is_ahead(quarantine: LakeTable | None, reached: Offsets) -> bool:
+    """Whether a batch behind the mirror's offsets was tried before: its violations are committed, its rows are not."""
+    tried = marker_of(quarantine).offsets if quarantine is not None else {}
+    return any(offset > reached.get(partition, 0) for partition, offset in tried.items())
+
+
 def hold(
-    line: Line, quarantine: LakeTable | None, mirror: LakeTable, marker: Marker, decided: Decided
+    line: Line, quarantine: LakeTable | None, reached: Offsets, marker: Marker, decided: Decided
 ) -> LakeTable | None:
-    """Commit the batch's violations; a batch that was tried before finds its own already there and adds none twice."""
+    """Commit the batch's violations; a batch that was tried before finds its own already there and adds none twice.
+
+    Args:
+        line: the table's way.
+        quarantine: the table as it was loaded; it is made where there is none.
+        reached: how far the mirror has got.
+        marker: the batch's.
+        decided: the batch.
+    """
     if not decided.violations:
         return quarantine
     found = rows.violation_rows(decided.states, marker.batch, line.now())
     if quarantine is None:
         start = new_marker(line, Span(decided.span.topic, decided.span.start, decided.span.start), "", marker.topic_id)
         quarantine = line.lake.create(line.mirror.quarantine, QUARANTINE_SCHEMA, start, _PROPERTIES)
-    earlier, published = marker_of(quarantine), marker_of(mirror).offsets
-    is_ahead = any(offset > published.get(partition, 0) for partition, offset in earlier.offsets.items())
-    if is_ahead or earlier.batch == marker.batch:
+    if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch:
         again = line.lake.rows(quarantine).select(
             "topic", "partition", "offset", "code", F.coalesce("rule", F.lit("")).alias("rule")
         )
@@ -78,40 +90,37 @@ def hold(
 
 
 def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
-    """Mark held messages whose keys have been published: as superseded by a later one, as released if by themselves.
+    """End violations that hold no more: superseded where a later message of the key was published, else released.
 
-    A message is published itself after it stopped its batch, when the setting or the rule that it broke was changed.
+    A message is released when the batch read it once more and did not find the violation again: its schema is known by
+    now, or the rule or setting that stopped its batch was changed.
 
     After the mirror's commit and not before: a run that was killed between finds them open still, and folds their keys
     from their first message once more.
     """
-    held = line.lake.rows(quarantine).where(F.col("status") == verdict.OPEN)
+    held = line.lake.rows(quarantine).where(F.col("status") != verdict.RELEASED)
     # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
     # start.
     told = decided.states.select(
-        m.KEY, m.PARTITION, m.OFFSET, m.CODE, fold.CURRENT, verdict.PUBLISHED
+        m.KEY, m.PARTITION, m.OFFSET, fold.CURRENT, verdict.PUBLISHED, F.col(verdict.VIOLATIONS)["code"].alias("codes")
     ).localCheckpoint()
     final = told.where(F.col(verdict.PUBLISHED)).select(
         F.col(m.KEY).alias("key"), F.col(m.PARTITION).alias("final_partition"), F.col(m.OFFSET).alias("final_offset")
     )
-    other = F.col("partition") != F.col("final_partition")
-    itself = ~other & (F.col("offset") == F.col("final_offset"))
-    ended = held.join(final, "key").where(other | (F.col("offset") <= F.col("final_offset")))
-    status = F.when(itself, verdict.RELEASED).otherwise(verdict.RESOLVED)
-    overtaken = ended.select("partition", "offset", "code", status.alias("to"))
-    # A message that waited for its schema has been read; if it is held for another reason now, that has a row of its
-    # own.
-    before = told.where(F.col(fold.CURRENT) & ~batch.within(decided.span, m.PARTITION, m.OFFSET))
-    code = F.lit(str(Code.SCHEMA_UNKNOWN)).alias("code")
-    read = before.where(F.col(m.CODE).isNull() | (F.col(m.CODE) != str(Code.SCHEMA_UNKNOWN))).select(
-        F.col(m.PARTITION).alias("partition"),
-        F.col(m.OFFSET).alias("offset"),
-        code,
-        F.lit(verdict.RELEASED).alias("to"),
+    overtakes = (F.col("partition") != F.col("final_partition")) | (F.col("offset") < F.col("final_offset"))
+    overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
+    ended = overtaken.select("partition", "offset", "code", F.lit(verdict.RESOLVED).alias("to"))
+    again = told.where(F.col(fold.CURRENT)).select(
+        F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"), "codes"
     )
+    mended = held.join(again, ["partition", "offset"]).where(~F.array_contains("codes", F.col("code")))
+    read = mended.select("partition", "offset", "code", F.lit(verdict.RELEASED).alias("to"))
     # One row a target row; materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
-    both = overtaken.unionByName(read).groupBy("partition", "offset", "code").agg(F.min("to").alias("to"))
-    resolved = both.localCheckpoint()
+    # A message that waited for its schema has been read, whatever came after it.
+    is_overtaken = F.array_contains("found", verdict.RESOLVED) & (F.col("code") != str(Code.SCHEMA_UNKNOWN))
+    to = F.when(is_overtaken, verdict.RESOLVED).otherwise(F.array_min("found")).alias("to")
+    both = ended.unionByName(read).groupBy("partition", "offset", "code").agg(F.collect_set("to").alias("found"))
+    resolved = both.select("partition", "offset", "code", to).localCheckpoint()
     resolved.createOrReplaceTempView(_RESOLVED_VIEW)
     statement = resolve_quarantine
     line.lake.publish(

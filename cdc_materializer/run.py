@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cdc_materializer.config import Config, TableConfig, resolve_tables
@@ -27,6 +27,7 @@ from cdc_materializer.source import Source, open_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cdc_materializer.lake import Lake
     from cdc_materializer.line import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     if all(backlog.is_done for backlog in waiting):
         return _report(config, [_idle(backlog) for backlog in waiting])
     with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
-        return _run_tables(work, session, waiting, options)
+        return _run_tables(work, Lakes(session, config), waiting, options)
 
 
 def run_forever(
@@ -103,11 +104,12 @@ def run_forever(
     work = open_work(config, options)
     quiet: dict[str, tuple[float, float]] = {}
     with session_for(work, spark) as session:
+        lakes = Lakes(session, config)
         while not options.stop.is_set():
             now = time.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0.0))[0] <= now]
             waiting = [backlog for backlog in backlogs(config, work.source, due) if not backlog.is_done]
-            report = _run_tables(work, session, waiting, options)
+            report = _run_tables(work, lakes, waiting, options)
             _pause_failed(report, quiet, poll)
             if any(run.batches or run.error for run in report.tables):
                 yield report
@@ -173,20 +175,37 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
         stop(session)
 
 
-def _run_tables(work: Work, spark: SparkSession, waiting: Sequence[Backlog], options: RunOptions) -> RunReport:
+class Lakes:
+    """The lake of each table, opened at its first batch and kept: each has a Spark session and a catalog of its own."""
+
+    def __init__(self, spark: SparkSession, config: Config) -> None:
+        """Open none yet."""
+        self._spark, self._config = spark, config
+        self._opened: dict[str, Lake] = {}
+
+    def of(self, name: str) -> Lake:
+        """The lake of a table."""
+        from cdc_materializer.lake import Lake
+        from cdc_materializer.session import beside
+
+        if name not in self._opened:
+            self._opened[name] = Lake(beside(self._spark, self._config), self._config.catalog.name)
+        return self._opened[name]
+
+
+def _run_tables(work: Work, lakes: Lakes, waiting: Sequence[Backlog], options: RunOptions) -> RunReport:
     if not waiting:
         return _report(work.config, [])
-    from cdc_materializer.lake import Lake
-    from cdc_materializer.session import beside
-
-    lake = Lake(beside(spark, work.config), work.config.catalog.name)
-    lake.prepare(backlog.table.mirror for backlog in waiting)
+    try:
+        lakes.of("").prepare(backlog.table.mirror for backlog in waiting)
+    except CdcError as failure:
+        waiting = [replace(backlog, error=failure) for backlog in waiting]
     with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
-        runs = list(pool.map(lambda backlog: _bring_up(work, spark, backlog, options), waiting))
+        runs = list(pool.map(lambda backlog: _bring_up(work, lakes, backlog, options), waiting))
     return _report(work.config, runs)
 
 
-def _bring_up(work: Work, spark: SparkSession, backlog: Backlog, options: RunOptions) -> tuple[TableRun, int]:
+def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -> tuple[TableRun, int]:
     """One table to the end of its topic; its failure is told in its own entry."""
     if backlog.is_done:
         return _idle(backlog)
@@ -194,7 +213,7 @@ def _bring_up(work: Work, spark: SparkSession, backlog: Backlog, options: RunOpt
     batches: list[Batch] = []
     error: ErrorInfo | None = None
     try:
-        batches.extend(_batches(work, spark, backlog, options))
+        batches.extend(_batches(work, lakes, backlog, options))
     except CdcError as failure:
         error, exit_code = (
             ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure)),
@@ -210,19 +229,17 @@ def _bring_up(work: Work, spark: SparkSession, backlog: Backlog, options: RunOpt
     return _table_run(backlog, batches, time.monotonic() - began, error), exit_code
 
 
-def _batches(work: Work, spark: SparkSession, backlog: Backlog, options: RunOptions) -> Iterator[Batch]:
-    from cdc_materializer.lake import Lake
+def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -> Iterator[Batch]:
     from cdc_materializer.line import Line
     from cdc_materializer.pipeline import advance
-    from cdc_materializer.session import beside
 
     if backlog.error is not None:
         raise backlog.error
     if backlog.topic is None:
         return
     mirror = str(backlog.table.mirror)
-    lake = Lake(beside(spark, work.config), work.config.catalog.name)
-    line = Line(work.config.name, backlog.table, work.source, work.registry, work.contracts.get(mirror), lake)
+    contract = work.contracts.get(mirror)
+    line = Line(work.config.name, backlog.table, work.source, work.registry, contract, lakes.of(mirror))
     while not options.stop.is_set():
         batch = advance(line, backlog.topic)
         if batch is None:

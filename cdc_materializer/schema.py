@@ -96,7 +96,8 @@ def plan_schema(current: TableSchema | None, writers: Sequence[TableSchema]) -> 
             the log into batches leads to the same types.
 
     Raises:
-        SchemaRefused: two columns differ only in case, a name is reserved, or a key column is a floating-point number.
+        SchemaRefused: two columns differ only in case, a name is reserved, a key column is a floating-point number, or
+            the writers' rows have other key columns than each other or than the table.
     """
     columns = {column.name: column for column in (current.columns if current else ())}
     added: dict[str, Column] = {}
@@ -113,10 +114,20 @@ def plan_schema(current: TableSchema | None, writers: Sequence[TableSchema]) -> 
                 (added if column.name in added else widened)[column.name] = wider
             elif known.type != column.type and not is_widening(column.type, known.type):
                 misfits[column.name, column.type] = Misfit(column.name, known.type, column.type)
-    key = current.key if current and current.key else next((writer.key for writer in writers if writer.key), ())
-    target = TableSchema(tuple(columns.values()), key)
+    target = TableSchema(tuple(columns.values()), _key(current, writers, tuple(columns)))
     _check(target)
     return SchemaPlan(target, tuple(added.values()), tuple(widened.values()), tuple(misfits.values()))
+
+
+def _key(current: TableSchema | None, writers: Sequence[TableSchema], names: Sequence[str]) -> tuple[str, ...]:
+    """The key columns in the order of the columns, whatever order a writer has them in: a key has one text."""
+    keys = [schema.key for schema in (*([current] if current else []), *writers) if schema.key]
+    for key in keys:
+        if set(key) != set(keys[0]):
+            what = f"The rows' key was ({', '.join(keys[0])}) and is ({', '.join(key)}) in later messages."
+            do = "Rows cannot change their identity in place: name the key with `key:`, or mirror under another name."
+            raise SchemaRefused(what, do)
+    return tuple(name for name in names if keys and name in keys[0])
 
 
 def _check(schema: TableSchema) -> None:

@@ -139,9 +139,11 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
             F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
         )
     own = F.when(is_row, F.array_compact(F.array(*misfits)))
+    stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
         message,
         own,
+        F.when(F.col(fold.REGRESSED), F.array(stop)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
         F.when(is_row & after_final & (F.size(_misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(after_final if judgement.strict else is_final, _no_base(strict=judgement.strict)),

@@ -18,9 +18,9 @@ from cdc_materializer import batch, rows, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import CdcError
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.line import Line
+from cdc_materializer.errors import CdcError, LakeUnavailable
+from cdc_materializer.lake import Lake, LakeTable, translated
+from cdc_materializer.line import Line, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
@@ -62,9 +62,13 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
     name = str(table.mirror)
     try:
         mirror, raw = lake.load(table.mirror), lake.load(table.mirror.raw)
-        if mirror is None or raw is None or mirror.marker is None:
+        if mirror is None:
             return TableVerify(table=name, topic=table.topic, equal=True, seconds=time.monotonic() - began)
-        found = compare(line, raw, mirror)
+        if raw is None:
+            what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
+            raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
+        with translated(table.mirror):
+            found = compare(line, raw, mirror)
     except CdcError as failure:
         error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
         return TableVerify(table=name, topic=table.topic, equal=False, error=error, seconds=time.monotonic() - began)
@@ -73,8 +77,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
 
 def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     """What differs between a mirror and the fold of its raw table, both as they were loaded."""
-    offsets = mirror.marker.offsets if mirror.marker is not None else Offsets()
-    span = batch.whole(Offsets(), offsets, line.table.topic)
+    span = batch.whole(Offsets(), marker_of(mirror).offsets, line.table.topic)
     stored = line.lake.rows(raw)
     messages = batch.messages(stored, span)
     decoders = find_decoders(messages, line.lookup(mirror.schema))

@@ -77,28 +77,16 @@ def check_readable(writer: Writer, options: Options) -> None:
         _columns(columns, options.reader(writer))
 
 
-def table_schema(writer: Writer, keys: Sequence[Writer], options: Options) -> TableSchema | None:
-    """The table that a value writer and the batch's key writers describe; None where the writer is no envelope.
-
-    Columns in source order; fields that only the key has come last (design §4.4).
-    """
+def table_schema(writer: Writer, options: Options) -> TableSchema:
+    """The table that an envelope's writer describes, columns in source order; its key only where one is configured."""
     row = row_type(writer)
-    if row is None:
-        return None
-    columns = _columns(row, options.reader(writer))
-    key = key_columns(keys, options)
-    names = {column.name for column in columns}
-    return TableSchema(
-        columns + tuple(column for column in key if column.name not in names),
-        options.key or tuple(column.name for column in key),
-    )
+    return TableSchema(_columns(row, options.reader(writer)) if row is not None else (), options.key)
 
 
-def key_columns(keys: Sequence[Writer], options: Options) -> tuple[TableColumn, ...]:
-    """The columns of the Kafka key; none where the configuration names key columns itself."""
-    if options.key or not keys:
-        return ()
-    return _columns(keys[0].wire, options.reader(keys[0]))
+def key_schema(writer: Writer, options: Options) -> TableSchema:
+    """What a writer of keys adds to the table: its fields, all of them key; nothing where the key is configured."""
+    columns = () if options.key else _columns(writer.wire, options.reader(writer))
+    return TableSchema(columns, tuple(column.name for column in columns))
 
 
 def _columns(record: WireType, reader: Reader) -> tuple[TableColumn, ...]:
@@ -237,7 +225,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
     names = F.col(f"names{at}") if _is_plain(writer) else None
     return F.struct(
         (writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())).alias("corrupt"),
-        body.isNull().alias("empty"),
+        (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         F.lower(body["op"]).alias("op"),
         image(Image(after, row, names), options.reader(writer), target).alias("image"),
         _old_key(body, row, writer, target, options).alias("old_key"),
@@ -256,7 +244,7 @@ def _source(body: Column, writer: Writer) -> Column:
     parts = []
     for name, ddl in SOURCE_FIELDS.items():
         known = source is not None and source.get(name) is not None
-        parts.append((body["source"][name].cast(ddl) if known else F.lit(None).cast(ddl)).alias(name))
+        parts.append((body["source"][name].try_cast(ddl) if known else F.lit(None).cast(ddl)).alias(name))
     return F.struct(*parts)
 
 
@@ -301,8 +289,10 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
     op = F.when(no_value, m.TOMBSTONE).otherwise(value["op"])
     has_key = _all([key[name].isNotNull() for name in target.key])
-    ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | ((op == m.TOMBSTONE) & ~has_key)
-    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, options, op, has_key))
+    # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says.
+    says_nothing = (op == m.TOMBSTONE) & (F.lit(bool(options.key)) | F.col("key_writer").isNull())
+    ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | says_nothing
+    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, op, has_key))
     streaming = F.coalesce(value["source"]["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     row = {column.name: value["image"]["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
@@ -314,13 +304,19 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
         position(value["source"]).alias(m.POSITION),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
-        F.timestamp_micros(F.coalesce(value["source"]["ts_us"], value["source"]["ts_ms"] * 1000)).alias(m.SOURCE_TIME),
+        F.timestamp_micros(
+            F.coalesce(value["source"]["ts_us"], F.try_multiply(value["source"]["ts_ms"], F.lit(1000)))
+        ).alias(m.SOURCE_TIME),
         F.coalesce(value["image"]["absent"], nothing).alias(m.ABSENT),
         F.coalesce(value["image"]["unavailable"], nothing).alias(m.UNAVAILABLE),
         F.coalesce(value["image"]["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
         code.alias(m.CODE),
         F.xxhash64(op, F.to_json(value["image"])).alias(m.SIGNATURE),
     ]
+
+
+def _source_time(source: Column) -> Column:
+    return F.timestamp_micros(F.coalesce(source["ts_us"], F.try_multiply(source["ts_ms"], F.lit(1000))))
 
 
 def _all(tests: Sequence[Column]) -> Column:
@@ -333,15 +329,16 @@ def _all(tests: Sequence[Column]) -> Column:
     return found
 
 
-def _code(writers: Writers, target: TableSchema, options: Options, op: Column, has_key: Column) -> Column:
+def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column) -> Column:
     """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
     value, wire_key = F.col("value"), F.col("wire_key")
     value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
     readable = [writer.selector for writer in writers.envelopes]
     keys_readable = [writer.selector for writer in writers.keys]
     in_image = value["image"]["row"]
+    # With a configured key this is an update that changes it: two rows' worth, of which a message can be but one.
     differs = F.lit(False)
-    for name in () if options.key else target.key:
+    for name in target.key:
         named = value["image"]["present"] & ~F.array_contains(value["image"]["absent"], name)
         differs = differs | (named & ~F.col("key")[name].eqNullSafe(in_image[name]))
     reasons = [

@@ -1,10 +1,13 @@
 """Where the source says a change happened, as text that sorts as the database orders (changelog-semantics §2.1).
 
-Numbers are padded, so that comparing texts compares numbers: `99` stands before `100`.
-A connector that is not listed gives NULL: its changes are ordered by Kafka offset alone.
+Numbers are padded, so that comparing texts compares numbers: `99` stands before `100`. Only hexadecimal log numbers of
+fixed width stay as they are. A connector that is not listed gives NULL, as does one that leaves a part out: its changes
+are ordered by Kafka offset alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -18,8 +21,20 @@ SOURCE_FIELDS = {
     "file": "string",
     "pos": "bigint",
     "row": "bigint",
+    "commit_lsn": "string",
+    "change_lsn": "string",
+    "event_serial_no": "string",
+    "scn": "string",
+    "commit_scn": "string",
+    "redo_thread": "string",
+    "ssn": "string",
+    "ord": "string",
+    "ts_hlc": "string",
+    "server_transaction_id": "string",
+    "mod_number": "string",
     "ts_ms": "bigint",
     "ts_us": "bigint",
+    "ts_ns": "bigint",
     "schema": "string",
     "db": "string",
     "table": "string",
@@ -27,37 +42,96 @@ SOURCE_FIELDS = {
 
 _LONG_DIGITS = 20
 _ROW_DIGITS = 10
+#: Oracle's system change numbers can be longer than a 64-bit number.
+_SCN_DIGITS = 40
 
 
 def position(source: Column) -> Column:
     """The position of a change from its `source` block, a struct of `SOURCE_FIELDS`."""
-    connector = source["connector"]
-    return F.when(connector == "postgresql", _postgresql(source)).when(
-        connector.isin("mysql", "mariadb"), _binlog(source)
-    )
+    found = F.lit(None).cast("string")
+    for connectors, encode in _ENCODINGS.items():
+        found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
+    return found
 
 
 def _postgresql(source: Column) -> Column:
     # sequence = ["<LSN of the last commit before>", "<LSN of the change>"]; transactions arrive in commit order while
     # their LSNs interleave, so the first decides (§2.1).
-    commit = F.get_json_object(source["sequence"], "$[0]")
-    lsn = F.coalesce(F.get_json_object(source["sequence"], "$[1]"), source["lsn"].cast("string"))
-    first = _padded(F.coalesce(commit, lsn), _LONG_DIGITS)
-    return F.when(lsn.isNotNull(), F.concat(first, F.lit("/"), _padded(lsn, _LONG_DIGITS)))
+    commit, change = (_number(F.get_json_object(source["sequence"], f"$[{at}]")) for at in (0, 1))
+    lsn = F.coalesce(change, _number(source["lsn"].cast("string")))
+    return _joined(F.coalesce(commit, lsn), lsn)
 
 
 def _binlog(source: Column) -> Column:
     # The file's number is compared as a number: mysql-bin.999999 comes before mysql-bin.1000000.
-    base = F.regexp_extract(source["file"], "^(.*)\\.(\\d+)$", 1)
-    number = F.regexp_extract(source["file"], "^(.*)\\.(\\d+)$", 2)
-    parts = [
-        base,
-        _padded(number, _ROW_DIGITS),
-        _padded(source["pos"].cast("string"), _LONG_DIGITS),
-        _padded(F.coalesce(source["row"], F.lit(0)).cast("string"), _ROW_DIGITS),
-    ]
-    return F.when(number != "", F.concat(parts[0], F.lit("."), parts[1], F.lit("/"), parts[2], F.lit("/"), parts[3]))
+    base, number = (F.regexp_extract(source["file"], "^(.*)\\.(\\d+)$", part) for part in (1, 2))
+    file = F.when(number != "", F.concat(base, F.lit("."), _number(number, _ROW_DIGITS)))
+    row = F.coalesce(source["row"], F.lit(0)).cast("string")
+    return _joined(file, _number(source["pos"].cast("string")), _number(row, _ROW_DIGITS))
 
 
-def _padded(digits: Column, width: int) -> Column:
-    return F.lpad(digits, width, "0")
+def _hexadecimal(source: Column) -> Column:
+    """SQL Server and Db2: log sequence numbers of fixed width; the change's alone is in no order across commits."""
+    serial = F.coalesce(source["event_serial_no"], F.lit("0"))
+    change = F.coalesce(source["change_lsn"], F.lit(""))
+    return _joined(F.lower(source["commit_lsn"]), F.lower(change), _number(serial, _ROW_DIGITS))
+
+
+def _informix(source: Column) -> Column:
+    return _joined(_number(source["commit_lsn"]), _number(F.coalesce(source["change_lsn"], F.lit("0"))))
+
+
+def _oracle(source: Column) -> Column:
+    commit = F.coalesce(source["commit_scn"], source["scn"])
+    thread, statement = (F.coalesce(source[name], F.lit("0")) for name in ("redo_thread", "ssn"))
+    return _joined(
+        _number(commit, _SCN_DIGITS),
+        _number(thread, _ROW_DIGITS),
+        _number(F.coalesce(source["scn"], commit), _SCN_DIGITS),
+        _number(statement),
+    )
+
+
+def _mongodb(source: Column) -> Column:
+    # The oplog's own clock in seconds, and the count within one; `wallTime` is no order.
+    return _joined(_number(source["ts_ms"].cast("string")), _number(source["ord"], _ROW_DIGITS))
+
+
+def _spanner(source: Column) -> Column:
+    return _joined(
+        _number(source["ts_ns"].cast("string")),
+        source["server_transaction_id"],
+        _number(source["sequence"]),
+        _number(F.coalesce(source["mod_number"], F.lit("0")), _ROW_DIGITS),
+    )
+
+
+def _cockroachdb(source: Column) -> Column:
+    # A hybrid logical clock: nanoseconds, a point, and a count for what happened in one of them.
+    parts = [F.regexp_extract(source["ts_hlc"], "^(\\d+)(?:\\.(\\d+))?$", part) for part in (1, 2)]
+    return _joined(_number(parts[0]), F.when(parts[0] != "", F.lpad(parts[1], _ROW_DIGITS, "0")))
+
+
+_ENCODINGS: dict[tuple[str, ...], Callable[[Column], Column]] = {
+    ("postgresql",): _postgresql,
+    ("mysql", "mariadb"): _binlog,
+    ("sqlserver", "db2"): _hexadecimal,
+    ("informix",): _informix,
+    ("oracle",): _oracle,
+    ("mongodb",): _mongodb,
+    ("spanner",): _spanner,
+    ("cockroachdb",): _cockroachdb,
+}
+
+
+def _joined(*parts: Column) -> Column:
+    """The parts in the order of their weight; NULL where one is missing."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = F.concat(found, F.lit("/"), part)
+    return found
+
+
+def _number(digits: Column, width: int = _LONG_DIGITS) -> Column:
+    """Digits as text of one width; NULL for what is no number or has more digits, which would sort anywhere."""
+    return F.when(digits.rlike(f"^\\d{{1,{width}}}$"), F.lpad(digits, width, "0"))

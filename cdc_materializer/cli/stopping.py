@@ -42,8 +42,9 @@ def stop_on_signals(stop: threading.Event, output: Output) -> Iterator[InBackgro
             if output.shows_progress:
                 os.write(sys.stderr.fileno(), _SHOW_CURSOR + b"\n")
             os._exit(_SIGNAL_BASE + number)
-        stop.set()
+        # Said before it is set: what runs may be done, and the process over, in the very next moment.
         output.note("Ending after the batches that are being worked on. Once more: at once, which is safe too.")
+        stop.set()
 
     before = {number: signal.signal(number, asked) for number in _SIGNALS}
     try:

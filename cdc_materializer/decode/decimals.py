@@ -7,10 +7,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from cdc_materializer.decode.reading import Reading, Settings
-from cdc_materializer.decode.wire import WireType
+from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.schema import decimal_of
 
 #: The most digits that Iceberg's decimal holds.
 DECIMAL_DIGITS_MAX = 38
+#: Decimal digits that every double keeps.
+_DOUBLE_DIGITS = 15
+#: The scales of values that are plausible (Oracle's NUMBER ends at 10^-130): others would only fill memory with zeros.
+VARIABLE_SCALE_MAX = 1000
 
 
 def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
@@ -26,11 +31,23 @@ def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
 
 
 def decimal_type(wire: WireType) -> tuple[int, int]:
-    """Precision and scale of a Connect Decimal; 38 digits where the writer does not say (Avro then writes 64)."""
-    scale = int(wire.parameters.get("scale", "0"))
+    """Precision and scale of a Connect Decimal; 38 digits where the writer does not say (Avro then writes 64).
+
+    Raises:
+        WireSchemaInvalid: one of them is not a number.
+    """
+    scale = _number(wire.parameters.get("scale", "0"))
     told = wire.parameters.get("connect.decimal.precision") or wire.parameters.get("precision")
-    precision = int(told) if told and int(told) <= DECIMAL_DIGITS_MAX else DECIMAL_DIGITS_MAX
-    return precision, scale
+    precision = _number(told) if told else DECIMAL_DIGITS_MAX
+    return (precision if 0 < precision <= DECIMAL_DIGITS_MAX else DECIMAL_DIGITS_MAX), scale
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        message = "a decimal's scale or precision is not a number"
+        raise WireSchemaInvalid(message) from error
 
 
 def decimal(settings: Settings, wire: WireType) -> Reading:
@@ -69,8 +86,35 @@ def _decimal_without_fraction(precision: int, scale: int) -> Reading:
 def avro_decimal_is_exact(wire: WireType) -> bool:
     """Whether Spark's Avro reader can be trusted with a decimal: it stops on more than 38 digits."""
     told = wire.parameters.get("precision")
-    scale = int(wire.parameters.get("scale", "0"))
-    return told is not None and 0 <= scale <= int(told) <= DECIMAL_DIGITS_MAX
+    scale = _number(wire.parameters.get("scale", "0"))
+    return told is not None and 0 <= scale <= _number(told) <= DECIMAL_DIGITS_MAX
+
+
+def declared_decimal(ddl: str) -> Reading:
+    """A decimal of JSON without a schema, a number or a text there, in the type that a contract declares: exactly.
+
+    Read as a variant, which alone keeps a number's digits: Spark's JSON reader rounds to a decimal's scale, drops the
+    commas of a text, and makes a text of a number by way of a double.
+    """
+    precision, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
+    finest = f"decimal({DECIMAL_DIGITS_MAX},{DECIMAL_DIGITS_MAX - (precision - scale)})"
+
+    def text(given: Column) -> Column:
+        return F.try_variant_get(given, "$", "string")
+
+    def exact(given: Column) -> Column:
+        # With an exponent, or more than 38 digits, a variant has a double; it still is what was sent if it is short.
+        digits = F.length(F.regexp_replace(text(given), "[eE].*|\\D", ""))
+        is_told = (F.schema_of_variant(given) != "DOUBLE") | (digits <= _DOUBLE_DIGITS)
+        fits = text(given).try_cast(ddl) == text(given).try_cast(finest)
+        return F.coalesce(is_told & fits, F.lit(False))
+
+    return Reading(
+        ddl,
+        "variant",
+        value=lambda given: F.when(exact(given), text(given).try_cast(ddl)),
+        invalid=lambda given: text(given).isNotNull() & ~exact(given),
+    )
 
 
 def variable_scale(_: Settings, __: WireType) -> Reading:
@@ -78,7 +122,7 @@ def variable_scale(_: Settings, __: WireType) -> Reading:
 
     def value(struct: Column) -> Column:
         unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
-        scale = struct["scale"]
+        scale = F.when(F.abs(struct["scale"].cast("bigint")) <= VARIABLE_SCALE_MAX, struct["scale"])
         digits = F.regexp_replace(unscaled, "^-", "")
         sign = F.when(unscaled.startswith("-"), "-").otherwise("")
         padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))

@@ -14,10 +14,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode import times
-from cdc_materializer.decode.decimals import decimal, variable_scale
+from cdc_materializer.decode.decimals import decimal, declared_decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.names import quote
+from cdc_materializer.schema import decimal_of
 
 _DEBEZIUM = "io.debezium."
 _CONNECT = "org.apache.kafka.connect.data."
@@ -157,6 +158,8 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
     ddl = wire.parameters["ddl"]
     if ddl in {"date", "timestamp", "timestamp_ntz"}:
         return times.declared_time(ddl)
+    if decimal_of(ddl) is not None:
+        return declared_decimal(ddl)
     if ddl == "string":
         return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
     if ddl == "binary":

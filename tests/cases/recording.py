@@ -56,6 +56,7 @@ class ColumnType:
     name: str = ""
     precision: int = 0
     scale: int = 0
+    fields: "Mapping[str, ColumnType] | None" = None
 
     @classmethod
     def parse(cls, text: str) -> "ColumnType":
@@ -65,6 +66,9 @@ class ColumnType:
         if plain.startswith("decimal("):
             precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
             return cls("bytes", optional, _DECIMAL, precision, scale)
+        if plain.startswith("struct<"):
+            parts = (part.split(":") for part in plain.removeprefix("struct<").removesuffix(">").split(","))
+            return cls("struct", optional, "test.Struct", fields={name: cls.parse(kind) for name, kind in parts})
         literal, name = _NAMED.get(plain, (plain, ""))
         if literal not in _AVRO:
             raise KeyError(text)
@@ -73,6 +77,8 @@ class ColumnType:
     def connect(self) -> dict[str, Any]:
         """The type in Connect's JSON."""
         found: dict[str, Any] = {"type": self.literal.replace("float64", "double"), "optional": self.optional}
+        if self.fields is not None:
+            found["fields"] = [{**kind.connect(), "field": name} for name, kind in self.fields.items()]
         if self.name:
             found |= {"name": self.name, "version": 1}
         if self.name == _DECIMAL:
@@ -81,6 +87,10 @@ class ColumnType:
 
     def avro(self) -> Any:  # noqa: ANN401 - JSON
         """The type in Avro, as the Avro converter registers it."""
+        if self.fields is not None:
+            fields = [{"name": name, "type": kind.avro()} for name, kind in self.fields.items()]
+            record = {"type": "record", "name": self.name, "fields": fields}
+            return ["null", record] if self.optional else record
         found: Any = _AVRO[self.literal]
         if self.name:
             found = {"type": found, "connect.name": self.name, "connect.version": 1}

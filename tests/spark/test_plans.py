@@ -93,7 +93,7 @@ def decided(line: Line) -> "DataFrame":
     decoders = find_decoders(messages, line.lookup(None))
     changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))
-    states = fold.states(flagged, decoders.plan.target, decoders.partial)
+    states = fold.states(flagged, decoders.plan.target, decoders.partial, fold.Recorded())
     return verdict.decide(states, line.judgement(decoders.plan.target))
 
 

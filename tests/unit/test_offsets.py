@@ -21,6 +21,7 @@ _markers = st.builds(
     topic_id=st.none() | st.text(),
     offsets=_offsets,
     positions=st.dictionaries(_partitions, st.text(), max_size=4),
+    times=st.dictionaries(_partitions, st.integers(), max_size=4),
     source_snapshot=st.none() | st.integers(0, 2**63 - 1),
     contract=st.none() | _names,
     counts=st.dictionaries(_names, st.integers(0, 2**40), max_size=4),
@@ -193,7 +194,9 @@ def test_a_marker_reads_back_from_a_summary(marker: Marker) -> None:
 
 def test_a_marker_is_written_under_the_agreed_names() -> None:
     """Other tools read these properties: names and forms stay."""
-    marker = Marker("shop", "ab12", "s.p.o", "id", Offsets({1: 2, 0: 5}), {0: "0/16B"}, 77, "c0ffee", {"read": 5})
+    marker = Marker(
+        "shop", "ab12", "s.p.o", "id", Offsets({1: 2, 0: 5}), {0: "0/16B"}, 77, "c0ffee", {"read": 5}, {0: -1}
+    )
 
     assert marker.to_summary() == {
         "cdcm.version": "1",
@@ -206,6 +209,7 @@ def test_a_marker_is_written_under_the_agreed_names() -> None:
         "cdcm.source-snapshot": "77",
         "cdcm.contract": "c0ffee",
         "cdcm.counts": '{"read":5}',
+        "cdcm.times": '{"0":-1}',
     }
 
 
@@ -223,6 +227,7 @@ def test_a_snapshot_without_a_marker_has_none() -> None:
         ("offsets", "{"),
         ("offsets", None),
         ("positions", '{"0":1}'),
+        ("times", '{"0":"1"}'),
         ("positions", '{"x":"1"}'),
         ("source-snapshot", "-1"),
         ("counts", '{"read":"5"}'),

@@ -68,7 +68,7 @@ def test_the_users_lists_are_added_to_ours(configured: Callable[[str], Config]) 
 
     assert settings["spark.sql.extensions"].split(",")[1:] == ["their.Extension"]
     assert settings["spark.sql.extensions"].startswith("org.apache.iceberg.")
-    assert settings["spark.driver.extraJavaOptions"].endswith("-XX:+UseSerialGC -Dtheirs=1")
+    assert settings["spark.driver.extraJavaOptions"].endswith("240m -Dtheirs=1")
 
 
 def test_only_a_small_session_gives_up_throughput(configured: Callable[[str], Config]) -> None:

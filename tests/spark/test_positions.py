@@ -1,0 +1,104 @@
+"""Source positions: as text they sort in the order in which the database made the changes (semantics §2.1)."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes.positions import SOURCE_FIELDS, position
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+#: The `source` blocks of changes in the order in which they were made, by connector; only what tells them apart.
+IN_ORDER: dict[str, list[dict[str, Any]]] = {
+    "postgresql": [
+        {"lsn": 99, "sequence": '[null,"99"]'},
+        {"lsn": 250, "sequence": '["100","250"]'},
+        # Of a transaction that committed later, though it began earlier.
+        {"lsn": 200, "sequence": '["300","200"]'},
+        {"lsn": 1000, "sequence": '["300","1000"]'},
+    ],
+    "mysql": [
+        {"file": "mysql-bin.000002", "pos": 900},
+        {"file": "mysql-bin.000002", "pos": 1000, "row": 0},
+        {"file": "mysql-bin.000002", "pos": 1000, "row": 2},
+        {"file": "mysql-bin.000002", "pos": 1000, "row": 10},
+        {"file": "mysql-bin.999999", "pos": 4},
+        {"file": "mysql-bin.1000000", "pos": 4},
+    ],
+    "mariadb": [{"file": "bin.a.000009", "pos": 10, "row": 0}, {"file": "bin.a.000010", "pos": 9, "row": 0}],
+    "sqlserver": [
+        # The later commit has the earlier change.
+        {"commit_lsn": "0000002A:00000b78:0003", "change_lsn": "0000002a:00000b90:0002", "event_serial_no": "2"},
+        {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002a:00000b10:0002", "event_serial_no": "1"},
+        {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002a:00000b10:0002", "event_serial_no": "2"},
+        {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002a:00000b10:0002", "event_serial_no": "10"},
+    ],
+    "db2": [
+        {"commit_lsn": "00000000:00000000:00000000:00ab10", "change_lsn": "00000000:00000000:00000000:00ab02"},
+        {"commit_lsn": "00000000:00000000:00000000:00ab11", "change_lsn": "00000000:00000000:00000000:00ab01"},
+    ],
+    "informix": [{"commit_lsn": "99", "change_lsn": "98"}, {"commit_lsn": "100", "change_lsn": "5"}],
+    "oracle": [
+        {"commit_scn": "9999999999999999999", "scn": "30"},
+        {"commit_scn": "10000000000000000000", "scn": "5", "redo_thread": "1", "ssn": "0"},
+        {"commit_scn": "10000000000000000000", "scn": "5", "redo_thread": "1", "ssn": "7"},
+        {"commit_scn": "10000000000000000000", "scn": "12", "redo_thread": "1", "ssn": "0"},
+    ],
+    "mongodb": [{"ts_ms": 5000, "ord": "2"}, {"ts_ms": 5000, "ord": "10"}, {"ts_ms": 6000, "ord": "1"}],
+    "spanner": [
+        {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000000", "mod_number": "1"},
+        {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000000", "mod_number": "10"},
+        {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000002", "mod_number": "0"},
+        {"ts_ns": 1_700_000_000_000_000_002, "server_transaction_id": "A", "sequence": "00000000", "mod_number": "0"},
+    ],
+    "cockroachdb": [
+        {"ts_hlc": "999.0000000000"},
+        {"ts_hlc": "1000.0000000002"},
+        {"ts_hlc": "1000.0000000010"},
+        {"ts_hlc": "1001"},
+    ],
+}
+#: Blocks from which no position can be made: changes with these are ordered by offset.
+WITHOUT: list[dict[str, Any]] = [
+    {"connector": "vitess", "lsn": 5},
+    {"connector": "postgresql"},
+    {"connector": "mysql", "file": "no-number", "pos": 4},
+    {"connector": "mariadb", "pos": 4},
+    {"connector": "sqlserver", "change_lsn": "0000002a:00000b10:0002"},
+    {"connector": "oracle", "commit_scn": "seven"},
+    {"connector": "mongodb", "ts_ms": 5000},
+    {"connector": "cockroachdb", "ts_hlc": "soon"},
+    {},
+]
+
+
+@pytest.fixture(scope="module")
+def positions(spark: "SparkSession") -> list[str | None]:
+    """The positions of all blocks, those of IN_ORDER first."""
+    blocks = [{"connector": name, **block} for name, given in IN_ORDER.items() for block in given]
+    rows = [(at, *[block.get(name) for name in SOURCE_FIELDS]) for at, block in enumerate([*blocks, *WITHOUT])]
+    fields = ", ".join(f"`{name}` {ddl}" for name, ddl in SOURCE_FIELDS.items())
+    frame = spark.createDataFrame(rows, f"at int, {fields}")
+    found = frame.select("at", position(F.struct(*SOURCE_FIELDS)).alias("position")).orderBy("at").collect()
+    return [row["position"] for row in found]
+
+
+@pytest.mark.parametrize("connector", IN_ORDER)
+def test_positions_sort_as_the_database_ordered(positions: list[str | None], connector: str) -> None:
+    """Each is greater than the one before."""
+    start = sum(
+        len(given) for name, given in IN_ORDER.items() if list(IN_ORDER).index(name) < list(IN_ORDER).index(connector)
+    )
+    found = [text for text in positions[start : start + len(IN_ORDER[connector])] if text is not None]
+
+    assert len(found) == len(IN_ORDER[connector])
+    assert found == sorted(set(found))
+
+
+def test_a_block_that_lacks_a_part_has_no_position(positions: list[str | None]) -> None:
+    """A guess would sort somewhere; none is made."""
+    assert positions[-len(WITHOUT) :] == [None] * len(WITHOUT)
