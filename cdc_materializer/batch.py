@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold
+from cdc_materializer import base, fold
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.decode.framing import selector
@@ -64,6 +64,7 @@ class Past:
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
+        partitions: how many the topic has; in more than one a truncate without a position is in no order.
     """
 
     lookup: Lookup
@@ -73,6 +74,12 @@ class Past:
     recorded: Recorded = field(default_factory=Recorded)
     retried: Span | None = None
     truncate: str = "apply"
+    partitions: int = 1
+
+    def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
+        """Those truncates that wipe rows."""
+        is_ordered = self.partitions == 1
+        return tuple(found for found in truncates if self.truncate == "apply" and (is_ordered or found.position))
 
 
 @dataclass(frozen=True)
@@ -131,21 +138,21 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     """Find out what the batch alone could not tell, and fold once more with it."""
     target, partial, states = decoders.plan.target, decoders.partial, folded.states
     folded.facts = facts = _facts(states, past)
-    truncates = facts.truncates if past.truncate == "apply" else ()
+    truncates = past.wiping(facts.truncates)
     history = _history(states, facts, past, target)
     if truncates or history is not None:
         changes = own
         if history is not None:
             changes = _with_history(own, history)
             partial = partial.union(history.partial)
-            truncates = (*history.truncates, *truncates) if past.truncate == "apply" else ()
+            truncates = (*past.wiping(history.truncates), *truncates)
         folded.release()
         folded.keep(fold.states(changes, target, partial, past.recorded, truncates))
         again = _facts(folded.states, Past(past.lookup))
         folded.facts = facts = replace(again, positions=facts.positions, times=facts.times, held=facts.held)
     if past.mirror is not None and (facts.wants_base or facts.moved):
-        base = _base(past.mirror, target, truncates)
-        folded.states = fold.attach_base(folded.states, base, target, partial)
+        known = _base(past.mirror, target, truncates)
+        folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
 
 
@@ -153,8 +160,8 @@ def _graft(folded: Folded, target: TableSchema, partial: Partial) -> None:
     """Fill what key changes left out; once more for each link of a chain of them, until nothing more is found."""
     waiting = folded.facts.moved
     while waiting:
-        folded.keep(fold.graft(folded.states, target, partial))
-        left = folded.states.agg(F.count_if(fold.is_moved())).collect()[0][0]
+        folded.keep(base.graft(folded.states, target, partial))
+        left = folded.states.agg(F.count_if(base.is_moved())).collect()[0][0]
         waiting = left if left < waiting else 0
 
 
@@ -187,7 +194,7 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
         return None
     # Materialised, so that the states' cache can be given back.
     wanted = states.where(_wants_history(past)).select(m.KEY).distinct().localCheckpoint()
-    orphans = fold.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
+    orphans = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
     if orphans is not None and orphans.isEmpty():
         orphans = None
     if orphans is None and not facts.wants_history:
@@ -261,8 +268,8 @@ def _facts(states: DataFrame, past: Past) -> Facts:
             F.max(F.when(F.col(m.STREAMING) & F.col(CURRENT), place)).alias("highest"),
             F.collect_list(F.when(is_truncate, F.struct(F.col(m.POSITION), F.col(m.OFFSET)))).alias("truncates"),
             F.count_if(_wants_history(past)).alias("wants_history"),
-            F.count_if(fold.wants_base() & ~fold.is_delete()).alias("wants_base"),
-            F.count_if(fold.is_moved()).alias("moved"),
+            F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
+            F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),
         )
         .collect()
@@ -291,6 +298,12 @@ def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[i
             times.pop(partition, None)
             times |= {partition: facts.times[partition]} if partition in facts.times else {}
     return positions, times
+
+
+def last_truncate(marker: Marker | None, truncates: Sequence[Truncate]) -> str | None:
+    """The highest position of a truncate that was applied, before the batch or in it."""
+    known = [marker.truncated if marker is not None else None, *(truncate.position for truncate in truncates)]
+    return max((position for position in known if position is not None), default=None)
 
 
 def whole(start: Offsets, end: Offsets, topic: str) -> Span:

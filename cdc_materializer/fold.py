@@ -44,8 +44,9 @@ REBUILT = "__cdc_rebuilt"
 #: Whether the key has open held messages from earlier batches.
 HELD = "__cdc_held"
 
-_NO_NAMES = "array<string>"
-_PROBLEM = "struct<column:string,code:string>"
+#: DDL of a list of column names, and of what is wrong with one of them.
+NO_NAMES = "array<string>"
+PROBLEM = "struct<column:string,code:string>"
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,13 @@ class Recorded:
         positions: the highest streaming position of each partition.
         times: when the source made those changes, in microseconds since 1970.
         tolerance: how many microseconds later than that a change at an earlier position may have been made.
+        truncated: the highest position of a truncate that was applied: other partitions can be behind it still.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
     tolerance: int = 3_600_000_000
+    truncated: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,10 +110,6 @@ def _so_far() -> WindowSpec:
 
 def _before() -> WindowSpec:
     return _window().rowsBetween(Window.unboundedPreceding, -1)
-
-
-def _whole() -> WindowSpec:
-    return Window.partitionBy(GROUP)
 
 
 def states(
@@ -160,7 +159,7 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     return placed.withColumns(
         {
             REPLAYED: F.coalesce(again, F.lit(False)),
-            WIPED: is_wiped(truncates),
+            WIPED: is_wiped(truncates) | _is_truncated(recorded),
             REGRESSED: F.coalesce(regressed, F.lit(False)),
         },
     )
@@ -197,6 +196,10 @@ def is_wiped(truncates: Sequence[Truncate]) -> Column:
         earlier = F.col(m.POSITION) < truncate.position if truncate.position else F.lit(None)
         found = found | F.coalesce(earlier, behind)
     return found
+
+
+def _is_truncated(recorded: Recorded) -> Column:
+    return F.coalesce(F.col(m.POSITION) < F.lit(recorded.truncated), F.lit(False))
 
 
 # --- 2. what is the row after it?
@@ -284,9 +287,9 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
         *row,
         *m.META,
         *(CURRENT, REBUILT, HELD, GROUP, REPLAYED, REGRESSED, WIPED, SEGMENT, OPENER, ORPHAN),
-        _compact(open_columns, _NO_NAMES).alias(OPEN_COLUMNS),
-        _compact(missing, _NO_NAMES).alias(MISSING_COLUMNS),
-        _compact(codes, f"array<{_PROBLEM}>").alias(CARRIED),
+        _compact(open_columns, NO_NAMES).alias(OPEN_COLUMNS),
+        _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),
+        _compact(codes, f"array<{PROBLEM}>").alias(CARRIED),
     )
 
 
@@ -298,99 +301,3 @@ def _compact(parts: Sequence[Column], ddl: str) -> Column:
     if not parts:
         return F.array().cast(ddl)
     return F.when(effective(), F.array_compact(F.array(*parts))).otherwise(F.array().cast(ddl))
-
-
-# --- values that only other rows know
-# -----------------------------------------------------------------------------------
-
-
-def wants_base() -> Column:
-    """Whether a state lacks a value that the mirror's row of the same key may have."""
-    lacks = (F.size(OPEN_COLUMNS) > 0) | (F.size(MISSING_COLUMNS) > 0)
-    return lacks & (F.col(SEGMENT) == 0) & ~F.col(REBUILT)
-
-
-def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
-    """Fill what the batch does not tell from the mirror's rows.
-
-    Args:
-        folded: what `states` gave.
-        base: rows of the mirror, with KEY, whose keys occur in the batch; without those that a truncate wipes.
-        target: the mirror's columns.
-        partial: the columns that may be missing.
-    """
-    carried = [
-        name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
-    ]
-    known = base.select(
-        F.col(m.KEY).alias("__cdc_base_key"),
-        *[m.column(name).alias(f"__cdc_base_{at}") for at, name in enumerate(carried)],
-    )
-    joined = folded.join(known, (F.col(m.KEY) == F.col("__cdc_base_key")) & wants_base(), "left")
-    found = F.col("__cdc_base_key").isNotNull()
-    lacking = F.concat(OPEN_COLUMNS, MISSING_COLUMNS)
-    values = {
-        name: F.when(found & F.array_contains(lacking, name), F.col(f"__cdc_base_{at}")).otherwise(m.column(name))
-        for at, name in enumerate(carried)
-    }
-    return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
-
-
-def is_moved() -> Column:
-    """Whether a message is the insert of a key change that leaves values open; a plain insert always tells them all."""
-    return (F.col(m.OP) == "c") & effective() & (F.size(OPEN_COLUMNS) > 0)
-
-
-def key_changes_without_delete(folded: DataFrame) -> DataFrame:
-    """The positions (m.POSITION) of key changes whose other half, the delete, is not among the messages."""
-    moved = folded.where(is_moved()).select(F.col(m.POSITION).alias("__cdc_at")).distinct().localCheckpoint()
-    halves = folded.where(effective() & (F.col(m.OP) == "d")).select(m.POSITION)
-    return moved.join(halves, F.col("__cdc_at") == F.col(m.POSITION), "left_anti").select(
-        F.col("__cdc_at").alias(m.POSITION)
-    )
-
-
-def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
-    """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
-
-    A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the
-    ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
-    """
-    carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
-    donors = folded.where(effective() & (F.col(m.OP) == "d") & F.col(m.POSITION).isNotNull()).select(
-        F.col(m.POSITION).alias("__cdc_at"),
-        F.col(OPEN_COLUMNS).alias("__cdc_donor_open"),
-        F.col(CARRIED).alias("__cdc_donor_codes"),
-        *[m.column(name).alias(f"__cdc_donor_{at}") for at, name in enumerate(carried)],
-    )
-    wants = (F.size(OPEN_COLUMNS) > 0) & (F.col(SEGMENT) > 0)
-    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
-    # anew.
-    donors = donors.dropDuplicates(["__cdc_at"]).localCheckpoint()
-    joined = folded.join(donors, (F.col(OPENER) == F.col("__cdc_at")) & wants, "left")
-    filled = F.array_except(OPEN_COLUMNS, F.coalesce("__cdc_donor_open", OPEN_COLUMNS))
-    values = {
-        name: F.when(F.array_contains(filled, name), F.col(f"__cdc_donor_{at}")).otherwise(m.column(name))
-        for at, name in enumerate(carried)
-    }
-    inherited = F.filter(
-        F.coalesce("__cdc_donor_codes", F.array().cast(f"array<{_PROBLEM}>")),
-        lambda code: F.array_contains(filled, code["column"]),
-    )
-    return joined.select(
-        *[
-            values.get(name, m.column(name)).alias(name)
-            for name in folded.columns
-            if name not in {OPEN_COLUMNS, CARRIED}
-        ],
-        F.array_except(OPEN_COLUMNS, filled).alias(OPEN_COLUMNS),
-        F.concat(CARRIED, inherited).alias(CARRIED),
-    )
-
-
-def _with_values(
-    frame: DataFrame, names: Sequence[str], values: dict[str, Column], emptied: dict[str, Column]
-) -> DataFrame:
-    nothing = F.array().cast(_NO_NAMES)
-    columns = values | {name: F.when(test, nothing).otherwise(F.col(name)) for name, test in emptied.items()}
-    return frame.select(*[columns.get(name, m.column(name)).alias(name) for name in names])

@@ -15,7 +15,7 @@ from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.errors import InvariantBroken, LakeUnavailable
-from cdc_materializer.fold import Recorded
+from cdc_materializer.fold import Recorded, Truncate
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Marker, Offsets, Span, batch_id
@@ -54,16 +54,16 @@ class Line:
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         if marker is None:
             return Recorded(tolerance=tolerance)
-        return Recorded(marker.positions, marker.times, tolerance)
+        return Recorded(marker.positions, marker.times, tolerance, marker.truncated)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
         return Lookup(self.registry, self.contract, self.options, current)
 
-    def judgement(self, target: TableSchema) -> verdict.Judgement:
-        """How the table's states are judged."""
+    def judgement(self, target: TableSchema, partitions: int = 1) -> verdict.Judgement:
+        """How the states of a table are judged whose topic has so many partitions."""
         rules = compile_rules(self.contract.rules, target.types) if self.contract else ()
-        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate)
+        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions)
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class Decided:
     states: DataFrame
     decoders: Decoders
     facts: Facts
+    truncates: tuple[Truncate, ...]
     span: Span
     counts: dict[str, int]
     violations: dict[str, int]

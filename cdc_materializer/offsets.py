@@ -148,6 +148,7 @@ class Marker:
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
         times: when the source made the changes of `positions`, in microseconds since 1970.
+        truncated: the highest position of a truncate that was applied, behind which no change counts any more.
         version: layout of the marker.
     """
 
@@ -161,6 +162,7 @@ class Marker:
     contract: str | None
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
+    truncated: str | None = None
     version: int = MARKER_VERSION
 
     def to_summary(self) -> dict[str, str]:
@@ -175,6 +177,7 @@ class Marker:
             "offsets": self.offsets.to_json(),
             "positions": _to_json(self.positions),
             "times": _to_json(self.times),
+            "truncated": self.truncated,
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": _to_json(self.counts),
@@ -207,6 +210,7 @@ class Marker:
             source_snapshot=None if snapshot is None else _number(snapshot, "source-snapshot"),
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: _offset(count) for name, count in _object(_text(summary, "counts")).items()},
+            truncated=summary.get(MARKER_PREFIX + "truncated"),
             version=version,
         )
 

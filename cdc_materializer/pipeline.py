@@ -180,10 +180,12 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         held=quarantine.held_keys(line, tables.quarantine),
         recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None),
         truncate=line.table.truncate,
+        partitions=len(reading.span.end),
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        judged = verdict.decide(folded.states, line.judgement(decoders.plan.target)).persist()
+        judgement = line.judgement(decoders.plan.target, past.partitions)
+        judged = verdict.decide(folded.states, judgement).persist()
         counted = judged.agg(*_sums()).collect()[0].asDict()
     finally:
         folded.release()
@@ -191,6 +193,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         states=judged,
         decoders=decoders,
         facts=folded.facts,
+        truncates=past.wiping(folded.facts.truncates),
         span=reading.span,
         counts={outcome: counted[outcome] or 0 for outcome in verdict.OUTCOMES},
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},
@@ -226,6 +229,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         offsets=Offsets({**reached, **span.end}),
         positions=positions,
         times=times,
+        truncated=batch.last_truncate(earlier, decided.truncates),
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},
@@ -235,7 +239,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     if mirror is None:
         _refuse_without_mirror(line, decided)
         return None
-    head = line.lake.publish(mirror, marker, lambda stage: _stage(line, stage, mirror, decided))
+    head = line.lake.publish(mirror, marker, lambda stage: _stage(stage, mirror, decided))
     if held is not None and (decided.facts.held or quarantine.is_ahead(tables.quarantine, reached)):
         quarantine.resolve(line, held, marker, decided)
     return Batch(decided.counts, decided.violations, marker.offsets, raw.head or 0, head)
@@ -268,9 +272,9 @@ def _refuse_without_mirror(line: Line, decided: Decided) -> None:
     raise SchemaRefused(what, f"{hints} `cdcm quarantine list --table {line.mirror}` names each.")
 
 
-def _stage(line: Line, stage: Stage, mirror: LakeTable, decided: Decided) -> None:
+def _stage(stage: Stage, mirror: LakeTable, decided: Decided) -> None:
     target, lake = decided.decoders.plan.target, stage.lake
-    for truncate in decided.facts.truncates if not mirror.is_empty and line.table.truncate == "apply" else ():
+    for truncate in decided.truncates if not mirror.is_empty else ():
         stage.execute(delete_truncated(lake.catalog, mirror.name, stage.branch, truncate))
     if decided.published == 0:
         return

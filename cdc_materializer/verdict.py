@@ -39,6 +39,12 @@ class Judgement:
     rules: tuple[CompiledRule, ...] = ()
     strict: bool = False
     truncate: str = "apply"
+    partitions: int = 1
+
+    def is_unordered(self) -> Column:
+        """Whether a message is a truncate of which nobody can say what comes before it."""
+        is_lost = (F.col(m.OP) == m.TRUNCATE) & F.col(m.POSITION).isNull()
+        return F.coalesce(is_lost & F.lit(self.truncate == "apply" and self.partitions > 1), F.lit(False))
 
 
 def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
@@ -101,7 +107,11 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
     broken = (F.size("__cdc_failed") > 0) & after_final
     if judgement.strict:
         broken = broken | ((F.size(OPEN_COLUMNS) > 0) & effective() & ~is_delete() & after_final)
-    truncate = DELETED if judgement.truncate == "apply" else IGNORED
+    truncate = F.when(judgement.is_unordered(), IGNORED).otherwise(
+        DELETED if judgement.truncate == "apply" else IGNORED
+    )
+    if judgement.strict:
+        held = held | judgement.is_unordered()
     return (
         F.when(held, QUARANTINED)
         .when(F.col(m.OP).isNull(), IGNORED)
@@ -139,11 +149,14 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
             F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
         )
     own = F.when(is_row, F.array_compact(F.array(*misfits)))
+    unordered = F.lit(str(Code.TRUNCATE_UNORDERED))
+    action, kept = ("hold", OPEN) if judgement.strict else ("report", RELEASED)
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
         message,
         own,
         F.when(F.col(fold.REGRESSED), F.array(stop)),
+        F.when(judgement.is_unordered(), F.array(_violation(unordered, action, status=F.lit(kept)))),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
         F.when(is_row & after_final & (F.size(_misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(after_final if judgement.strict else is_final, _no_base(strict=judgement.strict)),

@@ -82,8 +82,9 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     messages = batch.messages(stored, span)
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
-    folded = batch.fold_batch(messages, decoders, Past(line.lookup(target), truncate=line.table.truncate))
-    decided = verdict.decide(folded.states, line.judgement(target)).persist()
+    past = Past(line.lookup(target), truncate=line.table.truncate, partitions=len(span.end))
+    folded = batch.fold_batch(messages, decoders, past)
+    decided = verdict.decide(folded.states, line.judgement(target, past.partitions)).persist()
     sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)
     counted = sides.agg(*_counts(target)).collect()[0]
     log = decided.agg(F.count_if(F.lit(True)).alias("messages"), _held_keys()).collect()[0]

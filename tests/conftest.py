@@ -1,5 +1,6 @@
 """What tests share: one Spark session for all that need one, and an own namespace for each."""
 
+import gc
 import itertools
 import re
 from collections.abc import Iterator
@@ -19,6 +20,27 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 _numbers = itertools.count()
+_SPARK = Path(__file__).parent / "spark"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave tests/spark unread where none of it is chosen: what it imports takes seconds.
+
+    That nothing else is left out with it is a test of its own, in tests/arch.
+    """
+    unwanted = collection_path == _SPARK and "not spark" in config.option.markexpr
+    return True if unwanted else None
+
+
+def pytest_sessionstart() -> None:
+    """Import everything without the garbage collector: what is imported stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, without going through what was imported again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

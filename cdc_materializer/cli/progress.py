@@ -5,7 +5,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from cdc_materializer.cli.output import Output
 from cdc_materializer.errors import CdcError
@@ -16,25 +25,19 @@ if TYPE_CHECKING:
     from cdc_materializer.run import RunOptions
 
 
-class Steps:
-    """One line that says what is being done, and for how long."""
+class _Display:
+    """Shown between enter and exit, on standard error: a spinner, what is worked on, columns, and the time it takes."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *columns: ProgressColumn) -> None:
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
+            *columns,
             TimeElapsedColumn(),
             console=output.err,
             transient=True,
             disable=not output.shows_progress,
         )
-        self._task: TaskID | None = None
-
-    def begin(self, what: str) -> None:
-        """Say what is being done from now on."""
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(what)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -46,22 +49,26 @@ class Steps:
         self._progress.stop()
 
 
-class RunProgress:
+class Steps(_Display):
+    """One line that says what is being done, and for how long."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        self._task: TaskID | None = None
+
+    def begin(self, what: str) -> None:
+        """Say what is being done from now on."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(what)
+
+
+class RunProgress(_Display):
     """One bar a table: the messages done of all that waited when the run began."""
 
     def __init__(self, output: Output) -> None:
+        super().__init__(output, BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("messages"))
         self._shown = output.shows_progress
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("messages"),
-            TimeElapsedColumn(),
-            console=output.err,
-            transient=True,
-            disable=not self._shown,
-        )
         self._tasks: dict[str, TaskID] = {}
         self._turn = threading.Lock()
 
@@ -100,12 +107,3 @@ class RunProgress:
             for task in self._tasks.values():
                 self._progress.remove_task(task)
             self._tasks.clear()
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()

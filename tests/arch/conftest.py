@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,23 @@ class Module:
     def unit(self) -> str:
         """The part of the package it belongs to: `decode` for cdc_materializer.decode.wire; empty for the package."""
         return self.name.partition(".")[2].partition(".")[0]
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of its tree, found once for all tests."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def uses(self) -> tuple[tuple[int, str], ...]:
+        """Every name that its code uses, dotted as it stands there, with its line; text and comments do not count."""
+        return tuple((node.lineno, _dotted(node)) for node in self.nodes if isinstance(node, (ast.Attribute, ast.Name)))
+
+
+def _dotted(node: ast.AST) -> str:
+    """Return `a.b.c` for an attribute of an attribute of a name, and what is known of it for anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def parse(path: Path) -> Module:

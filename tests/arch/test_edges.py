@@ -14,21 +14,14 @@ SQL = {"lake", "merge", "session", "testing"}
 SPARK_FREE = {"config", "environment", "errors", "jars", "names", "offsets"}
 
 
-def _dotted(node: ast.AST) -> str:
-    """Return `a.b.c` for an attribute of an attribute of a name, and what is known of it for anything else."""
-    if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 def _uses(modules: "tuple[Module, ...]", pattern: str, allowed: set[str]) -> list[str]:
     """Return where code outside `allowed` names something that matches; text and comments do not count."""
     return [
-        f"{module.place}:{node.lineno} {name}"
+        f"{module.place}:{line} {name}"
         for module in modules
         if module.unit not in allowed
-        for node in ast.walk(module.tree)
-        if isinstance(node, (ast.Attribute, ast.Name)) and re.search(pattern, name := _dotted(node))
+        for line, name in module.uses
+        if re.search(pattern, name)
     ]
 
 
@@ -69,7 +62,7 @@ def test_sql_is_built_in_merge(modules: "tuple[Module, ...]") -> None:
         f"{module.place}:{node.lineno}"
         for module in modules
         if module.unit != "merge"
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.JoinedStr)
         and statement.search("".join(str(part.value) for part in node.values if isinstance(part, ast.Constant)))
     ]

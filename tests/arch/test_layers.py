@@ -20,7 +20,7 @@ LAYERS = (
         *("pipeline", "line", "batch", "decoders", "rows", "verdict", "quarantine"),
     ),
     ("source", "registry", "lake", "contract", "report", "session", "progress"),
-    ("decode", "changes", "fold", "merge", "schema", "catalog", "local_table"),
+    ("decode", "changes", "fold", "base", "merge", "schema", "catalog", "local_table"),
     ("config",),
     ("jars",),
     ("environment", "offsets", "logs"),
@@ -37,7 +37,7 @@ def _known(unit: str) -> str:
 
 def _imports(module: "Module") -> Iterator[tuple[int, str]]:
     """Give the line and the unit of everything that a module imports from the package, at its top or inside."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
@@ -90,7 +90,7 @@ def test_relative_imports_are_not_used(modules: "tuple[Module, ...]") -> None:
     relative = [
         f"{module.place}:{node.lineno}"
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom) and node.level
     ]
 

@@ -31,7 +31,7 @@ def test_functions_are_short(modules: "tuple[Module, ...]", suite: "tuple[Module
     long = {
         f"{module.place}:{node.lineno} {node.name}": lines
         for module in (*modules, *suite)
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     }

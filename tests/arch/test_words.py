@@ -40,7 +40,7 @@ def test_tests_say_what_they_show(suite: "tuple[Module, ...]") -> None:
     silent = [
         f"{module.place}:{node.lineno} {node.name}"
         for module in suite
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node)
     ]
 
@@ -53,7 +53,7 @@ def test_names_say_something(modules: "tuple[Module, ...]") -> None:
     named += [
         (f"{module.place}:{node.lineno}", node.name)
         for module in modules
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
     ]
     empty = [f"{place} {name}" for place, name in named if _EMPTY_WORDS.search(name)]

@@ -25,17 +25,12 @@ from cdc_materializer.report.models import TableRun, TableVerify
 from cdc_materializer.run import run_once
 from cdc_materializer.verify import verify_tables
 from tests.cases.recording import Case, Recorder, cases, write_schemas
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-# Importing Great Expectations 1.24 meets deprecations in its own dependencies.
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 _numbers = itertools.count()

@@ -25,17 +25,12 @@ from cdc_materializer.testing import (
     confluent_avro,
     debezium_envelope,
 )
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Importing Great Expectations 1.24 meets deprecations in its own dependencies.
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 TOPIC = "shop.public.things"
 KEY = avro_key_schema(TOPIC, {"id": "long"})

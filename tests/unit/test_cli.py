@@ -3,12 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,8 +17,11 @@ from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG, EXIT_DONE, EXIT_SOUR
 from cdc_materializer.names import TableName
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions
+from tests.demo_run import ROOT
 
-ROOT = Path(cdc_materializer.__file__).parents[1]
+if TYPE_CHECKING:
+    from tests.unit.conftest import Fresh
+
 _HEAVY = ("pyspark", "great_expectations", "pyiceberg", "pandas")
 _CONTRACT = ROOT / "cdc_materializer" / "demo_data" / "contracts" / "payments.yaml"
 
@@ -39,15 +40,6 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def _run(code: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own, with the package on its path."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
-        check=False, timeout=60,
-    )  # fmt: skip
-
-
 # --- help and names -------------------------------------------------------------------------------------------------
 
 
@@ -55,15 +47,15 @@ def _run(code: str, *arguments: str, folder: Path) -> subprocess.CompletedProces
     "arguments",
     [["--help"], ["report", "--json"], ["quarantine", "list", "--json"], ["run", "--help"], ["contract", "lint"]],
 )
-def test_commands_that_need_no_data_import_nothing_heavy(pipeline: Path, arguments: list[str]) -> None:
+def test_commands_that_need_no_data_import_nothing_heavy(pipeline: Path, fresh: "Fresh", arguments: list[str]) -> None:
     """They answer at once because Spark, Great Expectations, PyIceberg and pandas stay out."""
     code = (
         "import sys; from cdc_materializer.cli import main; main(sys.argv[1:]);"
         f"sys.exit(str([name for name in {_HEAVY} if name in sys.modules]))"
     )
-    ended = _run(code, *arguments, folder=pipeline.parent)
+    ended = fresh.run(code, *arguments, folder=pipeline.parent)
 
-    assert ended.stderr.strip() == "[]"
+    assert ended.err.strip() == "[]"
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,18 +208,21 @@ def test_the_first_signal_lets_the_batch_end(pipeline: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_signal_ends_at_once(pipeline: Path, number: signal.Signals) -> None:
+def test_the_second_signal_ends_at_once(pipeline: Path, fresh: "Fresh", number: signal.Signals) -> None:
     """Even while a batch never ends; shells see which signal it was."""
+    # Python looks at a signal that comes just before the main thread goes to sleep only when that wakes again.
     code = (
         "import os, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        "def ask():\n"
+        f"    time.sleep(0.1); os.kill(os.getpid(), {number})\n"
         "def stuck(config, options):\n"
-        f"    os.kill(os.getpid(), {number}); options.stop.wait(10); os.kill(os.getpid(), {number}); time.sleep(60)\n"
+        "    ask(); options.stop.wait(10); ask(); time.sleep(60)\n"
         "run.run_once = stuck; sys.exit(main(['run']))"
     )
-    ended = _run(code, folder=pipeline.parent)
+    ended = fresh.run(code, folder=pipeline.parent)
 
-    assert ended.returncode == 128 + number
-    assert "Once more" in ended.stderr
+    assert ended.code == 128 + number
+    assert "Once more" in ended.err
 
 
 def test_following_adds_its_rounds_up(
@@ -361,17 +356,14 @@ def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str
     assert main(["contract", "lint"]) == EXIT_USAGE
 
 
-def test_a_reader_that_goes_away_is_no_error(pipeline: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(pipeline: Path, fresh: "Fresh") -> None:
     """`cdcm report | head -1` says nothing of broken pipes."""
-    code = "import os, sys; from cdc_materializer.cli import main; sys.exit(main(sys.argv[1:]))"
-    reading, writing = os.pipe()
-    os.close(reading)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    code = (
+        "import os, sys; from cdc_materializer.cli import main\n"
+        "reading, writing = os.pipe(); os.dup2(writing, 1); os.close(writing); os.close(reading)\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
     for arguments in (["report"], ["report", "--json"], ["--help"]):
-        ended = subprocess.run(
-            [sys.executable, "-c", code, *arguments], cwd=pipeline.parent, env=environment, stdout=writing,
-            stderr=subprocess.PIPE, check=False, timeout=60,
-        )  # fmt: skip
+        ended = fresh.run(code, *arguments, folder=pipeline.parent)
 
-        assert (ended.returncode, ended.stderr) == (EXIT_DONE, b"")
-    os.close(writing)
+        assert (ended.code, ended.err) == (EXIT_DONE, "")

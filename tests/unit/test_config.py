@@ -6,40 +6,25 @@ from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from cdc_materializer.config import (
     CatalogConfig,
-    Config,
     PipelineFile,
     TableConfig,
     config_json_schema,
-    load_config,
     reveal,
 )
 from cdc_materializer.config_values import Settings
 from cdc_materializer.names import TableName
-
-_SMALL = "name: shop\nsource: {files: recorded}\ntables: [{topic: shop.public.orders}]\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for one pipeline.yaml."""
-    return tmp_path
-
-
-def _load(folder: Path, text: str | bytes) -> Config:
-    path = folder / "pipeline.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return load_config(path)
+from tests.unit.pipelines import SMALL, load
 
 
 def test_a_small_file_is_completed_from_its_folder(folder: Path) -> None:
     """Without a catalog it is SQLite in `lake` beside the file; paths are absolute; the topic names the mirror."""
-    config = _load(folder, _SMALL)
+    config = load(folder, SMALL)
 
     assert (config.path, config.root) == (folder / "pipeline.yaml", folder)
     assert config.source.files == folder / "recorded"
@@ -59,7 +44,7 @@ def test_a_small_file_is_completed_from_its_folder(folder: Path) -> None:
 def test_the_designs_example_is_understood(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every part of the file of design section 4.2, with a secret from the environment."""
     monkeypatch.setenv("BROKER_PASSWORD", "hunter2: ${NOT_AGAIN}")
-    config = _load(
+    config = load(
         folder,
         """
 name: shop
@@ -91,17 +76,17 @@ tables:
     assert config.registry is not None
     assert config.registry.tls is not None
     assert config.registry.tls.ca == folder / "ca.pem"
-    assert config.catalog == _load(folder, _SMALL).catalog
+    assert config.catalog == load(folder, SMALL).catalog
     assert config.tables[0].mirror == TableName.parse("shop.orders")
     assert config.tables[0].contract == folder / "contracts/orders.yaml"
 
 
 @given(secret=st.text(st.characters(categories=("L", "N")), min_size=12, max_size=30))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(max_examples=25)
 def test_a_secret_never_shows(folder: Path, secret: str) -> None:
     """Neither repr, str, dump nor JSON has it; only `reveal` gives it back."""
     secret = "SECRET" + secret
-    config = _load(
+    config = load(
         folder,
         f"""
 name: shop
@@ -124,7 +109,7 @@ def test_variables_are_replaced_in_every_text_and_only_there(folder: Path, monke
     monkeypatch.setenv("TOPIC", "a.b.c")
     monkeypatch.setenv("MAX", "7")
     monkeypatch.setenv("EVIL", "x, y: [z]\nname: other")
-    config = _load(
+    config = load(
         folder,
         "name: ${TOPIC}\nsource: {kafka: {bootstrap.servers: '${EVIL}', p: 'a$${b}$c${TOPIC}'}}\n"
         "tables: [{topic: '${TOPIC}', records_max: '${MAX}'}]",
@@ -137,7 +122,7 @@ def test_variables_are_replaced_in_every_text_and_only_there(folder: Path, monke
 
 def test_defaults_hold_where_a_table_does_not_say_otherwise(folder: Path) -> None:
     """Maps are merged key by key, and a setting without a value falls back to its own default."""
-    config = _load(
+    config = load(
         folder,
         """
 name: shop
@@ -159,7 +144,7 @@ tables:
 def test_yaml_keeps_what_the_file_says(folder: Path) -> None:
     """Only true, false, null and whole numbers are not text: no `no` that is false, no time that is a number."""
     written = "{a: no, b: 1.10, c: 0123, d: '5', e: 12:30:45, f: 2026-01-01, g: True, h: 1_000, i: 0x1F, j: +1, k: 1e3}"
-    config = _load(folder, f"{_SMALL}spark: {written}")
+    config = load(folder, f"{SMALL}spark: {written}")
 
     assert list(reveal(config.spark).values()) == [
         "no", "1.10", "0123", "5", "12:30:45", "2026-01-01", "true", "1_000", "0x1F", "+1", "1e3",
@@ -168,7 +153,7 @@ def test_yaml_keeps_what_the_file_says(folder: Path) -> None:
 
 def test_yaml_anchors_and_merge_keys_work(folder: Path) -> None:
     """They are part of YAML and people use them."""
-    config = _load(folder, _SMALL.replace("[{topic", "[{topic: a.b.c, <<: &x {strict: true}}, {<<: *x, topic"))
+    config = load(folder, SMALL.replace("[{topic", "[{topic: a.b.c, <<: &x {strict: true}}, {<<: *x, topic"))
 
     assert [table.strict for table in config.tables] == [True, True]
 
@@ -193,7 +178,7 @@ def test_a_local_catalog_is_made_absolute_and_a_remote_one_passed_on(
     folder: Path, written: str, uri: str, warehouse: str
 ) -> None:
     """Relative to the file's folder; warehouses on disk get the scheme that readers need; a server's name stays."""
-    properties = _load(folder, f"{_SMALL}catalog: {written}").catalog.properties
+    properties = load(folder, f"{SMALL}catalog: {written}").catalog.properties
 
     for name, value in {"uri": uri, "warehouse": warehouse}.items():
         assert properties[name] == value.replace("ROOT", str(folder)).replace("PARENT", str(folder.parent))
@@ -202,17 +187,14 @@ def test_a_local_catalog_is_made_absolute_and_a_remote_one_passed_on(
 def test_the_file_of_a_sqlite_catalog_is_known(folder: Path) -> None:
     """Whatever signs its name has; other catalogs have none."""
     assert (
-        _load(folder, f"{_SMALL}catalog: {{uri: 'jdbc:sqlite:a#b%c d.db'}}").catalog.sqlite_path
-        == folder / "a#b%c d.db"
+        load(folder, f"{SMALL}catalog: {{uri: 'jdbc:sqlite:a#b%c d.db'}}").catalog.sqlite_path == folder / "a#b%c d.db"
     )
-    assert _load(folder, f"{_SMALL}catalog: {{type: rest, uri: 'http://c'}}").catalog.sqlite_path is None
+    assert load(folder, f"{SMALL}catalog: {{type: rest, uri: 'http://c'}}").catalog.sqlite_path is None
 
 
 def test_any_catalog_property_is_passed_on(folder: Path) -> None:
     """Also those that nobody here has heard of."""
-    catalog = _load(
-        folder, f"{_SMALL}catalog: {{name: prod, type: glue, glue.id: 12, s3.secret-access-key: x}}"
-    ).catalog
+    catalog = load(folder, f"{SMALL}catalog: {{name: prod, type: glue, glue.id: 12, s3.secret-access-key: x}}").catalog
 
     assert catalog.name == "prod"
     assert reveal(catalog.properties) == {"type": "glue", "glue.id": "12", "s3.secret-access-key": "x"}

@@ -3,33 +3,13 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_materializer.config import Config, load_config
+from cdc_materializer.config import load_config
 from cdc_materializer.config_values import NOT_YET
 from cdc_materializer.errors import ConfigError
-
-_SMALL = "name: shop\nsource: {files: recorded}\ntables: [{topic: shop.public.orders}]\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for one pipeline.yaml."""
-    return tmp_path
-
-
-def _load(folder: Path, text: str | bytes) -> Config:
-    path = folder / "pipeline.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return load_config(path)
-
-
-def _refused(folder: Path, text: str | bytes) -> str:
-    """Return the message of a file that is refused, without the folder's name."""
-    with pytest.raises(ConfigError) as caught:
-        _load(folder, text)
-    return str(caught.value).replace(f"{folder}/", "")
+from tests.unit.pipelines import SMALL, load, refusal
 
 
 @pytest.mark.parametrize(
@@ -56,7 +36,7 @@ def _refused(folder: Path, text: str | bytes) -> str:
                 "'tag:yaml.org,2002:python/object:os.system'. Correct it in the file."
             ),
         ),
-        ("[" * 2000, "pipeline.yaml nests too deeply. Correct it in the file."),
+        ("[\n" * 2000, "pipeline.yaml nests too deeply. Correct it in the file."),
         ("a: !!int x", "pipeline.yaml is not valid YAML: a value does not fit its kind. Correct it in the file."),
         (
             "[1]",
@@ -68,7 +48,7 @@ def _refused(folder: Path, text: str | bytes) -> str:
 )
 def test_a_file_that_is_no_yaml_is_named_with_the_line(folder: Path, text: str | bytes, said: str) -> None:
     """One sentence says what is wrong where, and one what to do."""
-    assert _refused(folder, text) == said
+    assert refusal(folder, text) == said
 
 
 def test_a_file_that_grows_through_aliases_is_refused(folder: Path) -> None:
@@ -76,7 +56,7 @@ def test_a_file_that_grows_through_aliases_is_refused(folder: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
 
-    assert "too many values" in _refused(folder, "\n".join(lines))
+    assert "too many values" in refusal(folder, "\n".join(lines))
 
 
 def test_a_missing_file_says_what_to_do(folder: Path) -> None:
@@ -225,7 +205,7 @@ def test_a_missing_file_says_what_to_do(folder: Path) -> None:
 )
 def test_a_mistake_is_named_with_its_place(folder: Path, change: tuple[str, str], said: str) -> None:
     """The message has the path in the file, what may stand there and the kind of what does, never the value."""
-    assert _refused(folder, _SMALL.replace(*change, 1)).startswith(said)
+    assert refusal(folder, SMALL.replace(*change, 1)).startswith(said)
 
 
 @pytest.mark.parametrize(("setting", "refused", "do"), NOT_YET)
@@ -235,10 +215,10 @@ def test_what_is_not_available_yet_is_refused_not_ignored(
     """Every value that this version does not carry out is an error that says what to do instead."""
     for value in refused:
         word = str(value).lower() if isinstance(value, bool) else value
-        text = _SMALL + "registry: {files: r, id: %s}" % word  # noqa: UP031 - braces
+        text = SMALL + "registry: {files: r, id: %s}" % word  # noqa: UP031 - braces
         if setting != "registry.id":
-            text = _SMALL.replace("}]", f", {setting}: {word}}}]")
-        message = _refused(folder, text)
+            text = SMALL.replace("}]", f", {setting}: {word}}}]")
+        message = refusal(folder, text)
 
         assert f"{setting} is `{word}`, which is not available in this version. {do}" in message
 
@@ -246,15 +226,15 @@ def test_what_is_not_available_yet_is_refused_not_ignored(
 def test_a_wrong_value_is_never_repeated(folder: Path) -> None:
     """A secret in the wrong place stays out of the message."""
     for text in (
-        _SMALL.replace("{files: recorded}", "hunter2"),
-        _SMALL.replace("}]", ", deletes: hunter2}]"),
-        _SMALL.replace("}]", ", records_max: hunter2}]"),
-        _SMALL.replace("}]", ", position_regression_tolerance: hunter2}]"),
-        _SMALL + "registry: {url: 'hunter2'}",
-        _SMALL + "registry: {url: 'http://r', headers: {a: [hunter2]}}",
-        _SMALL + "catalog: {uri: 'hunter2://x'}",
+        SMALL.replace("{files: recorded}", "hunter2"),
+        SMALL.replace("}]", ", deletes: hunter2}]"),
+        SMALL.replace("}]", ", records_max: hunter2}]"),
+        SMALL.replace("}]", ", position_regression_tolerance: hunter2}]"),
+        SMALL + "registry: {url: 'hunter2'}",
+        SMALL + "registry: {url: 'http://r', headers: {a: [hunter2]}}",
+        SMALL + "catalog: {uri: 'hunter2://x'}",
     ):
-        assert "hunter2" not in _refused(folder, text)
+        assert "hunter2" not in refusal(folder, text)
 
 
 @pytest.mark.parametrize(
@@ -271,22 +251,22 @@ def test_a_wrong_value_is_never_repeated(folder: Path) -> None:
 )
 def test_a_variable_that_is_not_there_is_named(folder: Path, value: str, said: str) -> None:
     """The message has the variable and the place."""
-    assert _refused(folder, _SMALL.replace("}]", f", contract: '{value}'}}]")).startswith(f"pipeline.yaml, {said}")
+    assert refusal(folder, SMALL.replace("}]", f", contract: '{value}'}}]")).startswith(f"pipeline.yaml, {said}")
 
 
 def test_a_mistake_in_the_defaults_is_named_there(folder: Path) -> None:
     """Not in the table that it would be merged into."""
-    said = _refused(folder, _SMALL.replace("tables", "defaults: {truncate: never}\ntables"))
+    said = refusal(folder, SMALL.replace("tables", "defaults: {truncate: never}\ntables"))
 
     assert said.startswith("pipeline.yaml, defaults.truncate must be `apply`, `ignore` or `stop`")
 
 
 @given(st.text(max_size=60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(max_examples=200)
 def test_any_text_as_a_file_is_read_or_refused_in_one_line(folder: Path, text: str) -> None:
     """Whatever stands in the file: a Config, or one printable message."""
     try:
-        _load(folder, text.encode("utf-8", "surrogatepass"))
+        load(folder, text.encode("utf-8", "surrogatepass"))
     except ConfigError as error:
         said = str(error)
     else:

@@ -6,33 +6,13 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.config import Config, TableConfig, load_config, resolve_tables
+from cdc_materializer.config import TableConfig, resolve_tables
 from cdc_materializer.errors import ConfigError, TopicMissing
-
-_SMALL = "name: shop\nsource: {files: recorded}\ntables: [{topic: shop.public.orders}]\n"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for one pipeline.yaml."""
-    return tmp_path
-
-
-def _load(folder: Path, text: str | bytes) -> Config:
-    path = folder / "pipeline.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return load_config(path)
+from tests.unit.pipelines import SMALL, load, refusal
 
 
 def _table(folder: Path, settings: str) -> TableConfig:
-    return _load(folder, _SMALL.replace("orders}", f"orders, {settings}}}")).tables[0]
-
-
-def _refused(folder: Path, text: str | bytes) -> str:
-    """Return the message of a file that is refused, without the folder's name."""
-    with pytest.raises(ConfigError) as caught:
-        _load(folder, text)
-    return str(caught.value).replace(f"{folder}/", "")
+    return load(folder, SMALL.replace("orders}", f"orders, {settings}}}")).tables[0]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +20,7 @@ def _refused(folder: Path, text: str | bytes) -> str:
 )
 def test_a_mirror_that_tries_to_leave_the_warehouse_is_refused(folder: Path, mirror: str) -> None:
     """One clear sentence names the entry and the rule."""
-    message = _refused(folder, _SMALL.replace("}]", f", mirror: '{mirror}'}}]"))
+    message = refusal(folder, SMALL.replace("}]", f", mirror: '{mirror}'}}]"))
 
     assert message.startswith(
         f"pipeline.yaml, tables[0].mirror cannot be followed: The table name `{mirror}` cannot be used"
@@ -109,7 +89,7 @@ def test_what_is_no_transform_cannot_reach_sql(folder: Path, text: str) -> None:
     """Names are parsed, not only quoted."""
     quoted = '"' + text.replace("\n", "\\n") + '"'
 
-    assert "no Iceberg transform" in _refused(folder, _SMALL.replace("}]", f", partitioned_by: [{quoted}]}}]"))
+    assert "no Iceberg transform" in refusal(folder, SMALL.replace("}]", f", partitioned_by: [{quoted}]}}]"))
 
 
 def _resolved(tables: list[dict[str, Any]], topics: list[str]) -> list[tuple[str, str]]:
@@ -163,6 +143,6 @@ def test_two_topics_for_one_mirror_are_refused(tables: list[dict[str, Any]], top
 
 def test_two_topics_for_one_mirror_are_refused_when_the_file_is_read(folder: Path) -> None:
     """Without asking the source, where no glob is involved."""
-    assert "would both go to the mirror `p.a`" in _refused(
-        folder, _SMALL.replace("shop.public.orders", "s.p.a}, {topic: t.p.a")
+    assert "would both go to the mirror `p.a`" in refusal(
+        folder, SMALL.replace("shop.public.orders", "s.p.a}, {topic: t.p.a")
     )

@@ -2,9 +2,8 @@
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -13,60 +12,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table import Table
 from pyroaring import BitMap
 
-from cdc_materializer.catalog import Tables, open_tables
-from cdc_materializer.config import CatalogConfig
 from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, newest_marker
-from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker, Offsets
-
-_NAME = TableName.parse("shop.orders")
-_MARKER = Marker("p", "b1", "s.p.o", None, Offsets({0: 5}), {0: "x"}, None, None, {"read": 5})
-_ROWS = pa.table(
-    {
-        "id": pa.array([1, 2, 3, 4], pa.int64()),
-        "code": pa.array(["CONTRACT", None, "KEY_NULL", "ü"]),
-        "at": pa.array(
-            [datetime(2026, 1, 1, tzinfo=UTC), None, *[datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)] * 2]
-        ),
-        "partition": pa.array([0, 1, None, 3], pa.int32()),
-        "ok": pa.array([True, False, None, True]),
-    }
-)
-_COLUMNS = tuple(_ROWS.column_names)
-
-
-@dataclass(frozen=True)
-class Lake:
-    """A SQLite catalog as PyIceberg writes it, and our configuration of the same."""
-
-    root: Path
-    config: CatalogConfig
-    writer: SqlCatalog
-
-    @property
-    def tables(self) -> Tables:
-        """The catalog as we open it."""
-        return open_tables(self.config)
-
-    def create(self, schema: pa.Schema = _ROWS.schema) -> Table:
-        """Make the table `shop.orders`."""
-        self.writer.create_namespace_if_not_exists("shop")
-        return self.writer.create_table("shop.orders", schema=schema)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    """An empty lake whose folder's name has signs that mean something in addresses."""
-    root = tmp_path / "my lake"
-    (root / "lake").mkdir(parents=True)
-    config = CatalogConfig.model_validate({}, context={"root": root})
-    writer = SqlCatalog("lake", uri=f"sqlite:///{root}/lake/catalog.db", warehouse=f"file://{root}/lake/warehouse")
-    yield Lake(root, config, writer)
-    writer.engine.dispose()
+from cdc_materializer.offsets import Marker
+from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
 
 def _line(snapshot_id: int, parent: int | None, marker: Marker | None = None) -> SnapshotLine:
@@ -75,8 +25,8 @@ def _line(snapshot_id: int, parent: int | None, marker: Marker | None = None) ->
 
 def test_where_ancestors_have_expired_the_tagged_marker_counts() -> None:
     """A tag keeps the marked snapshot; a staged or older one that is not tagged is no answer."""
-    old, marked = replace(_MARKER, batch="old"), _MARKER
-    lines = [_line(1, None, old), _line(2, 1, marked), _line(4, 3), _line(9, 2, replace(_MARKER, batch="staged"))]
+    old, marked = replace(MARKER, batch="old"), MARKER
+    lines = [_line(1, None, old), _line(2, 1, marked), _line(4, 3), _line(9, 2, replace(MARKER, batch="staged"))]
 
     assert newest_marker(lines, 4, [1, 2]) == marked
     assert newest_marker(lines, 4, []) is None
@@ -86,20 +36,20 @@ def test_where_ancestors_have_expired_the_tagged_marker_counts() -> None:
 
 def _assert_both_ways_agree(lake: Lake, ids: list[int]) -> None:
     """Check that the fast reader and PyIceberg give the same rows, those with ``ids``."""
-    table = lake.tables.load(_NAME)
+    table = lake.tables.load(NAME)
     assert table is not None
-    by_pyiceberg = lake.tables.rows(table, _COLUMNS).sort_by("id").to_pylist()
+    by_pyiceberg = lake.tables.rows(table, COLUMNS).sort_by("id").to_pylist()
     local = LocalTable.open(table.metadata_location)
 
-    assert sorted(local.rows(_COLUMNS), key=lambda row: row["id"]) == by_pyiceberg
+    assert sorted(local.rows(COLUMNS), key=lambda row: row["id"]) == by_pyiceberg
     assert [row["id"] for row in by_pyiceberg] == ids
 
 
 def test_the_fast_reader_gives_pyicebergs_rows(lake: Lake) -> None:
     """After appends, a delete that rewrites files, and a renamed column and back."""
     table = lake.create()
-    table.append(_ROWS)
-    table.append(_ROWS.set_column(0, "id", pa.array([5, 6, 7, 8], pa.int64())))
+    table.append(ROWS)
+    table.append(ROWS.set_column(0, "id", pa.array([5, 6, 7, 8], pa.int64())))
     table.delete("id = 2")
     table.delete("id > 6")
     with table.update_schema() as update:
@@ -108,23 +58,23 @@ def test_the_fast_reader_gives_pyicebergs_rows(lake: Lake) -> None:
         update.rename_column("kind", "code")
 
     _assert_both_ways_agree(lake, [1, 3, 4, 5, 6])
-    assert len(lake.tables.values_of(_NAME, ("id", "at")) or ()) == 5
+    assert len(lake.tables.values_of(NAME, ("id", "at")) or ()) == 5
 
 
 def test_a_column_that_came_later_is_none_in_older_rows(lake: Lake) -> None:
     """Columns are found by field id, not by name or place."""
-    lake.create(_ROWS.schema.remove(1)).append(_ROWS.drop_columns("code"))
+    lake.create(ROWS.schema.remove(1)).append(ROWS.drop_columns("code"))
     table = lake.writer.load_table("shop.orders")
     with table.update_schema() as update:
-        update.union_by_name(_ROWS.schema)
-    table.append(_ROWS.select(table.schema().column_names))
+        update.union_by_name(ROWS.schema)
+    table.append(ROWS.select(table.schema().column_names))
 
     _assert_both_ways_agree(lake, [1, 1, 2, 2, 3, 3, 4, 4])
 
 
 def test_position_deletes_are_applied(lake: Lake) -> None:
     """A position delete file names data files and the places in them."""
-    lake.create().append(_ROWS)
+    lake.create().append(ROWS)
     path = f"{lake.root}/deletes.parquet"
     schema = pa.schema([_with_id("file_path", pa.string(), 2147483546), _with_id("pos", pa.int64(), 2147483545)])
     pq.write_table(pa.table([[_data_file(lake)] * 2, [0, 2]], schema=schema), path)
@@ -135,7 +85,7 @@ def test_position_deletes_are_applied(lake: Lake) -> None:
 
 def test_deletion_vectors_are_applied(lake: Lake) -> None:
     """A deletion vector is a blob of a Puffin file: the places that are deleted in one data file."""
-    lake.create().append(_ROWS)
+    lake.create().append(ROWS)
     blob = _vector([1, 3])
     _add_deletes(lake, _puffin(lake, blob))
 
@@ -144,11 +94,11 @@ def test_deletion_vectors_are_applied(lake: Lake) -> None:
 
 def test_a_deletion_vector_that_is_damaged_is_not_guessed_at(lake: Lake) -> None:
     """The checksum decides."""
-    lake.create().append(_ROWS)
+    lake.create().append(ROWS)
     _add_deletes(lake, _puffin(lake, _vector([1])[:-1] + b"\x00"))
 
     with pytest.raises(NotReadable):
-        LocalTable.open(_metadata_file(lake)).rows(("id",))
+        LocalTable.open(lake.metadata_file).rows(("id",))
 
 
 def test_what_the_fast_reader_does_not_read_goes_to_pyiceberg(lake: Lake) -> None:
@@ -156,9 +106,9 @@ def test_what_the_fast_reader_does_not_read_goes_to_pyiceberg(lake: Lake) -> Non
     amounts = pa.table({"amount": pa.array([1, 2], pa.decimal128(9, 2))})
     lake.create(amounts.schema).append(amounts)
     with pytest.raises(NotReadable):
-        LocalTable.open(_metadata_file(lake)).rows(("amount",))
+        LocalTable.open(lake.metadata_file).rows(("amount",))
 
-    assert lake.tables.values_of(_NAME, ("amount",)) == amounts.to_pylist()
+    assert lake.tables.values_of(NAME, ("amount",)) == amounts.to_pylist()
 
 
 @pytest.mark.parametrize("location", ["s3://bucket/v1.metadata.json", "hdfs:/x", "relative"])
@@ -166,10 +116,6 @@ def test_a_table_elsewhere_is_not_for_the_fast_reader(location: str) -> None:
     """Only this machine's disk is."""
     with pytest.raises(NotReadable):
         LocalTable.open(location)
-
-
-def _metadata_file(lake: Lake) -> str:
-    return lake.writer.load_table("shop.orders").metadata_location
 
 
 def _data_file(lake: Lake) -> str:

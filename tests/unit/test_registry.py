@@ -217,6 +217,14 @@ class _Answers(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let the client not wait between two tries, nor read the certificates of the world: nothing here speaks TLS."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Serve `_Answers.table` and give the address."""

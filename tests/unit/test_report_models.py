@@ -1,14 +1,15 @@
 """The documents that `--json` prints."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import ValidationError
 
 from cdc_materializer.report import models
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Fresh
 
 ALL = [model for model in vars(models).values() if isinstance(model, type) and issubclass(model, models.Report)]
 
@@ -56,13 +57,13 @@ def test_verify_is_equal_only_when_every_table_is() -> None:
     assert models.VerifyReport(pipeline="p", tables=[good, failed]).equal is False
 
 
-def test_reports_are_shown_without_spark_arrow_or_great_expectations() -> None:
+def test_reports_are_shown_without_spark_arrow_or_great_expectations(fresh: "Fresh") -> None:
     """Showing a report imports none of the slow libraries."""
     code = (
         "import sys, cdc_materializer.report.terminal, cdc_materializer.report.violations; "
         "assert not {'pyspark', 'great_expectations', 'pandas', 'pyarrow', 'pyiceberg'} & set(sys.modules)"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, check=False)
+    ended = fresh.run(code)
 
-    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert (ended.code, ended.err) == (0, "")

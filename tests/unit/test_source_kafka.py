@@ -44,6 +44,12 @@ def cluster() -> Iterator[str]:
     producer.flush(1)
 
 
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an answer be looked for as soon as it can be there."""
+    monkeypatch.setattr("cdc_materializer.source.kafka._POLL_SECONDS", 0.01)
+
+
 def test_topics_are_listed(cluster: str) -> None:
     """The cluster's topics are listed by name."""
     assert KafkaSource({"bootstrap.servers": cluster}).topics() == (TOPIC,)
@@ -70,7 +76,7 @@ def test_a_broker_without_topic_ids_gives_none(cluster: str) -> None:
 @pytest.mark.parametrize("ask", [lambda source: source.topics(), lambda source: source.state(TOPIC)])
 def test_a_broker_that_is_down_is_named(ask: Any, capfd: pytest.CaptureFixture[str]) -> None:  # noqa: ANN401
     """The sentence names the broker and never another property, and the client prints nothing of its own."""
-    source = KafkaSource({"bootstrap.servers": CLOSED, "sasl.password": "hush"}, timeout_seconds=0.5)
+    source = KafkaSource({"bootstrap.servers": CLOSED, "sasl.password": "hush"}, timeout_seconds=0.3)
 
     with pytest.raises(SourceUnavailable, match=rf"broker {CLOSED} cannot be reached") as caught:
         ask(source)

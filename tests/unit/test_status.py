@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, EXIT_LAKE, EXIT_
 from cdc_materializer.offsets import Marker, Offsets
 from cdc_materializer.report.models import ErrorInfo, StatusReport, TableStatus, TableVerify, VerifyReport
 from cdc_materializer.status import configured_tables, exit_code, exit_code_of, read_status
+from tests.unit.lakes import open_writer
 
 _TOPIC = "shop.public.orders"
 _NOW = datetime.now(UTC) + timedelta(seconds=60)
@@ -38,27 +40,32 @@ def _record(folder: Path, topic: str, offsets: range) -> None:
     (folder / f"{topic}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Config:
-    """Two tables, one of whose topics is there."""
-    (tmp_path / "recorded").mkdir()
-    _record(tmp_path / "recorded", _TOPIC, range(3, 10))
-    path = tmp_path / "pipeline.yaml"
-    path.write_text(
-        f"name: shop\nsource: {{files: recorded}}\ntables: [{{topic: {_TOPIC}}}, {{topic: shop.public.gone}}]\n",
+def _config(root: Path, name: str = "pipeline.yaml", source: str = "recorded") -> Config:
+    """Return a pipeline of two tables, one of whose topics is there."""
+    (root / name).write_text(
+        f"name: shop\nsource: {{files: {source}}}\ntables: [{{topic: {_TOPIC}}}, {{topic: shop.public.gone}}]\n",
         encoding="utf-8",
     )
-    return load_config(path)
+    (root / "recorded").mkdir(exist_ok=True)
+    _record(root / "recorded", _TOPIC, range(3, 10))
+    return load_config(root / name)
 
 
-@pytest.fixture
-def lake(config: Config) -> Iterator[SqlCatalog]:
-    """The pipeline's catalog, for writing."""
-    folder = config.root / "lake"
-    folder.mkdir()
-    writer = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
-    writer.create_namespace("public")
-    yield writer
+@dataclass(frozen=True)
+class Filled:
+    """A pipeline that has run, and its catalog."""
+
+    config: Config
+    lake: SqlCatalog
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    """One table has raw messages, two snapshots of its mirror and a quarantine; no test changes them."""
+    root = tmp_path_factory.mktemp("filled")
+    writer = open_writer(root / "lake")
+    _fill(writer)
+    yield Filled(_config(root), writer)
     writer.engine.dispose()
 
 
@@ -67,6 +74,7 @@ def _marker(offset: int, batch: str) -> dict[str, str]:
 
 
 def _fill(lake: SqlCatalog) -> None:
+    lake.create_namespace("public")
     rows = pa.table({"id": pa.array([1, 2], pa.int64())})
     raw = lake.create_table("public.orders__raw", schema=rows.schema)
     raw.append(rows, snapshot_properties=_marker(9, "r1"))
@@ -77,10 +85,9 @@ def _fill(lake: SqlCatalog) -> None:
     lake.create_table("public.orders__quarantine", schema=statuses.schema).append(statuses)
 
 
-def test_a_table_tells_how_far_it_is(config: Config, lake: SqlCatalog) -> None:
+def test_a_table_tells_how_far_it_is(filled: Filled) -> None:
     """Offsets, lag, last publish, open quarantine rows and files, each from its own table."""
-    _fill(lake)
-    found = read_status(config, _NOW, ["public.orders"]).tables[0]
+    found = read_status(filled.config, _NOW, ["public.orders"]).tables[0]
 
     assert (found.landed, found.published, found.ends) == ({"0": 9}, {"0": 7}, {"0": 10})
     assert (found.lag_messages, found.rows, found.messages, found.quarantine_open) == (3, 4, 2, 2)
@@ -92,27 +99,25 @@ def test_a_table_tells_how_far_it_is(config: Config, lake: SqlCatalog) -> None:
     assert found.error is None
 
 
-def test_a_snapshot_of_maintenance_is_no_publish(config: Config, lake: SqlCatalog) -> None:
+def test_a_snapshot_of_maintenance_is_no_publish(filled: Filled) -> None:
     """The last publish is when the newest marked snapshot was made."""
-    _fill(lake)
-    found = read_status(config, _NOW, ["public.orders"]).tables[0]
-    marked = lake.load_table("public.orders").metadata.snapshots[0]
+    found = read_status(filled.config, _NOW, ["public.orders"]).tables[0]
+    marked = filled.lake.load_table("public.orders").metadata.snapshots[0]
 
     assert found.mirror_snapshot == marked.snapshot_id
 
 
-def test_a_table_that_was_never_run_has_all_of_its_topic_to_go(config: Config) -> None:
+def test_a_table_that_was_never_run_has_all_of_its_topic_to_go(tmp_path: Path) -> None:
     """Nothing is there yet, and that is no error."""
-    found = read_status(config, _NOW, ["public.orders"]).tables[0]
+    found = read_status(_config(tmp_path), _NOW, ["public.orders"]).tables[0]
 
     assert (found.rows, found.published, found.lag_messages, found.lag_seconds) == (None, {}, 7, None)
     assert found.error is None
 
 
-def test_a_missing_topic_is_that_tables_error(config: Config, lake: SqlCatalog) -> None:
+def test_a_missing_topic_is_that_tables_error(filled: Filled) -> None:
     """The other table is told as ever, and the command ends well."""
-    _fill(lake)
-    found = read_status(config, _NOW)
+    found = read_status(filled.config, _NOW)
     orders, gone = found.tables
 
     assert orders.error is None
@@ -121,13 +126,9 @@ def test_a_missing_topic_is_that_tables_error(config: Config, lake: SqlCatalog) 
     assert exit_code(found) == EXIT_DONE
 
 
-def test_without_its_source_a_table_still_tells_what_it_holds(config: Config, lake: SqlCatalog) -> None:
+def test_without_its_source_a_table_still_tells_what_it_holds(filled: Filled) -> None:
     """The ends are not known, the rest is."""
-    _fill(lake)
-    for file in (config.root / "recorded").iterdir():
-        file.unlink()
-    (config.root / "recorded").rmdir()
-    found = read_status(config, _NOW)
+    found = read_status(_config(filled.config.root, "moved.yaml", source="moved"), _NOW)
 
     assert found.tables[0].published == {"0": 7}
     assert (found.tables[0].ends, found.tables[0].lag_messages) == (None, None)
@@ -135,10 +136,10 @@ def test_without_its_source_a_table_still_tells_what_it_holds(config: Config, la
     assert exit_code(found) == EXIT_DONE
 
 
-def test_a_name_that_no_table_has_names_the_nearest(config: Config) -> None:
+def test_a_name_that_no_table_has_names_the_nearest(tmp_path: Path) -> None:
     """A typing mistake is told as one."""
     with pytest.raises(ConfigError, match=r"no table public\.order in pipeline\.yaml\. Did you mean public\.orders\?"):
-        configured_tables(config, ["public.order"])
+        configured_tables(_config(tmp_path), ["public.order"])
 
 
 def test_where_nothing_can_be_read_the_worst_error_counts() -> None:

@@ -1,0 +1,115 @@
+"""Values that only other rows know: the mirror's row for what a batch left out, an old key's row for a new key's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.fold import (
+    CARRIED,
+    MISSING_COLUMNS,
+    NO_NAMES,
+    OPEN_COLUMNS,
+    OPENER,
+    PROBLEM,
+    REBUILT,
+    SEGMENT,
+    Partial,
+    effective,
+)
+from cdc_materializer.schema import TableSchema
+
+
+def wants_base() -> Column:
+    """Whether a state lacks a value that the mirror's row of the same key may have."""
+    lacks = (F.size(OPEN_COLUMNS) > 0) | (F.size(MISSING_COLUMNS) > 0)
+    return lacks & (F.col(SEGMENT) == 0) & ~F.col(REBUILT)
+
+
+def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+    """Fill what the batch does not tell from the mirror's rows.
+
+    Args:
+        folded: what `fold.states` gave.
+        base: rows of the mirror, with KEY, whose keys occur in the batch; without those that a truncate wipes.
+        target: the mirror's columns.
+        partial: the columns that may be missing.
+    """
+    carried = [
+        name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
+    ]
+    known = base.select(
+        F.col(m.KEY).alias("__cdc_base_key"),
+        *[m.column(name).alias(f"__cdc_base_{at}") for at, name in enumerate(carried)],
+    )
+    joined = folded.join(known, (F.col(m.KEY) == F.col("__cdc_base_key")) & wants_base(), "left")
+    found = F.col("__cdc_base_key").isNotNull()
+    lacking = F.concat(OPEN_COLUMNS, MISSING_COLUMNS)
+    values = {
+        name: F.when(found & F.array_contains(lacking, name), F.col(f"__cdc_base_{at}")).otherwise(m.column(name))
+        for at, name in enumerate(carried)
+    }
+    return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
+
+
+def is_moved() -> Column:
+    """Whether a message is the insert of a key change that leaves values open; a plain insert always tells them all."""
+    return (F.col(m.OP) == "c") & effective() & (F.size(OPEN_COLUMNS) > 0)
+
+
+def key_changes_without_delete(folded: DataFrame) -> DataFrame:
+    """The positions (m.POSITION) of key changes whose other half, the delete, is not among the messages."""
+    moved = folded.where(is_moved()).select(F.col(m.POSITION).alias("__cdc_at")).distinct().localCheckpoint()
+    halves = folded.where(effective() & (F.col(m.OP) == "d")).select(m.POSITION)
+    return moved.join(halves, F.col("__cdc_at") == F.col(m.POSITION), "left_anti").select(
+        F.col("__cdc_at").alias(m.POSITION)
+    )
+
+
+def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+    """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
+
+    A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the
+    ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
+    """
+    carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
+    donors = folded.where(effective() & (F.col(m.OP) == "d") & F.col(m.POSITION).isNotNull()).select(
+        F.col(m.POSITION).alias("__cdc_at"),
+        F.col(OPEN_COLUMNS).alias("__cdc_donor_open"),
+        F.col(CARRIED).alias("__cdc_donor_codes"),
+        *[m.column(name).alias(f"__cdc_donor_{at}") for at, name in enumerate(carried)],
+    )
+    wants = (F.size(OPEN_COLUMNS) > 0) & (F.col(SEGMENT) > 0)
+    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
+    # anew.
+    donors = donors.dropDuplicates(["__cdc_at"]).localCheckpoint()
+    joined = folded.join(donors, (F.col(OPENER) == F.col("__cdc_at")) & wants, "left")
+    filled = F.array_except(OPEN_COLUMNS, F.coalesce("__cdc_donor_open", OPEN_COLUMNS))
+    values = {
+        name: F.when(F.array_contains(filled, name), F.col(f"__cdc_donor_{at}")).otherwise(m.column(name))
+        for at, name in enumerate(carried)
+    }
+    inherited = F.filter(
+        F.coalesce("__cdc_donor_codes", F.array().cast(f"array<{PROBLEM}>")),
+        lambda code: F.array_contains(filled, code["column"]),
+    )
+    return joined.select(
+        *[
+            values.get(name, m.column(name)).alias(name)
+            for name in folded.columns
+            if name not in {OPEN_COLUMNS, CARRIED}
+        ],
+        F.array_except(OPEN_COLUMNS, filled).alias(OPEN_COLUMNS),
+        F.concat(CARRIED, inherited).alias(CARRIED),
+    )
+
+
+def _with_values(
+    frame: DataFrame, names: Sequence[str], values: dict[str, Column], emptied: dict[str, Column]
+) -> DataFrame:
+    nothing = F.array().cast(NO_NAMES)
+    columns = values | {name: F.when(test, nothing).otherwise(F.col(name)) for name, test in emptied.items()}
+    return frame.select(*[columns.get(name, m.column(name)).alias(name) for name in names])

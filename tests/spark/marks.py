@@ -1,0 +1,10 @@
+"""Marks that several modules of this folder have."""
+
+import pytest
+
+#: Importing Great Expectations 1.24 meets deprecations in its own dependencies.
+IMPORTS_GREAT_EXPECTATIONS = (
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+)

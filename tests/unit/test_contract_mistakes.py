@@ -1,0 +1,244 @@
+"""Contract files with mistakes: what is refused, with which line, and what the check tells beyond the first."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_materializer.contract import load_contract
+from cdc_materializer.errors import ContractInvalid
+from tests.unit.contracts import problems_of
+
+if TYPE_CHECKING:
+    from tests.unit.contracts import Write
+
+REFUSED = [
+    ("- {name: a, unique: true}", 10, "unique on a, which is not the primary key"),
+    ("- {name: a, customProperties: [{property: mask, value: hash}]}", 10, "the custom property mask is not available"),
+    ("- {name: a, customProperties: [{property: drop, value: true}]}", 10, "the custom property drop is not available"),
+    ("- {name: a, quality: [{metric: duplicateValues, mustBe: 0}]}", 10,
+     "duplicateValues, a rule about the whole table"),
+    ("- {name: a, quality: [{metric: nullValues, mustBeLessThan: 5}]}", 10, "another condition than mustBe: 0"),
+    ("- {name: a, quality: [{metric: nullValues, mustBe: 5}]}", 10, "another condition than mustBe: 0"),
+    ("- {name: a, quality: [{type: sql, query: select 1, mustBe: 1}]}", 10, "a rule in SQL is not available"),
+    ("- {name: a, quality: [{type: custom, engine: soda, implementation: x}]}", 10, "the rule engine 'soda'"),
+    ("- {name: a, quality: [{metric: nulValues, mustBe: 0}]}", 10, "unknown metric"),
+    ("- {name: a, quality: [{description: x}]}", 10, "unknown type of quality rule"),
+    ("- {name: a, quality: [{metric: nullValues, mustBe: 0, customProperties: [{property: action, value: drop}]}]}", 10,
+     "unknown action 'drop'"),
+    ("- {name: a, quality: [{metric: nullValues, mustBe: 0, customProperties: [{property: acton, value: warn}]}]}", 10,
+     "unknown custom property 'acton'"),
+    ("- {name: a, quality: [{metric: invalidValues, mustBe: 0}]}", 10, "invalidValues says no values"),
+    ("- {name: a, quality: [{metric: invalidValues, mustBe: 0, arguments: {valid: [1]}}]}", 10,
+     "has no argument valid"),
+    ("- {name: a, requierd: true}", 10, "does not know the key 'requierd'"),
+    ("- {name: a, physicalType: mystery}", 10, "neither physicalType 'mystery' nor logicalType"),
+    ("- {name: ID}", 10, "declared twice"),
+    ("- {name: __cdc_op}", 10, "reserved"),
+    ("- {physicalType: int}", 10, "the column has no name"),
+    ("- name: a\n  name: b", 11, "this key is written twice"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {multipleOf: 2}}", 10, "the option multipleOf"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {pattern: x}}", 10, "cannot judge columns of kind number"),
+    ("- {name: a, physicalType: text, logicalTypeOptions: {minimum: 1}}", 10, "cannot judge columns of kind text"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {minLength: 1}}", 10, "cannot judge columns of kind number"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {minimum: 3, maximum: 2}}", 10, "no value can pass"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {minimum: 2, exclusiveMaximum: 2}}", 10, "no value can pass"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {minimum: 2, exclusiveMinimum: 1}}", 10, "both given"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {exclusiveMinimum: true}}", 10, "a flag without minimum"),
+    ("- {name: a, physicalType: date, logicalTypeOptions: {minimum: '2026-13-01'}}", 10, "not written as YYYY-MM-DD"),
+    ("- {name: a, physicalType: text, logicalTypeOptions: {minLength: 3, maxLength: 2}}", 10, "no value can pass"),
+    ("- {name: a, physicalType: text, logicalTypeOptions: {minLength: -1}}", 10, "not a whole number"),
+    ("- {name: a, physicalType: text, logicalTypeOptions: {pattern: '(a'}}", 10, "not a valid pattern"),
+    ("- {name: a, physicalType: int, quality: [{metric: invalidValues, mustBe: 0, arguments: {validValues: [x]}}]}", 10,
+     "does not fit the type int"),
+    ("- {name: a, physicalType: int, quality: [{metric: invalidValues, mustBe: 0, arguments: {validValues: [0.5]}}]}",
+     10,
+     "no member of the set"),
+    ("- {name: a, logicalType: array, items: {logicalType: string, required: true}}", 10, "a rule about a part"),
+    ("- {name: a, logicalType: object, properties: [{name: b, logicalType: string, quality: [{type: text}]}]}", 10,
+     "a rule about a part"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("properties", "line", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
+def test_what_cannot_be_followed_is_refused_with_its_line(
+    write_contract: "Write", properties: str, line: int, message: str
+) -> None:
+    """Nothing is skipped: every such file is an error that names file, line, what is wrong and what to do."""
+    path = write_contract(properties)
+
+    with pytest.raises(ContractInvalid) as refused:
+        load_contract(path)
+    found = [problem for problem in problems_of(path) if message in problem.message]
+
+    assert f"orders.yaml:{line}" in refused.value.what
+    assert str(path.parent) not in refused.value.what
+    assert [problem.line for problem in found][:1] == [line]
+    assert all(problem.do for problem in found)
+
+
+EXPECTATIONS = [
+    ("{type: expect_column_values_to_be_betwen, kwargs: {}}", "no expectation 'expect_column_values_to_be_betwen'"),
+    ("{type: expect_column_mean_to_be_between, kwargs: {min_value: 1}}",
+     "a rule about the whole table, is not available"),
+    ("{type: expect_column_values_to_be_unique}", "a rule about the whole table, is not available"),
+    ("{type: expect_column_values_to_match_like_pattern, kwargs: {like_pattern: a}}", "no Spark implementation"),
+    ("{type: expect_column_values_to_be_between, kwargs: {min: 1}}", "has no argument 'min'"),
+    ("{type: expect_column_values_to_be_between}", "the rule has no bound"),
+    ("{type: expect_column_values_to_be_between, kwargs: {min_value: 1, strict_min: 3}}",
+     "strict_min is not true or false"),
+    ("{type: expect_column_values_to_be_in_set}", "needs the argument value_set"),
+    ("{type: expect_column_values_to_be_in_set, kwargs: {value_set: a}}", "value_set is not a list"),
+    ("{type: expect_column_values_to_not_be_null, kwargs: {mostly: 0.9}}", "mostly below 1"),
+    ("{type: expect_column_values_to_not_be_null, kwargs: {row_condition: id > 1}}", "needs a condition_parser"),
+    ("{type: expect_column_values_to_not_be_null, kwargs: {column: idd}}", "names the column 'idd'"),
+    ("{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: id}}", "needs the argument column_B"),
+    ("{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: id, column_B: n, ignore_row_if: x}}",
+     "ignore_row_if"),
+    ("{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: id, column_B: t}}", "different kinds"),
+    ("{type: expect_multicolumn_sum_to_equal, kwargs: {column_list: [id], sum_total: 1}}", "two different columns"),
+    ("{type: expect_multicolumn_sum_to_equal, kwargs: {column_list: [id, n], sum_total: x}}",
+     "sum_total is not a number"),
+    ("{type: expect_column_pair_values_to_be_in_set, kwargs: {column_A: id, column_B: n, value_pairs_set: [1]}}",
+     "pairs"),
+    ("{kwargs: {}}", "names no expectation"),
+    ("{type: expect_column_values_to_not_be_null, kwarg: {}}", "unknown key 'kwarg'"),
+    ("'{type: [}'", "neither a mapping nor YAML"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "message"), EXPECTATIONS, ids=[message for _, message in EXPECTATIONS])
+def test_a_wrong_expectation_is_refused_with_its_line(write_contract: "Write", written: str, message: str) -> None:
+    """Expectations are checked as far as possible without Great Expectations: name, arguments, columns, kinds."""
+    path = write_contract(f"""
+    - {{name: t, physicalType: text}}
+    - name: n
+      physicalType: int
+      quality:
+        - type: custom
+          engine: greatExpectations
+          implementation: {written}
+    """)
+
+    with pytest.raises(ContractInvalid, match=r"orders\.yaml:16"):
+        load_contract(path)
+
+    assert any(message in problem.message for problem in problems_of(path))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("required: true", "{type: expect_column_values_to_be_null}"),
+        ("logicalTypeOptions: {minimum: 10}", "{type: expect_column_values_to_be_between, kwargs: {max_value: 9.5}}"),
+        ("logicalTypeOptions: {minimum: 10}",
+         "{type: expect_column_values_to_be_between, kwargs: {max_value: 10, strict_max: true}}"),
+        ("enum: [{value: 1}]", "{type: expect_column_values_to_be_in_set, kwargs: {value_set: [2, 3]}}"),
+        ("enum: [{value: 1}]", "{type: expect_column_values_to_not_be_in_set, kwargs: {value_set: [1.0, 3]}}"),
+    ],
+)  # fmt: skip
+def test_rules_that_no_row_can_pass_together_are_a_problem(write_contract: "Write", one: str, other: str) -> None:
+    """Two rules of one column that exclude each other are told, with the line of the other one."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: int
+      {one}
+      quality:
+        - {{type: custom, engine: greatExpectations, implementation: {other}}}
+    """)
+
+    problems = problems_of(path)
+
+    assert [p.message for p in problems] == ["no value can pass this rule and the one of line 12 together."]
+
+
+def test_rules_with_a_condition_do_not_contradict(write_contract: "Write") -> None:
+    """A rule for some rows only says nothing of the others."""
+    path = write_contract("""
+    - name: n
+      physicalType: int
+      required: true
+      quality:
+        - type: custom
+          engine: greatExpectations
+          implementation:
+            type: expect_column_values_to_be_null
+            kwargs: {row_condition: id < 0, condition_parser: spark}
+    """)
+
+    assert problems_of(path) == []
+
+
+def test_every_problem_of_a_file_is_told_in_its_order(write_contract: "Write") -> None:
+    """The check goes on after the first problem; loading names the first and counts the rest."""
+    path = write_contract("""
+    - {name: a, unique: true}
+    - {name: b, physicalType: mystery}
+    - {name: c, quality: [{type: sql, query: x, mustBe: 1}]}
+    """)
+
+    assert [problem.line for problem in problems_of(path)] == [10, 11, 12]
+    with pytest.raises(ContractInvalid, match=r"2 more: see `cdcm contract lint`"):
+        load_contract(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "the file is empty"),
+        ("- 1", 1, "a contract is a mapping"),
+        ("a: [", 1, "not valid YAML"),
+        ("a: &a [*a, *a, *a]", 1, "not valid YAML"),
+        ("apiVersion: v3.0.2\nkind: DataContract\nscema: []", 3, "not as ODCS says"),
+        ("apiVersion: v2.2.0\nkind: DataContract\nschema: []", 1, "apiVersion is not one of ODCS 3"),
+        ("apiVersion: v3.0.2\nkind: Product\nschema: []", 2, "kind is not DataContract"),
+        ("apiVersion: v3.0.2\nkind: DataContract\nschema: []", 3, "the contract has no table"),
+        ("apiVersion: v3.0.2\nkind: DataContract\nschema:\n  - name: a\n  - name: b", 3, "the contract has 2 tables"),
+        ("apiVersion: v3.0.2\nkind: DataContract\nschema:\n  - name: a\n    properties: 3", 5, "not as ODCS says"),
+    ],
+)
+def test_a_file_that_is_no_contract_is_told_so(tmp_path: Path, text: str, line: int | None, message: str) -> None:
+    """Whatever is in the file, the answer is a sentence with a line, never a stack trace."""
+    path = tmp_path / "c.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    found = [problem for problem in problems_of(path) if message in problem.message]
+
+    assert [problem.line for problem in found] == [line]
+    with pytest.raises(ContractInvalid):
+        load_contract(path)
+
+
+def test_a_missing_or_unreadable_file_is_told_so(tmp_path: Path) -> None:
+    """No file, a folder, and bytes that are no text are problems of the file."""
+    binary = tmp_path / "b.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+
+    found = [problems_of(path)[0].message for path in (tmp_path / "none.yaml", tmp_path, binary)]
+
+    assert [message.split(":")[0] for message in found] == [
+        "there is no such file.",
+        "the file cannot be read",
+        "the file is not UTF-8 text.",
+    ]
+
+
+def test_an_odcs_model_error_names_the_line(write_contract: "Write") -> None:
+    """What the ODCS models refuse is told with the line of the value, and the nearest key where one is unknown."""
+    path = write_contract("- name: a\n  required: perhaps")
+
+    assert [(p.line, p.where) for p in problems_of(path)] == [(11, "schema[0].properties[1].required")]
+    path.write_text("apiVersion: v3.0.2\nkind: DataContract\nschema: []\nstauts: x\n")
+    assert [p.do for p in problems_of(path)] == ["Did you mean status?"]
+
+
+def test_a_contract_is_checked_against_the_table_it_is_for(write_contract: "Write") -> None:
+    """With the table's columns at hand, declared columns that it lacks or has with another kind of type are told."""
+    path = write_contract("- {name: amout, physicalType: int}\n- {name: t, physicalType: text}")
+
+    problems = problems_of(path, columns={"id": "bigint", "amount": "decimal(12,2)", "t": "int"})
+
+    assert [(p.line, p.do) for p in problems] == [
+        (10, "Did you mean amount?"),
+        (11, "Declare the type that the table has."),
+    ]
