@@ -64,7 +64,6 @@ class Past:
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
-        partitions: how many the topic has; in more than one a truncate without a position is in no order.
     """
 
     lookup: Lookup
@@ -74,11 +73,10 @@ class Past:
     recorded: Recorded = field(default_factory=Recorded)
     retried: Span | None = None
     truncate: str = "apply"
-    partitions: int = 1
 
     def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those truncates that wipe rows."""
-        is_ordered = self.partitions == 1
+        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions."""
+        is_ordered = self.recorded.partitions == 1
         return tuple(found for found in truncates if self.truncate == "apply" and (is_ordered or found.position))
 
 
@@ -253,7 +251,10 @@ def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate])
 
 def _wants_history(past: Past) -> Column:
     late = F.lit(False)
-    for partition, position in past.recorded.positions.items():
+    recorded = past.recorded
+    if recorded.grown and recorded.positions:
+        late = F.col(m.POSITION) <= max(recorded.positions.values())
+    for partition, position in recorded.positions.items():
         late = late | ((F.col(m.PARTITION) == partition) & (F.col(m.POSITION) <= position))
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))

@@ -22,6 +22,10 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.schema import TableSchema
 
 GROUP = "__cdc_group"
+#: Where a message stands among those of its key, whatever partitions they are in: a struct that sorts.
+ORDER = "__cdc_order"
+#: Whether nothing but the records' timestamps says where a message stands among those of its key.
+AMBIGUOUS = "__cdc_ambiguous"
 REPLAYED = "__cdc_replayed"
 WIPED = "__cdc_wiped"
 #: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
@@ -67,12 +71,16 @@ class Recorded:
         times: when the source made those changes, in microseconds since 1970.
         tolerance: how many microseconds later than that a change at an earlier position may have been made.
         truncated: the highest position of a truncate that was applied: other partitions can be behind it still.
+        partitions: how many the topic has; with one, offsets are all the order there is.
+        grown: whether it had fewer when the mirror began: then a key's messages can be in two of them.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
     tolerance: int = 3_600_000_000
     truncated: str | None = None
+    partitions: int = 1
+    grown: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,12 +104,8 @@ class Partial:
         return Partial(tuple(absent), tuple(unavailable))
 
 
-def _order() -> list[Column]:
-    return [F.col(m.OFFSET), F.col(m.PARTITION)]
-
-
 def _window() -> WindowSpec:
-    return Window.partitionBy(GROUP).orderBy(*_order())
+    return Window.partitionBy(GROUP).orderBy(ORDER)
 
 
 def _so_far() -> WindowSpec:
@@ -138,7 +142,7 @@ def states(
 def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]) -> DataFrame:
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
-    grouped = changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone))
+    grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded.partitions)
     previous = {name: F.lag(name).over(_window()) for name in (m.OP, m.POSITION, m.STREAMING)}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is.
     follows = (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP] == "d")
@@ -163,6 +167,24 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
             REGRESSED: F.coalesce(regressed, F.lit(False)),
         },
     )
+
+
+def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
+    """Put the messages of a key in one order, in which those of each partition stay in the order of their offsets.
+
+    Across partitions the source's positions decide: a key moves when partitions are added, or its bytes change. What
+    has no position follows the message before it in its partition, and the record's timestamp decides (§2.2, §2.3).
+    """
+    position, time, several = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False)
+    if partitions > 1:
+        so_far = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
+        so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        position, time = F.max(F.coalesce(m.POSITION, F.lit(""))).over(so_far), F.max(m.TIME).over(so_far)
+        whole = Window.partitionBy(GROUP)
+        is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
+        several = is_change & (F.min(m.PARTITION).over(whole) != F.max(m.PARTITION).over(whole))
+    place = F.struct(position.alias("position"), time.alias("time"), F.col(m.OFFSET), F.col(m.PARTITION))
+    return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
 def _micros() -> Column:
@@ -286,7 +308,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
     return lasts.select(
         *row,
         *m.META,
-        *(CURRENT, REBUILT, HELD, GROUP, REPLAYED, REGRESSED, WIPED, SEGMENT, OPENER, ORPHAN),
+        *(CURRENT, REBUILT, HELD, GROUP, ORDER, AMBIGUOUS, REPLAYED, REGRESSED, WIPED, SEGMENT, OPENER, ORPHAN),
         _compact(open_columns, NO_NAMES).alias(OPEN_COLUMNS),
         _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),
         _compact(codes, f"array<{PROBLEM}>").alias(CARRIED),

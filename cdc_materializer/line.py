@@ -49,12 +49,13 @@ class Line:
         """How the table's envelopes are read."""
         return Options(self.table.special_values, self.table.unavailable_value, tuple(self.table.key))
 
-    def recorded(self, marker: Marker | None) -> Recorded:
-        """How far the source's positions had got at a marker."""
+    def recorded(self, marker: Marker | None, partitions: int) -> Recorded:
+        """How far the source had got at a marker, in a topic that has so many partitions now."""
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         if marker is None:
-            return Recorded(tolerance=tolerance)
-        return Recorded(marker.positions, marker.times, tolerance, marker.truncated)
+            return Recorded(tolerance=tolerance, partitions=partitions)
+        is_grown = marker.partitions is not None and marker.partitions < partitions
+        return Recorded(marker.positions, marker.times, tolerance, marker.truncated, partitions, is_grown)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""

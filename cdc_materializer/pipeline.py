@@ -178,13 +178,12 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine),
-        recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None),
+        recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None, len(reading.span.end)),
         truncate=line.table.truncate,
-        partitions=len(reading.span.end),
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        judgement = line.judgement(decoders.plan.target, past.partitions)
+        judgement = line.judgement(decoders.plan.target, past.recorded.partitions)
         judged = verdict.decide(folded.states, judgement).persist()
         counted = judged.agg(*_sums()).collect()[0].asDict()
     finally:
@@ -230,6 +229,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         positions=positions,
         times=times,
         truncated=batch.last_truncate(earlier, decided.truncates),
+        partitions=(earlier.partitions if earlier is not None else None) or len(span.end),
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},

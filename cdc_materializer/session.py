@@ -158,6 +158,9 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         # For messages that we do not show, PySpark would look up the caller's line at every column function: measured,
         # a third of the time that it takes to build a batch's plan.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # A batch compiles some sixty classes, and the next one of its table could use them again. Spark keeps 100 in
+        # all; tables side by side would throw each other's out.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         **_SEMANTICS,
         **_place(master, libraries, small=small),
         **spark_properties(config.catalog),

@@ -16,7 +16,7 @@ from cdc_materializer import fold
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
 from cdc_materializer.errors import Code
-from cdc_materializer.fold import CURRENT, GROUP, OPEN_COLUMNS, REPLAYED, WIPED, effective, is_delete
+from cdc_materializer.fold import AMBIGUOUS, CURRENT, GROUP, OPEN_COLUMNS, ORDER, REPLAYED, WIPED, effective, is_delete
 
 OUTCOME = "__cdc_outcome"
 #: Whether the state is the one of its key that goes into the mirror.
@@ -58,9 +58,9 @@ def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
         }
     )
     passes = _passes(judgement.strict)
-    last = F.max(F.when(passes, F.struct(m.OFFSET, m.PARTITION))).over(Window.partitionBy(GROUP))
+    last = F.max(F.when(passes, F.col(ORDER))).over(Window.partitionBy(GROUP))
     placed = judged.withColumns({"__cdc_passes": passes, "__cdc_final": last})
-    here = F.struct(m.OFFSET, m.PARTITION)
+    here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
     return placed.withColumns(
         {
@@ -81,7 +81,7 @@ def _names(rules: Sequence[CompiledRule]) -> Column:
 
 def _follows_delete() -> Column:
     """Whether the row was already gone: a tombstone behind its delete, say, which changes nothing."""
-    window = Window.partitionBy(GROUP).orderBy(m.OFFSET, m.PARTITION).rowsBetween(Window.unboundedPreceding, -1)
+    window = Window.partitionBy(GROUP).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
     return F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(window), F.lit(False))
 
 
@@ -98,7 +98,7 @@ def _misfits() -> Column:
 def _passes(strict: bool) -> Column:  # noqa: FBT001 - one setting, by its name
     bad = (F.size(_misfits()) > 0) | (F.size("__cdc_failed") > 0)
     if strict:
-        bad = bad | (F.size(OPEN_COLUMNS) > 0)
+        bad = bad | (F.size(OPEN_COLUMNS) > 0) | F.col(AMBIGUOUS)
     return effective() & F.when(is_delete(), ~F.col("__cdc_previous_delete")).otherwise(~bad)
 
 
@@ -106,7 +106,8 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
     held = F.col(m.CODE).isNotNull() | ((F.size(_misfits()) > 0) & effective() & ~is_delete())
     broken = (F.size("__cdc_failed") > 0) & after_final
     if judgement.strict:
-        broken = broken | ((F.size(OPEN_COLUMNS) > 0) & effective() & ~is_delete() & after_final)
+        unsure = (F.size(OPEN_COLUMNS) > 0) | F.col(AMBIGUOUS)
+        broken = broken | (unsure & effective() & ~is_delete() & after_final)
     truncate = F.when(judgement.is_unordered(), IGNORED).otherwise(
         DELETED if judgement.truncate == "apply" else IGNORED
     )
@@ -120,7 +121,7 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
         .when(broken, QUARANTINED)
         .when(is_delete() & F.col("__cdc_previous_delete") & effective(), UNCHANGED)
         .when(
-            ~F.col("__cdc_passes") | F.col(WIPED) | (F.struct(m.OFFSET, m.PARTITION) != F.col("__cdc_final")),
+            ~F.col("__cdc_passes") | F.col(WIPED) | (F.col(ORDER) != F.col("__cdc_final")),
             SUPERSEDED,
         )
         .when(is_delete(), DELETED)
@@ -131,7 +132,7 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
 def _violations(after_final: Column, judgement: Judgement) -> Column:
     """The quarantine rows of a message, one a code and rule; none for messages that an earlier batch accounted for."""
     status = F.when(after_final, OPEN).otherwise(RESOLVED)
-    is_final = F.col("__cdc_passes") & (F.struct(m.OFFSET, m.PARTITION) == F.col("__cdc_final"))
+    is_final = F.col("__cdc_passes") & (F.col(ORDER) == F.col("__cdc_final"))
     message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=status)))
     is_row = effective() & ~is_delete()
     codes = [
@@ -149,28 +150,28 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
             F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
         )
     own = F.when(is_row, F.array_compact(F.array(*misfits)))
-    unordered = F.lit(str(Code.TRUNCATE_UNORDERED))
-    action, kept = ("hold", OPEN) if judgement.strict else ("report", RELEASED)
+    is_told = after_final if judgement.strict else is_final
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
         message,
         own,
         F.when(F.col(fold.REGRESSED), F.array(stop)),
-        F.when(judgement.is_unordered(), F.array(_violation(unordered, action, status=F.lit(kept)))),
+        F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
+        F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
         F.when(is_row & after_final & (F.size(_misfits()) == 0), _rules(judgement.rules, held=True)),
-        F.when(after_final if judgement.strict else is_final, _no_base(strict=judgement.strict)),
+        F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),
         F.when(is_final, _rules(judgement.rules, held=False)),
     ]
     empty = F.array().cast(f"array<{_VIOLATION}>")
     return F.when(F.col(CURRENT), F.concat(*[F.coalesce(part, empty) for part in found])).otherwise(empty)
 
 
-def _no_base(*, strict: bool) -> Column:
-    status, action = (OPEN, "hold") if strict else (RELEASED, "report")
-    code, column = F.lit(str(Code.UNAVAILABLE_NO_BASE)), F.col(OPEN_COLUMNS)[0]
-    row = _violation(code, action, status=F.lit(status), column=column)
-    return F.when((F.size(OPEN_COLUMNS) > 0) & effective() & ~is_delete(), F.array(row))
+def _reported(code: Code, judgement: Judgement) -> Column:
+    """One row for a code of the second class (design §4.5): published and reported, held where the table is strict."""
+    status, action = (OPEN, "hold") if judgement.strict else (RELEASED, "report")
+    column = F.col(OPEN_COLUMNS)[0] if code is Code.UNAVAILABLE_NO_BASE else None
+    return F.array(_violation(F.lit(str(code)), action, status=F.lit(status), column=column))
 
 
 def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:

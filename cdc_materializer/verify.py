@@ -82,9 +82,9 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     messages = batch.messages(stored, span)
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
-    past = Past(line.lookup(target), truncate=line.table.truncate, partitions=len(span.end))
+    past = Past(line.lookup(target), recorded=line.recorded(None, len(span.end)), truncate=line.table.truncate)
     folded = batch.fold_batch(messages, decoders, past)
-    decided = verdict.decide(folded.states, line.judgement(target, past.partitions)).persist()
+    decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions)).persist()
     sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)
     counted = sides.agg(*_counts(target)).collect()[0]
     log = decided.agg(F.count_if(F.lit(True)).alias("messages"), _held_keys()).collect()[0]

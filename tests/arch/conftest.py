@@ -1,6 +1,7 @@
 """The package's modules, parsed once, for the tests of its shape."""
 
 import ast
+import gc
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,13 +53,24 @@ def parse(path: Path) -> Module:
     return Module(name, place.as_posix(), text, ast.parse(text))
 
 
+def parse_all(folder: str) -> tuple[Module, ...]:
+    """Read every source file of a folder."""
+    # The trees are half a million things that stay to the end; the garbage collector would look at them all the time.
+    gc.disable()
+    try:
+        return tuple(parse(path) for path in sorted((ROOT / folder).rglob("*.py")))
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.fixture(scope="session")
 def modules() -> tuple[Module, ...]:
     """Every module of the package."""
-    return tuple(parse(path) for path in sorted((ROOT / PACKAGE).rglob("*.py")))
+    return parse_all(PACKAGE)
 
 
 @pytest.fixture(scope="session")
 def suite() -> tuple[Module, ...]:
     """Every module of the tests."""
-    return tuple(parse(path) for path in sorted((ROOT / "tests").rglob("*.py")))
+    return parse_all("tests")

@@ -8,6 +8,7 @@ with `cut_if_asked` do so too when the environment variable CDCM_TESTS is `all`.
 import functools
 import itertools
 import json
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
+_ALL = os.environ.get("CDCM_TESTS") == "all"
 _numbers = itertools.count()
 
 
@@ -133,8 +135,8 @@ def _walk(group: list[Passage], spark: "SparkSession", lake_config: Config) -> N
             states = list(pool.map(look, report.tables))
         for passage, state in zip(going, states, strict=True):
             passage.states.append(state)
-        # A cut log ends in the same mirror and the same raw table, so one verification of each case tells enough.
-        last = [passage for passage in going if not passage.cut and at == len(passage.case.steps) - 1]
+        # Where batches looked into their past, `verify`, which does not, has to find the same; it costs a batch a case.
+        last = [passage for passage in going if _ALL or passage.cut if at == len(passage.case.steps) - 1]
         with ThreadPoolExecutor(4) as pool:
             verify = functools.partial(_verified, spark, config)
             for passage, verified in zip(last, pool.map(verify, last), strict=True):

@@ -1,7 +1,7 @@
 """The pipeline against a model database: after every run the mirror shows what the database held at that event.
 
-Each table lives a random life of its own; its topic has one partition or three, is sent with crashes, and is read in
-batches of any size, in several runs that end anywhere. With CDCM_TESTS=all there are more lives, and longer ones; with
+Each table lives a random life of its own; its topic has some partitions and may get more, is sent with crashes, and is
+read in batches of any size, in several runs that end anywhere. With CDCM_TESTS=all there are more lives, and longer ones; with
 CDCM_SEED=17 the first of them is that one.
 """
 
@@ -56,9 +56,10 @@ class Life:
         self.chance = random.Random(self.seed)  # noqa: S311 - repeatable, not secret
         self.events = History(self.seed, _EVENTS).live()
         self.builder = TopicBuilder(f"model.public.life{self.seed}")
-        partitions = self.chance.choice((1, 3))
+        fewer, more = self.chance.choice(((1, 1), (3, 3), (1, 3), (2, 3)))
         for at, event in sent(self.events, self.seed):
-            self._send(event, partitions)
+            # Partitions are added in mid-life, and what is sent from then on goes where its key belongs now.
+            self._send(event, fewer if len(self.builder.messages) < _EVENTS // 2 else more)
             self.reached.append(max(self.reached[-1], at + 1))
 
     @property

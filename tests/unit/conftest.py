@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Runs each piece of code that it is asked for in a fork of itself, and tells how that ended.
 _FORKS = """
 import gc, json, os, signal, sys
-import cdc_materializer.cli, cdc_materializer.config
+import cdc_materializer.cli, cdc_materializer.config, cdc_materializer.report.terminal, cdc_materializer.status
 
 gc.freeze()  # a fork then leaves the memory that it shares as it is, and ends sooner
 for line in sys.stdin:
@@ -40,7 +40,7 @@ for line in sys.stdin:
 
 
 class Fresh:
-    """A process that has imported the command line and the configuration, and no more; code runs in forks of it.
+    """A process that has imported the command line and what shows a report, and no more; code runs in forks of it.
 
     So a piece of code has a process of its own, with its own modules, signals and exit code, and what takes long when
     a process starts is done once.
