@@ -1,8 +1,8 @@
 """The pipeline against a model database: after every run the mirror shows what the database held at that event.
 
 Each table lives a random life of its own; its topic has some partitions and may get more, is sent with crashes, and is
-read in batches of any size, in several runs that end anywhere. With CDCM_TESTS=all there are more lives, and longer ones; with
-CDCM_SEED=17 the first of them is that one.
+read in batches of any size, in several runs that end anywhere. With CDCM_TESTS=all there are more lives, and longer
+ones; with CDCM_SEED=17 the first of them is that one.
 """
 
 import os
