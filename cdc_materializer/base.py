@@ -69,6 +69,14 @@ def key_changes_without_delete(folded: DataFrame) -> DataFrame:
     )
 
 
+def inserts_without_delete(changes: DataFrame) -> DataFrame:
+    """The positions (m.POSITION) of inserts among changes that leave values out, and whose delete is not among them."""
+    is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0) & F.col(m.POSITION).isNotNull()
+    is_half = F.col(m.OP) == "d"
+    told = changes.groupBy(m.POSITION).agg(F.count_if(is_moved).alias("moved"), F.count_if(is_half).alias("halves"))
+    return told.where((F.col("moved") > 0) & (F.col("halves") == 0)).select(m.POSITION)
+
+
 def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
 

@@ -186,37 +186,60 @@ class _History:
 def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -> _History | None:
     """The changes of raw that the batch's states depend on; None where they depend on none.
 
-    A first pass over raw decodes keys, operations and positions, and no rows.
+    A pass over raw decodes keys, operations and positions, and no rows. It is made again for each link of a chain of
+    key changes: a row that came from another key needs that key's past as well.
     """
     if past.raw is None or not (facts.wants_history or facts.moved):
         return None
     # Materialised, so that the states' cache can be given back.
     wanted = states.where(_wants_history(past)).select(m.KEY).distinct().localCheckpoint()
-    orphans = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
-    if orphans is not None and orphans.isEmpty():
-        orphans = None
-    if orphans is None and not facts.wants_history:
+    halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
+    if halves is not None and halves.isEmpty():
+        halves = None
+    if halves is None and not facts.wants_history:
         return None
     earlier = find_decoders(past.raw, past.lookup)
     everything = to_changes(past.raw, earlier.writers, target, past.lookup.options)
-    if orphans is not None:
-        at = F.broadcast(orphans.select(F.col(m.POSITION).alias("__cdc_at")))
-        is_delete = F.col(m.POSITION).eqNullSafe(F.col("__cdc_at")) & (F.col(m.OP) == "d")
-        deleted = everything.join(at, is_delete, "left_semi").select(m.KEY)
-        wanted = wanted.unionByName(deleted).distinct().localCheckpoint()
-    # Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key, push
-    # it through the projections and so write out the whole decoding of a message once more for each field it reads.
-    found = everything.join(F.broadcast(_named(wanted)), F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted")))
-    places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
-    own = past.raw.join(places, ["partition", "offset"], "left_semi")
+    places = _places(everything, wanted)
+    while True:
+        changes = to_changes(_at(past.raw, places), earlier.writers, target, past.lookup.options)
+        if halves is None and earlier.partial.unavailable:
+            halves = base.inserts_without_delete(changes).localCheckpoint()
+        if halves is None or halves.isEmpty():
+            break
+        ended = _deleted_at(everything, halves).join(wanted, m.KEY, "left_anti").distinct().localCheckpoint()
+        if ended.isEmpty():
+            break
+        wanted, halves = wanted.unionByName(ended).localCheckpoint(), None
+        places = _places(everything, wanted)
     place = F.struct(m.POSITION, m.PARTITION, m.OFFSET)
     truncated = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, place)).alias("found")
     return _History(
         keys=wanted,
-        changes=to_changes(own, earlier.writers, target, past.lookup.options),
+        changes=changes,
         partial=earlier.partial,
         truncates=tuple(Truncate(*row) for row in everything.agg(truncated).collect()[0]["found"]),
     )
+
+
+def _places(everything: DataFrame, wanted: DataFrame) -> DataFrame:
+    """Where the messages of some keys are: partition and offset."""
+    # Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key, push
+    # it through the projections and so write out the whole decoding of a message once more for each field it reads.
+    found = everything.join(F.broadcast(_named(wanted)), F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted")))
+    places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
+    return places.localCheckpoint()
+
+
+def _at(raw: DataFrame, places: DataFrame) -> DataFrame:
+    return raw.join(places, ["partition", "offset"], "left_semi")
+
+
+def _deleted_at(everything: DataFrame, positions: DataFrame) -> DataFrame:
+    """The keys (m.KEY) of deletes at some positions (m.POSITION)."""
+    at = F.broadcast(positions.select(F.col(m.POSITION).alias("__cdc_at")))
+    is_delete = F.col(m.POSITION).eqNullSafe(F.col("__cdc_at")) & (F.col(m.OP) == "d")
+    return everything.join(at, is_delete, "left_semi").select(m.KEY)
 
 
 def _named(wanted: DataFrame) -> DataFrame:
@@ -250,12 +273,13 @@ def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate])
 
 
 def _wants_history(past: Past) -> Column:
-    late = F.lit(False)
-    recorded = past.recorded
-    if recorded.grown and recorded.positions:
-        late = F.col(m.POSITION) <= max(recorded.positions.values())
-    for partition, position in recorded.positions.items():
-        late = late | ((F.col(m.PARTITION) == partition) & (F.col(m.POSITION) <= position))
+    """Whether a change has to be held against its key's past.
+
+    A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
+    count: nothing says that a key has always been in this one.
+    """
+    positions = past.recorded.positions.values()
+    late = F.col(m.POSITION) <= F.lit(max(positions, default=None))
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
 

@@ -72,7 +72,6 @@ class Recorded:
         tolerance: how many microseconds later than that a change at an earlier position may have been made.
         truncated: the highest position of a truncate that was applied: other partitions can be behind it still.
         partitions: how many the topic has; with one, offsets are all the order there is.
-        grown: whether it had fewer when the mirror began: then a key's messages can be in two of them.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -80,7 +79,6 @@ class Recorded:
     tolerance: int = 3_600_000_000
     truncated: str | None = None
     partitions: int = 1
-    grown: bool = False
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,7 @@ class Line:
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         if marker is None:
             return Recorded(tolerance=tolerance, partitions=partitions)
-        is_grown = marker.partitions is not None and marker.partitions < partitions
-        return Recorded(marker.positions, marker.times, tolerance, marker.truncated, partitions, is_grown)
+        return Recorded(marker.positions, marker.times, tolerance, marker.truncated, partitions)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""

@@ -149,7 +149,6 @@ class Marker:
         counts: messages by what became of them.
         times: when the source made the changes of `positions`, in microseconds since 1970.
         truncated: the highest position of a truncate that was applied, behind which no change counts any more.
-        partitions: on a mirror, how many the topic had when the mirror began.
         version: layout of the marker.
     """
 
@@ -164,7 +163,6 @@ class Marker:
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
     truncated: str | None = None
-    partitions: int | None = None
     version: int = MARKER_VERSION
 
     def to_summary(self) -> dict[str, str]:
@@ -180,7 +178,6 @@ class Marker:
             "positions": _to_json(self.positions),
             "times": _to_json(self.times),
             "truncated": self.truncated,
-            "partitions": None if self.partitions is None else str(self.partitions),
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": _to_json(self.counts),
@@ -201,7 +198,7 @@ class Marker:
                 f"The table's marker has version {version}; this cdc_materializer reads up to {MARKER_VERSION}.",
                 "Use the newer version of cdc_materializer that wrote it.",
             )
-        snapshot, partitions = (summary.get(MARKER_PREFIX + name) for name in ("source-snapshot", "partitions"))
+        snapshot = summary.get(MARKER_PREFIX + "source-snapshot")
         return cls(
             pipeline=_text(summary, "pipeline"),
             batch=_text(summary, "batch"),
@@ -213,7 +210,6 @@ class Marker:
             source_snapshot=None if snapshot is None else _number(snapshot, "source-snapshot"),
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: _offset(count) for name, count in _object(_text(summary, "counts")).items()},
-            partitions=None if partitions is None else _number(partitions, "partitions"),
             truncated=summary.get(MARKER_PREFIX + "truncated"),
             version=version,
         )

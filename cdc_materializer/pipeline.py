@@ -229,7 +229,6 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         positions=positions,
         times=times,
         truncated=batch.last_truncate(earlier, decided.truncates),
-        partitions=(earlier.partitions if earlier is not None else None) or len(span.end),
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},

@@ -35,7 +35,9 @@ pytestmark = [pytest.mark.spark]
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST_SEED = int(os.environ.get("CDCM_SEED", "1"))
-_LIVES, _EVENTS, _RUNS = (24, 300, 4) if _ALL else (4, 60, 2)
+_LIVES, _EVENTS, _RUNS = (24, 300, 4) if _ALL else (2, 60, 2)
+#: Lives that found something once: a chain of key changes over batches; partitions that were read at unequal speed.
+_PINNED = (12, 23)
 _KEY = {"id": {"type": "int64", "optional": False}}
 _COLUMNS = {**_KEY, "note": {"type": "string", "optional": True}, "qty": {"type": "int64", "optional": True}}
 
@@ -109,7 +111,8 @@ def _bytes(payload: Mapping[str, Any], schema: Mapping[str, Any]) -> bytes:
 @pytest.fixture(scope="module")
 def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Life], list[dict[int, str]]]:
     """All lives, and for each run what was wrong after it, by seed."""
-    lives = [Life(seed) for seed in range(_FIRST_SEED, _FIRST_SEED + _LIVES)]
+    seeds = dict.fromkeys((*_PINNED, *range(_FIRST_SEED, _FIRST_SEED + _LIVES)))
+    lives = [Life(seed) for seed in seeds]
     folder = lake_config.root / "model"
     path = lake_config.root / "model.yaml"
     faults: list[dict[int, str]] = []
