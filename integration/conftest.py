@@ -1,0 +1,118 @@
+"""The chain's parts as fixtures: each is started when the first test asks for it, and shared until the last one ended.
+
+What failed leaves its logs in build/integration-logs.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.chain import downloads
+from integration.chain.connect import Connect
+from integration.chain.downloads import Parts
+from integration.chain.kafka import Kafka
+from integration.chain.mariadb import MariaDB
+from integration.chain.postgres import Postgres
+from integration.chain.registry import Registry
+from integration.chain.rest_catalog import RestCatalog
+from integration.chain.running import running, timings
+from integration.chain.s3 import S3
+
+_LOGS = Path(__file__).parents[1] / "build" / "integration-logs"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs services of its own, but for what compares files."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.path.name != "test_compose.py":
+            item.add_marker(pytest.mark.integration)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how long each part took to be ready."""
+    if timings:
+        terminalreporter.section("the chain")
+        for name, seconds in timings.items():
+            terminalreporter.line(f"{name}: ready after {seconds:.1f} s")
+
+
+@pytest.fixture(scope="session")
+def folder(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
+    """Gives a new folder for a name; all of them go in the end."""
+    # Not pytest's own: servers that may not run as root have to get into it too.
+    root = Path(tempfile.mkdtemp(prefix="cdcm-chain-"))
+    root.chmod(0o755)
+
+    def make(name: str) -> Path:
+        path = root / name
+        path.mkdir(mode=0o755)
+        return path
+
+    yield make
+    if request.session.testsfailed:
+        shutil.rmtree(_LOGS, ignore_errors=True)
+        for place in root.iterdir():
+            if (place / "pipeline.yaml").exists():  # with its tables, which show what was wrong
+                shutil.copytree(place, _LOGS / place.name)
+            for log in place.glob("*.log"):
+                (_LOGS / place.name).mkdir(parents=True, exist_ok=True)
+                shutil.copy(log, _LOGS / place.name)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def parts() -> Parts:
+    """The Java parts, downloaded at the first time."""
+    return downloads.parts()
+
+
+@pytest.fixture(scope="session")
+def kafka(parts: Parts, folder: Callable[[str], Path]) -> Iterator[Kafka]:
+    """The broker."""
+    with running("kafka", lambda: Kafka(parts, folder("kafka"))) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def registry(parts: Parts, folder: Callable[[str], Path]) -> Iterator[Registry]:
+    """The schema registry."""
+    with running("registry", lambda: Registry(parts, folder("registry"))) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def connect(parts: Parts, folder: Callable[[str], Path], kafka: Kafka) -> Iterator[Connect]:
+    """Kafka Connect with Debezium."""
+    with running("connect", lambda: Connect(parts, folder("connect"), kafka)) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def postgres(folder: Callable[[str], Path]) -> Iterator[Postgres]:
+    """PostgreSQL."""
+    with running("postgres", lambda: Postgres(folder("postgres"))) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def mariadb(folder: Callable[[str], Path]) -> Iterator[MariaDB]:
+    """MariaDB."""
+    with running("mariadb", lambda: MariaDB(folder("mariadb"))) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def s3(folder: Callable[[str], Path]) -> Iterator[S3]:
+    """The S3-compatible store."""
+    with running("s3", lambda: S3(folder("s3"))) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(parts: Parts, folder: Callable[[str], Path], s3: S3) -> Iterator[RestCatalog]:
+    """The REST catalog, with its tables in the S3 store."""
+    with running("rest catalog", lambda: RestCatalog(parts, folder("rest-catalog"), s3)) as component:
+        yield component

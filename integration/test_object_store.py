@@ -1,0 +1,73 @@
+"""Mirrors in an S3-compatible store behind a REST catalog, as in production, instead of files behind SQLite."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from integration.chain.connect import Connect
+from integration.chain.downloads import Parts
+from integration.chain.events import change, create_topic, producer, send
+from integration.chain.kafka import Kafka
+from integration.chain.live import Live
+from integration.chain.pipeline import Follower, Pipeline
+from integration.chain.postgres import Postgres
+from integration.chain.registry import Registry
+from integration.chain.rest_catalog import RestCatalog
+from integration.workloads.bank import Bank
+
+
+def _bundle(parts: Parts) -> Path:
+    """The library that Iceberg needs for S3."""
+    (bundle,) = parts.spark.glob("iceberg-aws-bundle-*.jar")
+    return bundle
+
+
+def test_a_mirror_in_an_object_store(
+    parts: Parts,
+    postgres: Postgres,
+    kafka: Kafka,
+    registry: Registry,
+    connect: Connect,
+    rest_catalog: RestCatalog,
+    folder: Callable[[str], Path],
+) -> None:
+    """It follows the database, `status` and `verify` read it, and all of its files are in the store."""
+    bank = Bank("store", postgres, kafka, registry, connect)
+    bank.open()
+    place = folder("object-store")
+    catalog = {"catalog": dict(rest_catalog.client_properties)}
+    pipeline = bank.pipeline(place, catalog, spark={"spark.driver.extraClassPath": str(_bundle(parts))})
+    follower = Follower(pipeline)
+    bank.deliver()
+    follower.start()
+    try:
+        follower.wait_for_progress()
+        bank.work()
+        bank.deliver()
+        follower.catch_up()
+        live = Live(pipeline, follower.stop(), bank.ask)
+    finally:
+        follower.kill()
+        connect.delete(bank.name)
+
+    assert (live.document["exit_code"], live.failures()) == (0, [])
+    assert live.differences("avro", "accounts") == {}
+    assert (live.held("avro", "accounts"), live.miscounted()) == ([], [])
+    assert live.verified["avro.accounts"]["equal"]
+    assert [path.name for path in place.rglob("*.parquet")] == []
+
+
+@pytest.mark.xfail(strict=True, reason="Iceberg is on the driver's own class path, where it does not see `spark.jars`")
+def test_a_library_for_s3_may_be_given_as_a_jar(
+    parts: Parts, kafka: Kafka, rest_catalog: RestCatalog, folder: Callable[[str], Path]
+) -> None:
+    """As Iceberg's own documentation says: with `spark.jars`, or with `spark.jars.packages`, which ends there."""
+    create_topic(kafka.bootstrap, "jar.shop.things")
+    send(producer(kafka.bootstrap), "jar.shop.things", [change("c", 1, "one", 100)])
+    table = {"topic": "jar.shop.things", "mirror": "jar.things"}
+    source = {"kafka": {"bootstrap.servers": kafka.bootstrap}}
+    catalog = {"catalog": dict(rest_catalog.client_properties)}
+    pipeline = Pipeline.write(folder("jar"), source, [table], catalog, {"spark.jars": str(_bundle(parts))})
+
+    assert pipeline.run("run").returncode == 0
