@@ -24,6 +24,11 @@ from integration.chain.s3 import S3
 _LOGS = Path(__file__).parents[1] / "build" / "integration-logs"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the mark of tests that `-m 'not long'` leaves out."""
+    config.addinivalue_line("markers", "long: not among those that run with every change")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs services of its own, but for what compares files."""
     for item in items:

@@ -117,6 +117,7 @@ def _wait_for_marker(bank: Bank) -> None:
     wait_until(f"the mark {number} is in {topic}", is_there, MOMENT_SECONDS_MAX)
 
 
+@pytest.mark.long
 def test_a_database_that_crashes_and_comes_back(bank: Bank, folder: Folder) -> None:
     """The connector goes on where it was, and so does the mirror."""
     pipeline = bank.pipeline(folder("database"))
@@ -134,6 +135,7 @@ def test_a_database_that_crashes_and_comes_back(bank: Bank, folder: Folder) -> N
         follower.kill()
 
 
+@pytest.mark.long
 def test_a_registry_that_is_down_when_a_new_schema_comes(bank: Bank, folder: Folder) -> None:
     """What came is kept in raw; when the registry is back, the rows appear, and nobody had to do anything."""
     pipeline = bank.pipeline(folder("registry-down"))
@@ -162,7 +164,7 @@ def _landed(pipeline: Pipeline) -> bool:
     return all(table.landed == table.ends for table in pipeline.status())
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.long), "after"])
 def test_a_rest_catalog_that_dies_in_mid_commit(parts: Parts, bank: Bank, folder: Folder, moment: Moment) -> None:
     """Whether the commit that publishes rows was lost or only its answer: the rows are there once."""
     catalog = RestCatalog(parts, folder(f"rest-{moment}"))
@@ -188,6 +190,7 @@ def _publishes(request: bytes) -> bool:
     return b"/tables/accounts" in request and b'"ref-name":"main"' in request
 
 
+@pytest.mark.long
 def test_a_broker_that_dies_in_mid_read(parts: Parts, folder: Folder) -> None:
     """Killed when it answers the first fetch of a batch, and started again: the batch is read then, whole."""
     proxy, place = Proxy(), folder("broker")
@@ -222,6 +225,7 @@ def _fetches(request: bytes) -> bool:
     return request[4:6] == b"\x00\x01"
 
 
+@pytest.mark.long
 def test_ourselves_killed_at_each_step(bank: Bank, folder: Folder) -> None:
     """Each run is killed one step later than the one before, with new work in between; the last one finds all well."""
     pipeline = bank.pipeline(folder("ourselves"))
@@ -231,7 +235,7 @@ def test_ourselves_killed_at_each_step(bank: Bank, folder: Folder) -> None:
     assert _killed_run(bank, pipeline) == 0
     live = Live(pipeline, {"tables": []}, bank.ask)
     assert (live.differences("avro", "accounts"), live.held("avro", "accounts"), live.miscounted()) == ({}, [], [])
-    assert live.verified["avro.accounts"]["equal"]
+    assert live.verified["accounts"]["equal"]
 
 
 def _killed_run(bank: Bank, pipeline: Pipeline, *step: str) -> int:

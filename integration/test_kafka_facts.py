@@ -24,6 +24,8 @@ from integration.chain.pipeline import Pipeline
 from integration.chain.process import wait_until
 from integration.record import messages
 
+pytestmark = pytest.mark.long
+
 #: A value that makes a message of 20 MB.
 LARGE = "x" * 20_000_000
 COMPACTED_SECONDS_MAX = 60.0

@@ -16,6 +16,8 @@ from integration.chain.registry import Registry
 from integration.chain.rest_catalog import RestCatalog
 from integration.workloads.bank import Bank
 
+pytestmark = pytest.mark.long
+
 
 def _bundle(parts: Parts) -> Path:
     """The library that Iceberg needs for S3."""
@@ -54,7 +56,7 @@ def test_a_mirror_in_an_object_store(
     assert (live.document["exit_code"], live.failures()) == (0, [])
     assert live.differences("avro", "accounts") == {}
     assert (live.held("avro", "accounts"), live.miscounted()) == ([], [])
-    assert live.verified["avro.accounts"]["equal"]
+    assert live.verified["accounts"]["equal"]
     assert [path.name for path in place.rglob("*.parquet")] == []
 
 

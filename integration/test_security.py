@@ -21,6 +21,8 @@ from integration.chain.running import running
 from integration.chain.tls import Certificates
 from integration.chain.web import request
 
+pytestmark = pytest.mark.long
+
 TOPIC = "shop.public.things"
 USER, PASSWORD, WRONG = "reader", "throw-away-secret", "throw-away-guess"
 COLUMNS = {"id": "long", "text": ["null", "string"]}

@@ -18,6 +18,8 @@ from integration.chain.registry import Registry
 from integration.record import messages
 from integration.workloads.bank import Bank
 
+pytestmark = pytest.mark.long
+
 SNAPSHOT_SECONDS_MAX = 90.0
 NAME = "snapshots"
 NOTES = f"{NAME}.notifications"

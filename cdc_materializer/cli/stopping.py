@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol, TypeVar
@@ -17,6 +17,8 @@ T = TypeVar("T")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: How shells count a program that a signal ended: this and the signal's number.
 _SIGNAL_BASE = 128
+#: How long a signal may go unnoticed at most.
+_LOOK_SECONDS = 0.5
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -56,4 +58,9 @@ def stop_on_signals(stop: threading.Event, output: Output) -> Iterator[InBackgro
 
 def _in_background(work: Callable[[], T]) -> T:
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="run") as pool:
-        return pool.submit(work).result()
+        running = pool.submit(work)
+        # Python handles a signal when its main thread next does something; one that comes just before that sleeps
+        # would wait as long as the work.
+        while not wait([running], _LOOK_SECONDS).done:
+            continue
+        return running.result()

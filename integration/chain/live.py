@@ -30,11 +30,13 @@ class Live:
         pipeline: the mirrors; one is named ``<encoding>.<table>``.
         document: what `cdcm run --follow` said at its end, and its exit code.
         ask: asks the database for a table.
+        encoding: that of the mirrors which `verified` is about; one of two, as it takes seconds a mirror.
     """
 
     pipeline: Pipeline
     document: dict[str, Any]
     ask: Callable[[str], Said]
+    encoding: str = "avro"
 
     def differences(self, encoding: str, table: str) -> dict[str, Any]:
         """Where a mirror differs from the table in the database, by key; empty where it does not."""
@@ -47,10 +49,12 @@ class Live:
 
     @cached_property
     def verified(self) -> dict[str, dict[str, Any]]:
-        """What `cdcm verify` finds, by mirror."""
-        done = self.pipeline.run("verify")
+        """What `cdcm verify` finds, by table."""
+        mirrors = [str(table.mirror) for table in self.pipeline.config.tables]
+        wanted = [name for mirror in mirrors if mirror.startswith(f"{self.encoding}.") for name in ("--table", mirror)]
+        done = self.pipeline.run("verify", *wanted)
         assert done.stdout, done.stderr
-        return {table["table"]: table for table in json.loads(done.stdout)["tables"]}
+        return {table["table"].partition(".")[2]: table for table in json.loads(done.stdout)["tables"]}
 
     def failures(self) -> list[tuple[str, Any]]:
         """The tables that the run ended with an error for."""
@@ -72,7 +76,11 @@ class Live:
 
 
 def follow(
-    pipeline: Pipeline, changes: Sequence[Callable[[], None]], deliver: Callable[[], None], ask: Callable[[str], Said]
+    pipeline: Pipeline,
+    changes: Sequence[Callable[[], None]],
+    deliver: Callable[[], None],
+    ask: Callable[[str], Said],
+    encoding: str,
 ) -> Live:
     """Let changes happen while `cdcm run --follow` runs, and return when all is still.
 
@@ -81,6 +89,7 @@ def follow(
         changes: run one after another; some mirror is published after each.
         deliver: returns when all that is committed is in its topics.
         ask: asks the database for a table.
+        encoding: see `Live`.
     """
     follower = Follower(pipeline)
     follower.start()
@@ -91,6 +100,6 @@ def follow(
             follower.wait_for_progress()
         deliver()
         follower.catch_up()
-        return Live(pipeline, follower.stop(), ask)
+        return Live(pipeline, follower.stop(), ask, encoding)
     finally:
         follower.kill()
