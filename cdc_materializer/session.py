@@ -35,6 +35,8 @@ _LISTS = {
     "spark.jars": ",",
     "spark.sql.extensions": ",",
 }
+#: Spark's ways to bring libraries besides ours, such as the one that Iceberg needs for an object store.
+_MORE_LIBRARIES = frozenset({"spark.jars", "spark.jars.packages"})
 #: What a JVM with Spark's own options always says first, and nothing switches off.
 _CHATTER = ("WARNING: Using incubator modules: jdk.incubator.vector",)
 _STOP_SECONDS_MAX = 10
@@ -162,7 +164,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         # all; tables side by side would throw each other's out.
         "spark.sql.codegen.cache.maxEntries": "2000",
         **_SEMANTICS,
-        **_place(master, libraries, small=small),
+        **_place(master, libraries, small=small, in_place=_MORE_LIBRARIES.isdisjoint(own)),
         **spark_properties(config.catalog),
     }
     return merge_settings(ours, own)
@@ -193,7 +195,7 @@ def _java_options(*, small: bool) -> str:
     return " ".join((f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', *quick))
 
 
-def _place(master: str, libraries: Sequence[Path], *, small: bool) -> dict[str, str]:
+def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: bool) -> dict[str, str]:
     """Return what depends on where Spark runs: in this process's JVM, or on a cluster."""
     paths = [str(path) for path in libraries]
     light = {
@@ -203,8 +205,9 @@ def _place(master: str, libraries: Sequence[Path], *, small: bool) -> dict[str, 
     }
     if not re.fullmatch(r"local(\[[^]]*])?", master):
         return {"spark.jars": ",".join(paths), **(light if small else {})}
-    # On the class path they are used in place; `spark.jars` would copy 70 MB to a temporary folder at every start.
-    in_place = not any(":" in path for path in paths)
+    # On the class path they are used in place; `spark.jars` would copy 70 MB to a temporary folder at every start. But
+    # what is on the class path does not see libraries of `spark.jars`: with those, all have to be there.
+    in_place = in_place and not any(":" in path for path in paths)
     return {
         **({"spark.driver.extraClassPath": ":".join(paths)} if in_place else {"spark.jars": ",".join(paths)}),
         # A laptop's own name often resolves to an address of a network it has left.

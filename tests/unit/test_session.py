@@ -54,6 +54,14 @@ def test_a_folder_with_a_colon_is_no_class_path(configured: Callable[[str], Conf
     assert settings["spark.jars"] == "/odd:folder/one.jar"
 
 
+def test_libraries_of_the_user_stand_beside_ours(configured: Callable[[str], Config]) -> None:
+    """Where the file brings libraries, ours are brought the same way: one class loader has to see all of them."""
+    settings = session_settings(configured("{spark.jars: /mine/aws.jar}"), JARS, small=True)
+
+    assert settings["spark.jars"] == "/jars/one.jar,/jars/two.jar,/mine/aws.jar"
+    assert "spark.driver.extraClassPath" not in settings
+
+
 def test_the_users_properties_win(configured: Callable[[str], Config]) -> None:
     """A property of the file replaces ours, and one that we do not set is passed on."""
     settings = session_settings(configured("{spark.driver.memory: 1g, spark.mine: '7'}"), JARS, small=True)
