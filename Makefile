@@ -29,8 +29,8 @@ check: $(READY) ## lint, format, types
 	$(BIN)/mypy
 
 .PHONY: integration
-integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, catalog, object store
-	$(BIN)/python -m pytest -m integration integration
+integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, catalog; SHORT=1 leaves the longer half out
+	$(BIN)/python -m pytest -m 'integration$(if $(SHORT), and not long)' integration
 
 .PHONY: bench
 bench: ## measure

@@ -192,7 +192,8 @@ def _java_options(*, small: bool) -> str:
     # With that compiler alone the JVM keeps 48 MB for compiled code, which some twenty tables fill: it then throws code
     # away and compiles it again.
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m") if small else ()
-    return " ".join((f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', *quick))
+    # Standard output belongs to our one document (design §4.1); the JVM would write its warnings there.
+    return " ".join((f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', "-XX:+DisplayVMOutputToStderr", *quick))
 
 
 def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: bool) -> dict[str, str]:

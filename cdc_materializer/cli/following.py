@@ -34,12 +34,17 @@ class Following:
         """The worst of the tables that had failed when they were last worked on."""
         return worst_exit_code(self._failures.values())
 
-    def lines(self, found: RunReport) -> Iterator[str]:
-        """What a round did, one line a table that had something to do."""
+    def failures(self, found: RunReport) -> Iterator[str]:
+        """What failed in a round, one line a table."""
         for run in found.tables:
             if run.error is not None:
                 yield f"{run.table}: {run.error.code}: {run.error.message}"
-            elif run.batches:
+
+    def lines(self, found: RunReport) -> Iterator[str]:
+        """What a round did, one line a table that had something to do; what failed comes first."""
+        yield from self.failures(found)
+        for run in found.tables:
+            if run.error is None and run.batches:
                 counts = ", ".join(f"{getattr(run, name)} {name}" for name in _SUMS[2:] if getattr(run, name))
                 yield f"{run.table}: read {run.read} in {run.seconds:.1f} s: {counts or 'nothing to change'}"
 

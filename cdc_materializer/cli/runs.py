@@ -88,7 +88,11 @@ def _follow(config: "Config", options: "RunOptions", output: Output, progress: "
     following = Following(config.name)
     for found in run_forever(config, options=options):
         following.add(found)
-        if not output.as_json:
+        if output.as_json:
+            # The document comes at the end; whoever watches has to learn of a table that fails before that.
+            for line in following.failures(found):
+                output.note(line)
+        else:
             progress.pause()
             for line in following.lines(found):
                 output.draw(line)

@@ -243,6 +243,24 @@ def test_following_adds_its_rounds_up(
     assert (table["violations"], table["offsets"], table["mirror_snapshot"]) == ({"CONTRACT": 1}, {"0": 5}, 9)
 
 
+def test_following_for_a_program_tells_failures_as_they_come(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error, because the document comes only at the end."""
+
+    def run_forever(*_: object, **__: object) -> Iterator[RunReport]:
+        yield _report(EXIT_SOURCE, error=ErrorInfo(code="TopicMissing", message="It is not there."))
+        yield _report(batches=1, read=1, upserted=1)
+
+    monkeypatch.setattr("cdc_materializer.run.run_forever", run_forever)
+
+    assert pipeline.exists()
+    assert main(["run", "--follow", "--json"]) == EXIT_DONE
+    said = capsys.readouterr()
+    assert said.err == "shop.orders: TopicMissing: It is not there.\n"
+    assert json.loads(said.out)["tables"][0]["error"] is None
+
+
 def test_following_tells_each_round_on_one_line(
     pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
