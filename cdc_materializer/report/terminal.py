@@ -245,8 +245,6 @@ def _quarantine(report: QuarantineList, now: datetime) -> RenderableType:
     if not report.rows:
         return Text("Nothing in quarantine that matches.", style="green")
     table = _table("table", "place", "code and rule", "column", "status", "key", "age")
-    # Codes are looked up and searched for; keys can be as long as they like and may wrap.
-    table.columns[2].no_wrap = True
     for row in report.rows:
         rule = f"\n{row.rule}" if row.rule else ""
         detected = age(now - row.detected_at).removesuffix(" ago") if row.detected_at else "–"
