@@ -60,7 +60,6 @@ def test_a_mirror_in_an_object_store(
     assert [path.name for path in place.rglob("*.parquet")] == []
 
 
-@pytest.mark.xfail(strict=True, reason="Iceberg is on the driver's own class path, where it does not see `spark.jars`")
 def test_a_library_for_s3_may_be_given_as_a_jar(
     parts: Parts, kafka: Kafka, rest_catalog: RestCatalog, folder: Callable[[str], Path]
 ) -> None:
