@@ -87,8 +87,9 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     options = options or RunOptions()
     work = open_work(config, options)
     waiting = backlogs(config, work.source, work.tables)
-    if all(backlog.is_done for backlog in waiting):
-        return _report(config, [_idle(backlog) for backlog in waiting])
+    if all(backlog.is_done or backlog.error is not None for backlog in waiting):
+        # Nothing to do, or nothing that can be done: neither needs Spark.
+        return _report(config, [_stopped(b, b.error) if b.error is not None else _idle(b) for b in waiting])
     with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
         return _run_tables(work, Lakes(session, config), waiting, options)
 
@@ -209,24 +210,27 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
     """One table to the end of its topic; its failure is told in its own entry."""
     if backlog.is_done:
         return _idle(backlog)
-    began, exit_code = time.monotonic(), 0
+    began = time.monotonic()
     batches: list[Batch] = []
-    error: ErrorInfo | None = None
     try:
         batches.extend(_batches(work, lakes, backlog, options))
     except CdcError as failure:
-        error, exit_code = (
-            ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure)),
-            failure.exit_code,
-        )
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
+        return _stopped(backlog, failure, batches, time.monotonic() - began)
     except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
         message = (
             f"{backlog.table.mirror} stopped on an unexpected {type(failure).__name__}. Run with --debug and report it."
         )
-        error, exit_code = ErrorInfo(code="BUG", message=message), EXIT_BUG
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
-    return _table_run(backlog, batches, time.monotonic() - began, error), exit_code
+        return _table_run(backlog, batches, time.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
+    return _table_run(backlog, batches, time.monotonic() - began, None), 0
+
+
+def _stopped(
+    backlog: Backlog, failure: CdcError, batches: Sequence[Batch] = (), seconds: float = 0.0
+) -> tuple[TableRun, int]:
+    error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
+    return _table_run(backlog, batches, seconds, error), failure.exit_code
 
 
 def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -> Iterator[Batch]:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import ConfigError, LakeUnavailable, TopicMissing
+from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
 from cdc_materializer.offsets import Marker, Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
@@ -197,3 +197,18 @@ def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: p
     report = run_once(config)
 
     assert [(run.batches, run.read, run.offsets) for run in report.tables] == [(0, 0, {"0": 2})]
+
+
+def test_a_run_that_can_reach_nothing_starts_no_spark(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is down is told at once, with its exit code."""
+    down = Backlog(config.tables[0], None, error=SourceUnavailable("The broker is down.", "Start it."))
+    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [down])
+
+    def no_session(*_: object, **__: object) -> None:
+        pytest.fail("a session was started")
+
+    monkeypatch.setattr("cdc_materializer.run.session_for", no_session)
+    report = run_once(config)
+
+    assert report.exit_code == SourceUnavailable.exit_code
+    assert [run.error.code for run in report.tables if run.error is not None] == ["SourceUnavailable"]
