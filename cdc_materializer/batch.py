@@ -18,8 +18,9 @@ from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.decode.framing import selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Recorded, Truncate
+from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
-from cdc_materializer.offsets import Marker, Offsets, Span
+from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
 
 

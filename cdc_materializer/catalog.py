@@ -14,8 +14,8 @@ from urllib.parse import quote
 from cdc_materializer.config import CatalogConfig, reveal
 from cdc_materializer.errors import LakeUnavailable
 from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, newest_marker
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -268,9 +268,20 @@ class OutOfRange(BatchBlocked):
 
 
 class SourceRewound(CdcError):
-    """Raised when the source lost or rewound data; a person has to decide."""
+    """Raised when the source lost or rewound data; a person has to decide.
+
+    Args:
+        what: what happened.
+        do: what to do.
+        place: partition and offset at which it shows, where there is one.
+    """
 
     exit_code = EXIT_REWOUND
+
+    def __init__(self, what: str, do: str, place: tuple[int, int] | None = None) -> None:
+        """Keep the place beside the sentences."""
+        super().__init__(what, do)
+        self.place = place
 
 
 class OffsetGap(SourceRewound):

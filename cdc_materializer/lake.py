@@ -19,8 +19,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from cdc_materializer import merge
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.offsets import Marker
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
 
 if TYPE_CHECKING:

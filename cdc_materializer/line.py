@@ -17,8 +17,9 @@ from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.errors import InvariantBroken, LakeUnavailable
 from cdc_materializer.fold import Recorded, Truncate
 from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker, Offsets, Span, batch_id
+from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.registry import Registry
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import Source

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from cdc_materializer.offsets import Marker
+from cdc_materializer.marker import Marker
 
 if TYPE_CHECKING:
     import pyarrow as pa

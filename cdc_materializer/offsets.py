@@ -1,31 +1,20 @@
-"""Where a batch starts and ends, and the mark it leaves in a snapshot.
+"""Where a batch starts and ends.
 
-Pure. An offset is always the *next* one to read: `Offsets({0: 5})` says that 0 to 4 of partition 0 are done. The marker
-is the only memory of progress (design section 3); it carries coordinates and counts, never anything of a row.
+Pure. An offset is always the *next* one to read: `Offsets({0: 5})` says that 0 to 4 of partition 0 are done.
 """
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import NoReturn, Self, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
 
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
-
-#: Version of the marker's layout that this package writes, and the newest it reads.
-MARKER_VERSION = 1
-
-#: What the keys of a marker begin with in a snapshot summary.
-MARKER_PREFIX = "cdcm."
+from cdc_materializer.strict_json import as_offset, read_partitions, write
 
 _BATCH_ID_LENGTH = 16
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _BUG = "This is a bug; please report it with the output of `--debug`."
-_START_AFRESH = (
-    "have the connector snapshot the table again and give the topic a new `mirror`; the old tables stay as they are."
-)
-_V = TypeVar("_V")
+_ADOPT = "accept it with `cdcm adopt`, best after the connector was made to snapshot the table again."
 
 
 class Offsets(Mapping[int, int]):
@@ -47,11 +36,11 @@ class Offsets(Mapping[int, int]):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote; raise InvariantBroken for anything else."""
-        return cls(_partitions_from_json(text, _offset))
+        return cls(read_partitions(text, as_offset))
 
     def to_json(self) -> str:
         """Return the offsets as JSON, `{"0":5}`, ordered by partition number: equal offsets give equal text."""
-        return _to_json(self)
+        return write(self)
 
     def __getitem__(self, partition: int) -> int:
         """Return the next offset of ``partition``."""
@@ -133,88 +122,6 @@ def plan_span(topic: str, recorded: Offsets | None, beginnings: Offsets, ends: O
     )
 
 
-@dataclass(frozen=True)
-class Marker:
-    """The progress that a commit writes into its snapshot's summary, and nothing else: no row, no key, no schema text.
-
-    Args:
-        pipeline: the pipeline's name.
-        batch: the batch's id, see `batch_id`.
-        topic: the topic it was read from.
-        topic_id: the broker's id of that topic, which a re-created topic does not keep; None where sources have none.
-        offsets: the next offset of each partition after this batch.
-        positions: the highest source position of each partition, as text that only `changes` reads.
-        source_snapshot: on a mirror, the raw table's snapshot that it was folded from.
-        contract: fingerprint of the contract that judged the batch.
-        counts: messages by what became of them.
-        times: when the source made the changes of `positions`, in microseconds since 1970.
-        truncated: the highest position of a truncate that was applied, behind which no change counts any more.
-        version: layout of the marker.
-    """
-
-    pipeline: str
-    batch: str
-    topic: str
-    topic_id: str | None
-    offsets: Offsets
-    positions: Mapping[int, str]
-    source_snapshot: int | None
-    contract: str | None
-    counts: Mapping[str, int]
-    times: Mapping[int, int] = field(default_factory=dict)
-    truncated: str | None = None
-    version: int = MARKER_VERSION
-
-    def to_summary(self) -> dict[str, str]:
-        """Return the marker as snapshot properties; what is None is left out."""
-        snapshot = None if self.source_snapshot is None else str(self.source_snapshot)
-        properties = {
-            "version": str(self.version),
-            "pipeline": self.pipeline,
-            "batch": self.batch,
-            "topic": self.topic,
-            "topic-id": self.topic_id,
-            "offsets": self.offsets.to_json(),
-            "positions": _to_json(self.positions),
-            "times": _to_json(self.times),
-            "truncated": self.truncated,
-            "source-snapshot": snapshot,
-            "contract": self.contract,
-            "counts": _to_json(self.counts),
-        }
-        return {MARKER_PREFIX + name: value for name, value in properties.items() if value is not None}
-
-    @classmethod
-    def from_summary(cls, summary: Mapping[str, str]) -> Self | None:
-        """Read the marker out of a snapshot's summary; None when the snapshot carries none.
-
-        Raises InvariantBroken for a marker that cannot be read: unreadable progress must never be taken for none.
-        """
-        if MARKER_PREFIX + "version" not in summary:
-            return None
-        version = _number(summary[MARKER_PREFIX + "version"], "version")
-        if not 1 <= version <= MARKER_VERSION:
-            raise InvariantBroken(
-                f"The table's marker has version {version}; this cdc_materializer reads up to {MARKER_VERSION}.",
-                "Use the newer version of cdc_materializer that wrote it.",
-            )
-        snapshot = summary.get(MARKER_PREFIX + "source-snapshot")
-        return cls(
-            pipeline=_text(summary, "pipeline"),
-            batch=_text(summary, "batch"),
-            topic=_text(summary, "topic"),
-            topic_id=summary.get(MARKER_PREFIX + "topic-id"),
-            offsets=Offsets.from_json(_text(summary, "offsets")),
-            positions=_partitions_from_json(_text(summary, "positions"), _position),
-            times=_partitions_from_json(_text(summary, "times"), _microseconds),
-            source_snapshot=None if snapshot is None else _number(snapshot, "source-snapshot"),
-            contract=summary.get(MARKER_PREFIX + "contract"),
-            counts={name: _offset(count) for name, count in _object(_text(summary, "counts")).items()},
-            truncated=summary.get(MARKER_PREFIX + "truncated"),
-            version=version,
-        )
-
-
 def batch_id(pipeline: str, table_uuid: str, span: Span) -> str:
     """Return a batch's id: 16 hexadecimal characters, the same for the same span of the same table on every retry."""
     identity = [pipeline, table_uuid, span.topic, span.start.to_json(), span.end.to_json()]
@@ -229,7 +136,8 @@ def _check_not_rewound(topic: str, recorded: Offsets, ends: Offsets) -> None:
             raise OffsetRegression(
                 f"Topic {topic}, partition {partition}: everything before offset {offset} was read, but the partition "
                 f"{fact}; the topic was made again or cut, or this is another broker. Nothing was written.",
-                f"If that is as it should be: {_START_AFRESH}",
+                f"If that is as it should be, {_ADOPT}",
+                place=(partition, offset),
             )
 
 
@@ -240,7 +148,8 @@ def _check_no_gap(topic: str, recorded: Offsets, beginnings: Offsets) -> None:
             raise OffsetGap(
                 f"Topic {topic}, partition {partition}: the next offset {offset} is no longer there, the earliest is "
                 f"{first}; up to {first - offset} messages are lost. Nothing was written.",
-                f"Keep messages longer (`retention.ms`) than the pipeline may stand still; now {_START_AFRESH}",
+                f"Keep messages longer (`retention.ms`) than the pipeline may stand still; now {_ADOPT}",
+                place=(partition, offset),
             )
 
 
@@ -263,52 +172,3 @@ def _shares(available: Mapping[int, int], limit: int, turn: int) -> dict[int, in
     for ordinal in range(min(left, len(waiting))):
         shares[waiting[(turn + ordinal) % len(waiting)]] += 1
     return shares
-
-
-def _to_json(values: Mapping[int, int] | Mapping[int, str] | Mapping[str, int]) -> str:
-    ordered = dict(sorted(values.items()))
-    return json.dumps(ordered, separators=(",", ":"))
-
-
-def _partitions_from_json(text: str, read: Callable[[object], _V]) -> dict[int, _V]:
-    return {_number(key, "partition"): read(value) for key, value in _object(text).items()}
-
-
-def _object(text: str) -> dict[str, object]:
-    """Read a JSON object and refuse a key that is there twice: which of the two held would be a guess."""
-    try:
-        loaded = json.loads(text, object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError):
-        _refuse("a value that is not JSON")
-    return loaded if isinstance(loaded, dict) else _refuse("a value that is no JSON object")
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    return dict(pairs) if len(dict(pairs)) == len(pairs) else _refuse("a key twice")
-
-
-def _offset(value: object) -> int:
-    return value if type(value) is int and value >= 0 else _refuse("a number that is none")
-
-
-def _position(value: object) -> str:
-    return value if isinstance(value, str) else _refuse("a position that is no text")
-
-
-def _microseconds(value: object) -> int:
-    return value if type(value) is int else _refuse("a time that is no number")
-
-
-def _number(text: str, name: str) -> int:
-    return int(text) if _NUMBER.fullmatch(text) else _refuse(f"a `{name}` that is no number")
-
-
-def _text(summary: Mapping[str, str], name: str) -> str:
-    return summary[MARKER_PREFIX + name] if MARKER_PREFIX + name in summary else _refuse(f"no `{name}`")
-
-
-def _refuse(fault: str) -> NoReturn:
-    raise InvariantBroken(
-        f"The table's marker has {fault}: a snapshot's summary was changed by someone else, or this is a bug.",
-        "Nothing was written; do not change `cdcm.` properties of snapshots by hand.",
-    )

@@ -26,8 +26,9 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.lake import LakeTable, Stage, translated
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
+from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated
-from cdc_materializer.offsets import Marker, Offsets, Span, batch_id, plan_span
+from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import TopicState, read_failure
 

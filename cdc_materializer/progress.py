@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import CdcError, Code, LakeUnavailable
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.source import Source, TopicState
 
 

@@ -10,8 +10,9 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
+from cdc_materializer.marker import Marker
 from cdc_materializer.merge import QUARANTINE_SCHEMA, resolve_quarantine
-from cdc_materializer.offsets import Marker, Offsets, Span
+from cdc_materializer.offsets import Offsets, Span
 
 _PROPERTIES = {
     "format-version": "2",

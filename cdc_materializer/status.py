@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig, resolve_tables
 from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, DifferenceFound, TopicMissing, worst_exit_code
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, FileHealth, StatusReport, TableStatus, VerifyReport
 from cdc_materializer.report.violations import OPEN
 from cdc_materializer.source import Source, TopicState, open_source

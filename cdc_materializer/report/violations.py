@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from cdc_materializer.errors import Code, Handling
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker
 from cdc_materializer.report.models import (
     MessagePlace,
     QuarantineList,

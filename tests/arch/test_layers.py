@@ -23,7 +23,7 @@ LAYERS = (
     ("decode", "changes", "fold", "base", "merge", "schema", "catalog", "local_table"),
     ("config",),
     ("jars",),
-    ("environment", "offsets", "logs"),
+    ("environment", "marker", "offsets", "strict_json", "logs"),
     ("names",),
     ("errors",),
 )

@@ -13,8 +13,9 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import CommitConflict, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import marker_of
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
 from cdc_materializer.schema import Column, TableSchema

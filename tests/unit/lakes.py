@@ -11,8 +11,9 @@ from sqlalchemy import event
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import CatalogConfig
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.offsets import Offsets
 
 NAME = TableName.parse("shop.orders")
 MARKER = Marker("p", "b1", "s.p.o", None, Offsets({0: 5}), {0: "x"}, None, None, {"read": 5})

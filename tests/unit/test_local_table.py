@@ -15,7 +15,7 @@ import pytest
 from pyroaring import BitMap
 
 from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, newest_marker
-from cdc_materializer.offsets import Marker
+from cdc_materializer.marker import Marker
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
 

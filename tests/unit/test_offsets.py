@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
-from cdc_materializer.offsets import Marker, Offsets, Span, batch_id, plan_span
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 
 _partitions = st.integers(0, 40)
 _offsets = st.dictionaries(_partitions, st.integers(0, 2**62), max_size=6).map(Offsets)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cdc_materializer.errors import Code
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import TableVerdict, TableViolations
 from cdc_materializer.report.violations import (
     LIST_COLUMNS,

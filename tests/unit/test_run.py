@@ -8,7 +8,8 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once

@@ -12,7 +12,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, EXIT_LAKE, EXIT_SOURCE, ConfigError
-from cdc_materializer.offsets import Marker, Offsets
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, StatusReport, TableStatus, TableVerify, VerifyReport
 from cdc_materializer.status import configured_tables, exit_code, exit_code_of, read_status
 from tests.unit.lakes import open_writer

@@ -1,0 +1,201 @@
+"""The mark that a batch leaves in a snapshot: the only memory of progress (design section 3).
+
+Pure. It carries coordinates, counts and what was accepted as lost, never anything of a row. It is read strictly:
+progress that cannot be read must never be taken for none.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal, Self
+
+from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.strict_json import (
+    as_microseconds,
+    as_number,
+    as_offset,
+    as_text,
+    read_object,
+    read_offsets,
+    read_partitions,
+    refuse,
+    write,
+)
+
+#: Version of the marker's layout that this package writes, and the newest it reads.
+MARKER_VERSION = 1
+
+#: What the keys of a marker begin with in a snapshot summary.
+MARKER_PREFIX = "cdcm."
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What someone accepted as lost or rewound (`cdcm adopt`), as the markers keep it.
+
+    Attributes:
+        what: `gap` (messages left the topic unread), `topic` (it was made again, or lost its end), or `positions` (the
+            database went back).
+        offsets: where in each partition the table goes on after it.
+        lost: at most so many messages were never read.
+        at: when, ISO 8601 in UTC.
+        by: the name of the user who ran the command.
+        reason: what they said to it.
+    """
+
+    what: Literal["gap", "topic", "positions"]
+    offsets: Mapping[int, int]
+    lost: int
+    at: str
+    by: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The progress that a commit writes into its snapshot's summary, and nothing else: no row, no key, no schema text.
+
+    Args:
+        pipeline: the pipeline's name.
+        batch: the batch's id, see `batch_id`.
+        topic: the topic it was read from.
+        topic_id: the broker's id of that topic, which a re-created topic does not keep; None where sources have none.
+        offsets: the next offset of each partition after this batch.
+        positions: the highest source position of each partition, as text that only `changes` reads.
+        source_snapshot: on a mirror, the raw table's snapshot that it was folded from.
+        contract: fingerprint of the contract that judged the batch.
+        counts: messages by what became of them.
+        times: when the source made the changes of `positions`, in microseconds since 1970.
+        truncated: the highest position of a truncate that was applied, behind which no change counts any more.
+        bases: on raw, what each partition's offsets are more than the topic's own: in a topic that was made again they
+            go on from where the earlier one's ended.
+        epochs: on a mirror, where each epoch after the first begins in each partition (changelog-semantics §0 rule 15).
+        logs: the logs that positions came from, and the number of the last transaction of each: a MySQL server's
+            uuid, a MariaDB domain, a series of binlog files (whose number says nothing).
+        adopted: what was accepted as lost or rewound, oldest first.
+        version: layout of the marker.
+    """
+
+    pipeline: str
+    batch: str
+    topic: str
+    topic_id: str | None
+    offsets: Offsets
+    positions: Mapping[int, str]
+    source_snapshot: int | None
+    contract: str | None
+    counts: Mapping[str, int]
+    times: Mapping[int, int] = field(default_factory=dict)
+    truncated: str | None = None
+    bases: Mapping[int, int] = field(default_factory=dict)
+    epochs: tuple[Mapping[int, int], ...] = ()
+    logs: Mapping[str, int] = field(default_factory=dict)
+    adopted: tuple[Adoption, ...] = ()
+    version: int = MARKER_VERSION
+
+    def in_table(self, offsets: Mapping[int, int]) -> Offsets:
+        """The topic's own offsets as raw counts them; see `bases`."""
+        return Offsets({partition: offset + self.bases.get(partition, 0) for partition, offset in offsets.items()})
+
+    def in_topic(self, offsets: Mapping[int, int]) -> Offsets:
+        """Raw's offsets as the topic itself counts them; those of an earlier topic of that name are 0."""
+        return Offsets(
+            {partition: max(offset - self.bases.get(partition, 0), 0) for partition, offset in offsets.items()}
+        )
+
+    def next_of(self, partitions: Mapping[int, int]) -> Offsets:
+        """The next offsets, as raw counts them, of a topic that has these partitions.
+
+        A partition that the topic has no more is left out if the topic was made again since, and nothing was read from
+        that partition then; another one that is missing stays, so that it is noticed.
+        """
+        known = self.offsets.items()
+        return Offsets({p: offset for p, offset in known if p in partitions or offset != self.bases.get(p)})
+
+    def to_summary(self) -> dict[str, str]:
+        """Return the marker as snapshot properties; what is None is left out."""
+        snapshot = None if self.source_snapshot is None else str(self.source_snapshot)
+        properties = {
+            "version": str(self.version),
+            "pipeline": self.pipeline,
+            "batch": self.batch,
+            "topic": self.topic,
+            "topic-id": self.topic_id,
+            "offsets": self.offsets.to_json(),
+            "positions": write(self.positions),
+            "times": write(self.times),
+            "truncated": self.truncated,
+            "bases": write(self.bases) if self.bases else None,
+            "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
+            "logs": write(self.logs) if self.logs else None,
+            "adopted": json.dumps([asdict(found) for found in self.adopted]) if self.adopted else None,
+            "source-snapshot": snapshot,
+            "contract": self.contract,
+            "counts": write(self.counts),
+        }
+        return {MARKER_PREFIX + name: value for name, value in properties.items() if value is not None}
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str]) -> Self | None:
+        """Read the marker out of a snapshot's summary; None when the snapshot carries none.
+
+        Raises InvariantBroken for a marker that cannot be read: unreadable progress must never be taken for none.
+        """
+        if MARKER_PREFIX + "version" not in summary:
+            return None
+        version = as_number(summary[MARKER_PREFIX + "version"], "version")
+        if not 1 <= version <= MARKER_VERSION:
+            raise InvariantBroken(
+                f"The table's marker has version {version}; this cdc_materializer reads up to {MARKER_VERSION}.",
+                "Use the newer version of cdc_materializer that wrote it.",
+            )
+        snapshot = summary.get(MARKER_PREFIX + "source-snapshot")
+        return cls(
+            pipeline=_text(summary, "pipeline"),
+            batch=_text(summary, "batch"),
+            topic=_text(summary, "topic"),
+            topic_id=summary.get(MARKER_PREFIX + "topic-id"),
+            offsets=Offsets.from_json(_text(summary, "offsets")),
+            positions=read_partitions(_text(summary, "positions"), as_text),
+            times=read_partitions(_text(summary, "times"), as_microseconds),
+            source_snapshot=None if snapshot is None else as_number(snapshot, "source-snapshot"),
+            contract=summary.get(MARKER_PREFIX + "contract"),
+            counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
+            truncated=summary.get(MARKER_PREFIX + "truncated"),
+            bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
+            epochs=tuple(read_offsets(found) for found in _list(summary, "epochs")),
+            logs={
+                name: as_offset(last) for name, last in read_object(summary.get(MARKER_PREFIX + "logs", "{}")).items()
+            },
+            adopted=tuple(_adoption(found) for found in _list(summary, "adopted")),
+            version=version,
+        )
+
+
+def _text(summary: Mapping[str, str], name: str) -> str:
+    return summary[MARKER_PREFIX + name] if MARKER_PREFIX + name in summary else refuse(f"no `{name}`")
+
+
+def _list(summary: Mapping[str, str], name: str) -> list[dict[str, object]]:
+    """The JSON objects of an optional list."""
+    found = read_object('{"list":' + summary.get(MARKER_PREFIX + name, "[]") + "}")["list"]
+    return (
+        found
+        if isinstance(found, list) and all(isinstance(one, dict) for one in found)
+        else refuse(f"`{name}` that are none")
+    )
+
+
+def _adoption(found: Mapping[str, object]) -> Adoption:
+    what, offsets, reason = found.get("what"), found.get("offsets"), found.get("reason")
+    if what not in ("gap", "topic", "positions") or not isinstance(offsets, dict):
+        refuse("an adoption that is none")
+    return Adoption(
+        what=what,
+        offsets=read_offsets(offsets),
+        lost=as_offset(found.get("lost")),
+        at=as_text(found.get("at")),
+        by=as_text(found.get("by")),
+        reason=None if reason is None else as_text(reason),
+    )
