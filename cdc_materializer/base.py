@@ -19,8 +19,12 @@ from cdc_materializer.fold import (
     SEGMENT,
     Partial,
     effective,
+    link,
 )
 from cdc_materializer.schema import TableSchema
+
+#: What the halves of a key change have in common, see `fold.link`.
+LINK = "__cdc_link"
 
 
 def wants_base() -> Column:
@@ -61,20 +65,19 @@ def is_moved() -> Column:
 
 
 def key_changes_without_delete(folded: DataFrame) -> DataFrame:
-    """The positions (m.POSITION) of key changes whose other half, the delete, is not among the messages."""
-    moved = folded.where(is_moved()).select(F.col(m.POSITION).alias("__cdc_at")).distinct().localCheckpoint()
-    halves = folded.where(effective() & (F.col(m.OP) == "d")).select(m.POSITION)
-    return moved.join(halves, F.col("__cdc_at") == F.col(m.POSITION), "left_anti").select(
-        F.col("__cdc_at").alias(m.POSITION)
-    )
+    """The links (LINK) of key changes whose other half, the delete, is not among the messages."""
+    moved = folded.where(is_moved()).select(link().alias(LINK)).distinct().localCheckpoint()
+    halves = folded.where(effective() & (F.col(m.OP) == "d")).select(link().alias("__cdc_half"))
+    return moved.join(halves, F.col(LINK) == F.col("__cdc_half"), "left_anti")
 
 
 def inserts_without_delete(changes: DataFrame) -> DataFrame:
-    """The positions (m.POSITION) of inserts among changes that leave values out, and whose delete is not among them."""
-    is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0) & F.col(m.POSITION).isNotNull()
+    """The links (LINK) of inserts among changes that leave values out, and whose delete is not among them."""
+    is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0) & link().isNotNull()
     is_half = F.col(m.OP) == "d"
-    told = changes.groupBy(m.POSITION).agg(F.count_if(is_moved).alias("moved"), F.count_if(is_half).alias("halves"))
-    return told.where((F.col("moved") > 0) & (F.col("halves") == 0)).select(m.POSITION)
+    linked = changes.groupBy(link().alias(LINK))
+    told = linked.agg(F.count_if(is_moved).alias("moved"), F.count_if(is_half).alias("halves"))
+    return told.where((F.col("moved") > 0) & (F.col("halves") == 0)).select(LINK)
 
 
 def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
@@ -84,8 +87,8 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
     ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
     """
     carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
-    donors = folded.where(effective() & (F.col(m.OP) == "d") & F.col(m.POSITION).isNotNull()).select(
-        F.col(m.POSITION).alias("__cdc_at"),
+    donors = folded.where(effective() & (F.col(m.OP) == "d")).select(
+        link().alias("__cdc_at"),
         F.col(OPEN_COLUMNS).alias("__cdc_donor_open"),
         F.col(CARRIED).alias("__cdc_donor_codes"),
         *[m.column(name).alias(f"__cdc_donor_{at}") for at, name in enumerate(carried)],

@@ -92,6 +92,7 @@ class Facts:
     wants_base: int = 0
     moved: int = 0
     held: int = 0
+    further_parts: int = 0
 
 
 @dataclass
@@ -204,6 +205,10 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
     places = _places(everything, wanted)
     while True:
         changes = to_changes(_at(past.raw, places), earlier.writers, target, past.lookup.options)
+        if past.lookup.options.key:
+            # A message may speak of another key too, whose other messages are not here.
+            is_wanted = F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted"))
+            changes = changes.join(F.broadcast(_named(wanted)), is_wanted, "left_semi")
         if halves is None and earlier.partial.unavailable:
             halves = base.inserts_without_delete(changes).localCheckpoint()
         if halves is None or halves.isEmpty():
@@ -236,11 +241,10 @@ def _at(raw: DataFrame, places: DataFrame) -> DataFrame:
     return raw.join(places, ["partition", "offset"], "left_semi")
 
 
-def _deleted_at(everything: DataFrame, positions: DataFrame) -> DataFrame:
-    """The keys (m.KEY) of deletes at some positions (m.POSITION)."""
-    at = F.broadcast(positions.select(F.col(m.POSITION).alias("__cdc_at")))
-    is_delete = F.col(m.POSITION).eqNullSafe(F.col("__cdc_at")) & (F.col(m.OP) == "d")
-    return everything.join(at, is_delete, "left_semi").select(m.KEY)
+def _deleted_at(everything: DataFrame, links: DataFrame) -> DataFrame:
+    """The keys (m.KEY) of deletes with some links (base.LINK)."""
+    is_delete = fold.link().eqNullSafe(F.col(base.LINK)) & (F.col(m.OP) == "d")
+    return everything.join(F.broadcast(links), is_delete, "left_semi").select(m.KEY)
 
 
 def _named(wanted: DataFrame) -> DataFrame:
@@ -297,6 +301,7 @@ def _facts(states: DataFrame, past: Past) -> Facts:
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
             F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),
+            F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
         )
         .collect()
     )
@@ -311,6 +316,7 @@ def _facts(states: DataFrame, past: Past) -> Facts:
         wants_base=sum(row["wants_base"] for row in rows),
         moved=sum(row["moved"] for row in rows),
         held=sum(row["held"] for row in rows),
+        further_parts=sum(row["further_parts"] for row in rows),
     )
 
 

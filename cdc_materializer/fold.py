@@ -30,7 +30,7 @@ REPLAYED = "__cdc_replayed"
 WIPED = "__cdc_wiped"
 #: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
-#: Position of the insert that opened the segment; a key change's delete has the same one.
+#: Link (see `link`) of the insert that opened the segment; a key change's delete has the same one.
 OPENER = "__cdc_opener"
 #: Unavailable columns for which neither this message nor an earlier one of its segment has a value.
 OPEN_COLUMNS = "__cdc_open"
@@ -181,7 +181,7 @@ def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
         whole = Window.partitionBy(GROUP)
         is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
         several = is_change & (F.min(m.PARTITION).over(whole) != F.max(m.PARTITION).over(whole))
-    place = F.struct(position.alias("position"), time.alias("time"), F.col(m.OFFSET), F.col(m.PARTITION))
+    place = F.struct(position.alias("position"), time.alias("time"), m.OFFSET, m.PARTITION, m.PART)
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
@@ -237,15 +237,19 @@ def is_delete() -> Column:
     return F.col(m.OP).isin("d", m.TOMBSTONE)
 
 
+def link() -> Column:
+    """What the two halves of a key change have in common and no other does: their position, else their message."""
+    message = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
+    return F.coalesce(F.col(m.POSITION), F.when((F.col(m.PART) > 0) | (F.col(m.OP) == "d"), message))
+
+
 def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
     inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
     segmented = guarded.withColumns(
         {
             SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)),
-            OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), F.col(m.POSITION)), ignorenulls=True).over(
-                _so_far()
-            ),
+            OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), link()), ignorenulls=True).over(_so_far()),
         }
     )
     carried = [

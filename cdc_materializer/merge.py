@@ -153,8 +153,8 @@ def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Trun
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Give the quarantine rows that a view names (partition, offset, code) the status in its column `to`."""
-    match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in ("partition", "offset", "code"))
+    """Give the quarantine rows that a view names (partition, offset, key, code) the status in its column `to`."""
+    match = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in ("partition", "offset", "key", "code"))
     match += " AND t.status <> 'released'"
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "

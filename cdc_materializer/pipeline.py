@@ -186,7 +186,9 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     try:
         judgement = line.judgement(decoders.plan.target, past.recorded.partitions)
         judged = verdict.decide(folded.states, judgement).persist()
-        counted = judged.agg(*_sums()).collect()[0].asDict()
+        counted = judged.agg(*_outcomes(), *_sums()).collect()[0].asDict()
+        if folded.facts.further_parts:
+            counted |= verdict.by_message(judged).agg(*_outcomes()).collect()[0].asDict()
     finally:
         folded.release()
     return Decided(
@@ -202,12 +204,17 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     )
 
 
-def _sums() -> list[Column]:
+def _outcomes() -> list[Column]:
     own = F.col(fold.CURRENT)
-    outcomes = [F.count_if(own & (F.col(verdict.OUTCOME) == outcome)).alias(outcome) for outcome in verdict.OUTCOMES]
+    return [F.count_if(own & (F.col(verdict.OUTCOME) == outcome)).alias(outcome) for outcome in verdict.OUTCOMES]
+
+
+def _sums() -> list[Column]:
     codes = [F.sum(F.size(verdict.with_code(F.col(verdict.VIOLATIONS), code))).alias(f"code_{code}") for code in Code]
-    blocked = F.array_distinct(F.flatten(F.collect_set(F.when(own, F.col(verdict.BLOCKED))))).alias("blocked")
-    return [*outcomes, *codes, blocked, F.count_if(F.col(verdict.PUBLISHED)).alias("published")]
+    blocked = F.array_distinct(F.flatten(F.collect_set(F.when(F.col(fold.CURRENT), F.col(verdict.BLOCKED))))).alias(
+        "blocked"
+    )
+    return [*codes, blocked, F.count_if(F.col(verdict.PUBLISHED)).alias("published")]
 
 
 # --- step 5

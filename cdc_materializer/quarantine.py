@@ -79,13 +79,9 @@ def hold(
         start = new_marker(line, Span(decided.span.topic, decided.span.start, decided.span.start), "", marker.topic_id)
         quarantine = line.lake.create(line.mirror.quarantine, QUARANTINE_SCHEMA, start, _PROPERTIES)
     if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch:
-        again = line.lake.rows(quarantine).select(
-            "topic", "partition", "offset", "code", F.coalesce("rule", F.lit("")).alias("rule")
-        )
-        same = ["topic", "partition", "offset", "code"]
-        keyed = found.withColumn("__cdc_rule", F.coalesce("rule", F.lit("")))
-        match = [keyed[name] == again[name] for name in same]
-        found = keyed.join(again, [*match, keyed["__cdc_rule"] == again["rule"]], "left_anti").drop("__cdc_rule")
+        same = ("topic", "partition", "offset", "key", "code", "rule")
+        again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in same])
+        found = found.join(again, [F.col(name).eqNullSafe(F.col(f"again_{name}")) for name in same], "left_anti")
     line.lake.publish(quarantine, marker, lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
 
@@ -110,22 +106,29 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     )
     overtakes = (F.col("partition") != F.col("final_partition")) | (F.col("offset") < F.col("final_offset"))
     overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
-    ended = overtaken.select("partition", "offset", "code", F.lit(verdict.RESOLVED).alias("to"))
-    again = told.where(F.col(fold.CURRENT)).select(
-        F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"), "codes"
-    )
+    ended = overtaken.select("partition", "offset", "key", "code", F.lit(verdict.RESOLVED).alias("to"))
+    again = _codes_again(told)
     mended = held.join(again, ["partition", "offset"]).where(~F.array_contains("codes", F.col("code")))
-    read = mended.select("partition", "offset", "code", F.lit(verdict.RELEASED).alias("to"))
+    read = mended.select("partition", "offset", "key", "code", F.lit(verdict.RELEASED).alias("to"))
     # One row a target row; materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
     # A message that waited for its schema has been read, whatever came after it.
     is_overtaken = F.array_contains("found", verdict.RESOLVED) & (F.col("code") != str(Code.SCHEMA_UNKNOWN))
     to = F.when(is_overtaken, verdict.RESOLVED).otherwise(F.array_min("found")).alias("to")
-    both = ended.unionByName(read).groupBy("partition", "offset", "code").agg(F.collect_set("to").alias("found"))
-    resolved = both.select("partition", "offset", "code", to).localCheckpoint()
+    one = ("partition", "offset", "key", "code")
+    resolved = ended.unionByName(read).groupBy(*one).agg(F.collect_set("to").alias("found")).select(*one, to)
+    resolved = resolved.localCheckpoint()
     resolved.createOrReplaceTempView(_RESOLVED_VIEW)
     statement = resolve_quarantine
     line.lake.publish(
         quarantine,
         marker,
         lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _RESOLVED_VIEW)),
+    )
+
+
+def _codes_again(told: DataFrame) -> DataFrame:
+    """What each message that was read again has been found to break, in all of its changes together."""
+    own = told.where(F.col(fold.CURRENT))
+    return own.groupBy(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")).agg(
+        F.flatten(F.collect_list("codes")).alias("codes")
     )

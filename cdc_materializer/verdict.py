@@ -28,6 +28,9 @@ UPSERTED, DELETED, UNCHANGED, SUPERSEDED = "upserted", "deleted", "unchanged", "
 REPLAYED_OUTCOME, IGNORED, QUARANTINED = "replayed", "ignored", "quarantined"
 OUTCOMES = (UPSERTED, DELETED, UNCHANGED, SUPERSEDED, REPLAYED_OUTCOME, IGNORED, QUARANTINED)
 
+#: What a message is counted as when its changes have several outcomes: the first of these.
+_WEIGHT = (QUARANTINED, UPSERTED, DELETED, SUPERSEDED, UNCHANGED, REPLAYED_OUTCOME, IGNORED)
+
 OPEN, RESOLVED, RELEASED = "open", "superseded", "released"
 _VIOLATION = "struct<code:string,rule:string,severity:string,action:string,status:string,column:string>"
 
@@ -70,6 +73,14 @@ def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
             BLOCKED: _blocked(after_final, judgement.rules),
         }
     )
+
+
+def by_message(decided: DataFrame) -> DataFrame:
+    """One OUTCOME a message, with CURRENT: where a message is several changes, that of the one that weighs most."""
+    weights = F.array(*[F.lit(outcome) for outcome in _WEIGHT])
+    weight = F.min(F.array_position(weights, F.col(OUTCOME)).cast("int"))
+    found = decided.where(F.col(CURRENT)).groupBy(m.TOPIC, m.PARTITION, m.OFFSET).agg(weight.alias("weight"))
+    return found.select(F.element_at(weights, F.col("weight")).alias(OUTCOME), F.lit(True).alias(CURRENT))
 
 
 def _names(rules: Sequence[CompiledRule]) -> Column:

@@ -87,7 +87,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions)).persist()
     sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)
     counted = sides.agg(*_counts(target)).collect()[0]
-    log = decided.agg(F.count_if(F.lit(True)).alias("messages"), _held_keys()).collect()[0]
+    log = decided.agg(F.count_if(F.col(m.PART) == 0).alias("messages"), _held_keys()).collect()[0]
     twice = stored.where(batch.within(span, "partition", "offset")).groupBy("partition", "offset").count()
     doubled = twice.where(F.col("count") > 1).agg(F.count_if(F.lit(True)).alias("twice")).collect()[0]["twice"]
     different = counted["missing"] + counted["unexpected"] + counted["different"]

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.positions import SOURCE_FIELDS, position
 from cdc_materializer.decode.fit import fit
@@ -94,7 +95,7 @@ def _columns(record: WireType, reader: Reader) -> tuple[TableColumn, ...]:
 
 
 def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, options: Options) -> DataFrame:
-    """One change a message, in the columns of `changes.model`.
+    """The changes of messages, in the columns of `changes.model`: one a message, two where it changes a configured key.
 
     Args:
         messages: topic, partition, offset, timestamp, key, value (binary), and the selectors key_writer, value_writer.
@@ -106,8 +107,7 @@ def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, optio
     images = datums.select(
         m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(writers, target, options)
     )
-    identified = images.select("*", _key(options).alias("key"))
-    return identified.select(*_change(writers, target, options))
+    return identified(images, options.key).select(*_change(writers, target, options))
 
 
 # --- first projection: run each decoder on the messages that chose it
@@ -269,49 +269,36 @@ def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader,
     return F.struct(*parts)
 
 
-# --- third and fourth projection: identity, then the change
-# -------------------------------------------------------------
-
-
-def _key(options: Options) -> Column:
-    """The key as a struct in the table's types: the Kafka key's fields, or the configured columns of the row."""
-    if not options.key:
-        return F.col("wire_key.key")
-    value = F.col("value")
-    row = F.struct(*[value["image"]["row"][name].alias(name) for name in options.key])
-    # Without a Kafka key only a full before image tells which row an update or delete was about (§0.2 "No key").
-    before = value["op"].isin("u", "d") & value["old_key"].isNotNull()
-    return F.when(before, value["old_key"]).when(value["image"]["present"], row)
+# --- third projection, in `identity`: which rows; then the fourth: what becomes of each
+# --------------------------------
 
 
 def _change(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
-    value, key = F.col("value"), F.col("key")
+    value, key, shown = F.col("value"), F.col("key"), F.col("image")
     no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
-    op = F.when(no_value, m.TOMBSTONE).otherwise(value["op"])
+    op = F.when(no_value, m.TOMBSTONE).otherwise(F.col("op"))
     has_key = _all([key[name].isNotNull() for name in target.key])
     # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says.
     says_nothing = (op == m.TOMBSTONE) & (F.lit(bool(options.key)) | F.col("key_writer").isNull())
     ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | says_nothing
     code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, op, has_key))
     streaming = F.coalesce(value["source"]["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
-    row = {column.name: value["image"]["row"][column.name] for column in target.columns}
+    row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
     return [
         *[column.alias(name) for name, column in row.items()],
-        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME)],
+        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
         F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
         (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
         position(value["source"]).alias(m.POSITION),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
-        F.timestamp_micros(
-            F.coalesce(value["source"]["ts_us"], F.try_multiply(value["source"]["ts_ms"], F.lit(1000)))
-        ).alias(m.SOURCE_TIME),
-        F.coalesce(value["image"]["absent"], nothing).alias(m.ABSENT),
-        F.coalesce(value["image"]["unavailable"], nothing).alias(m.UNAVAILABLE),
-        F.coalesce(value["image"]["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
+        _source_time(value["source"]).alias(m.SOURCE_TIME),
+        F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
+        F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
+        F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
         code.alias(m.CODE),
-        F.xxhash64(op, F.to_json(value["image"])).alias(m.SIGNATURE),
+        F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
     ]
 
 
@@ -331,23 +318,21 @@ def _all(tests: Sequence[Column]) -> Column:
 
 def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column) -> Column:
     """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
-    value, wire_key = F.col("value"), F.col("wire_key")
+    value, wire_key, shown = F.col("value"), F.col("wire_key"), F.col("image")
     value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
     readable = [writer.selector for writer in writers.envelopes]
     keys_readable = [writer.selector for writer in writers.keys]
-    in_image = value["image"]["row"]
-    # With a configured key this is an update that changes it: two rows' worth, of which a message can be but one.
     differs = F.lit(False)
     for name in target.key:
-        named = value["image"]["present"] & ~F.array_contains(value["image"]["absent"], name)
-        differs = differs | (named & ~F.col("key")[name].eqNullSafe(in_image[name]))
+        named = shown["present"] & ~is_silent(shown, name)
+        differs = differs | (named & ~F.col("key")[name].eqNullSafe(shown["row"][name]))
     reasons = [
         (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
         (key_writer.isNotNull() & ~key_writer.isin(*keys_readable), Code.UNDECODABLE),
         (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
         (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
-        (op.isin("c", "r", "u") & ~value["image"]["present"], Code.UNDECODABLE),
+        (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
         ((op != m.TRUNCATE) & ~has_key & _is_avro_key(writers), Code.UNDECODABLE),
         ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
         (differs, Code.KEY_VALUE_MISMATCH),

@@ -1,7 +1,8 @@
 """The columns of a change, the form in which every changelog format reaches the fold.
 
 A frame of changes has the mirror's columns at top level under their own names, and what is ours in columns that begin
-`__cdc_`, a prefix that no source column may have. One row a message.
+`__cdc_`, a prefix that no source column may have. One row a change; a message is one change, but for key changes of
+configured keys.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ TOPIC = "__cdc_topic"
 PARTITION = "__cdc_partition"
 OFFSET = "__cdc_offset"
 TIME = "__cdc_time"
+#: Which of a message's changes this is, from 0: most messages are one, some speak of several rows (`changes.identity`).
+PART = "__cdc_part"
 #: One of c, r, u, d (changes), tombstone, t (truncate), or NULL where the message changes no row.
 OP = "__cdc_op"
 #: The key as JSON text, canonical after decoding; NULL where there is none or it could not be read.
@@ -39,7 +42,7 @@ CODE = "__cdc_code"
 SIGNATURE = "__cdc_signature"
 
 META = (
-    TOPIC, PARTITION, OFFSET, TIME, OP, KEY, POSITION, STREAMING, SOURCE_TIME,
+    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, STREAMING, SOURCE_TIME,
     ABSENT, UNAVAILABLE, PROBLEMS, CODE, SIGNATURE,
 )  # fmt: skip
 
