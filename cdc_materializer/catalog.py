@@ -6,14 +6,14 @@ what a report needs, and PyIceberg the rest.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from cdc_materializer.config import CatalogConfig, reveal
 from cdc_materializer.errors import LakeUnavailable
-from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, newest_marker
+from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 
@@ -63,26 +63,61 @@ class _Catalog(Protocol):
 class Tables:
     """The catalog's tables, read as they are when asked.
 
-    `values_of` and `marker_of` are for commands that must be fast: they read a local table without PyIceberg. `load`,
-    `marker` and `rows` are PyIceberg's, for everything.
+    `values_of`, `values_at`, `lines_of` and `marker_of` are for commands that must be fast: they read a local table
+    without PyIceberg. `load`, `marker` and `rows` are PyIceberg's, for everything.
     """
 
     def __init__(self, catalog: _Catalog) -> None:
         self._catalog = catalog
 
-    def values_of(self, name: TableName, columns: Sequence[str]) -> list[dict[str, Any]] | None:
-        """Return ``columns`` of every row of a small table as Python values, None when there is no such table."""
+    def values_of(self, name: TableName, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]] | None:
+        """Return ``columns`` of every row of a small table as Python values, None when there is no such table.
+
+        ``at`` is the id of the snapshot to read; main's if left out.
+        """
         try:
             local = self._catalog.local(name)
             if local is not None:
-                return local.rows(columns)
+                return local.rows(columns, at)
         except (
             NotReadable,
             OSError,
         ):  # PyIceberg reads more, and sees the files that a compaction has replaced meanwhile
             pass
         table = self.load(name)
-        return None if table is None else self.rows(table, columns).to_pylist()
+        return None if table is None else self.rows(table, columns, at=at).to_pylist()
+
+    def values_at(
+        self, name: TableName, columns: Sequence[str], places: Collection[tuple[int, int]]
+    ) -> list[dict[str, Any]]:
+        """Return ``columns``, with `partition` and `offset`, of a raw table's messages at ``places`` (those two)."""
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return local.rows_at(columns, places)
+        except (NotReadable, OSError):  # as above
+            pass
+        table = self.load(name)
+        if table is None or not places:
+            return []
+        from pyiceberg import expressions
+
+        # The types that PyIceberg declares for this class are not those of its constructor.
+        is_one_of: Any = expressions.In
+        taken = is_one_of("offset", {offset for _, offset in places})
+        rows = self.rows(table, ("partition", "offset", *columns), taken).to_pylist()
+        return [row for row in rows if (row["partition"], row["offset"]) in places]
+
+    def lines_of(self, name: TableName) -> tuple[SnapshotLine, ...]:
+        """Return the snapshots of the table's main that are kept, newest first; none when there is no such table."""
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return local.lines()
+        except (NotReadable, OSError):  # as above
+            pass
+        table = self.load(name)
+        return () if table is None else main_line(snapshots_of(table), table.metadata.current_snapshot_id)
 
     def marker_of(self, name: TableName) -> Marker | None:
         """Return the newest marker of the table's main, None when there is no such table or no marker in it."""
@@ -102,32 +137,36 @@ class Tables:
     def marker(self, table: "Table") -> Marker | None:
         """Return the newest marker of the table's main, see `local_table.newest_marker`."""
         metadata = table.metadata
-        lines = (
-            SnapshotLine(
-                snapshot.snapshot_id,
-                snapshot.parent_snapshot_id,
-                snapshot.sequence_number or 0,
-                snapshot.summary.additional_properties if snapshot.summary else {},
-            )
-            for snapshot in metadata.snapshots
-        )
         tagged = (ref.snapshot_id for ref in metadata.refs.values() if ref.snapshot_ref_type == "tag")
-        return newest_marker(lines, metadata.current_snapshot_id, tagged)
+        return newest_marker(snapshots_of(table), metadata.current_snapshot_id, tagged)
 
     def rows(
-        self, table: "Table", columns: Sequence[str] = ("*",), row_filter: "str | BooleanExpression | None" = None
+        self,
+        table: "Table",
+        columns: Sequence[str] = ("*",),
+        row_filter: "str | BooleanExpression | None" = None,
+        at: int | None = None,
     ) -> "pa.Table":
         """Return the table's rows: of ``columns``, all if left out, those that ``row_filter`` takes, all if left out.
 
-        A filter with values from outside is built of PyIceberg's expressions, never as text.
+        A filter with values from outside is built of PyIceberg's expressions, never as text. ``at`` is the id of the
+        snapshot to read; main's if left out.
         """
         from pyiceberg.expressions import AlwaysTrue
 
         taken = AlwaysTrue() if row_filter is None else row_filter
         try:
-            return table.scan(row_filter=taken, selected_fields=tuple(columns)).to_arrow()
+            return table.scan(row_filter=taken, selected_fields=tuple(columns), snapshot_id=at).to_arrow()
         except OSError as error:
             raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
+
+
+def snapshots_of(table: "Table") -> Iterator[SnapshotLine]:
+    """Give every snapshot that PyIceberg's table keeps, of all its branches."""
+    for found in table.metadata.snapshots:
+        summary = found.summary.additional_properties if found.summary else {}
+        numbers = found.snapshot_id, found.parent_snapshot_id, found.sequence_number or 0
+        yield SnapshotLine(*numbers, summary, found.timestamp_ms)
 
 
 def open_tables(config: CatalogConfig) -> Tables:

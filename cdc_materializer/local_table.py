@@ -11,7 +11,7 @@ import gzip
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ _DATA, _POSITION_DELETES = 0, 1
 _DELETED_ENTRY = 2
 # Reserved field ids of the columns of a position delete file (Iceberg specification, "Reserved Field IDs").
 _PATH_ID, _POSITION_ID = 2147483546, 2147483545
+_MILLISECONDS = 1_000
 _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added where the column has one
 
@@ -43,6 +44,23 @@ class SnapshotLine:
     parent_id: int | None
     sequence: int
     summary: Mapping[str, str]
+    timestamp_ms: int = 0
+
+    @property
+    def at(self) -> datetime:
+        """When the snapshot was made."""
+        return datetime.fromtimestamp(self.timestamp_ms / _MILLISECONDS, UTC)
+
+
+def main_line(snapshots: Iterable[SnapshotLine], head: int | None) -> tuple[SnapshotLine, ...]:
+    """Return ``head`` and its ancestors, newest first, as far as they are kept."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
+    line: list[SnapshotLine] = []
+    next_id = head
+    while next_id is not None and next_id in by_id:
+        line.append(by_id[next_id])
+        next_id = by_id[next_id].parent_id
+    return tuple(line)
 
 
 def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: Iterable[int]) -> Marker | None:
@@ -84,24 +102,47 @@ class LocalTable:
 
     def marker(self) -> Marker | None:
         """Return the newest marker of main, see `newest_marker`."""
-        lines = (
-            SnapshotLine(
-                s["snapshot-id"], s.get("parent-snapshot-id"), s.get("sequence-number", 0), s.get("summary", {})
-            )
-            for s in self.metadata.get("snapshots", ())
-        )
         tagged = (ref["snapshot-id"] for ref in self.metadata.get("refs", {}).values() if ref["type"] == "tag")
-        return newest_marker(lines, self.head, tagged)
+        return newest_marker(self._snapshots(), self.head, tagged)
 
-    def rows(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return ``columns`` of every row of main, as Python values; times with a zone are in UTC.
+    def lines(self) -> tuple[SnapshotLine, ...]:
+        """Return the snapshots of main that are kept, newest first."""
+        return main_line(self._snapshots(), self.head)
+
+    def rows(self, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]]:
+        """Return ``columns`` of every row, as Python values; times with a zone are in UTC.
+
+        Args:
+            columns: plain columns of the table.
+            at: id of the snapshot; main's if left out.
 
         Raises NotReadable for other than plain columns, files that are not Parquet on this disk, and equality deletes.
         """
         fields = self._field_ids(columns)
-        data, deletes = self._files()
+        data, deletes = self._files(self.head if at is None else at)
         gone = _deleted_positions(deletes)
-        return [row for path in data for row in _live_rows(path, fields, gone[path])]
+        paths = [file["file_path"] for file in data]
+        return [row for path in paths for row in _live_rows(path, fields, gone[path])]
+
+    def rows_at(self, columns: Sequence[str], places: Collection[tuple[int, int]]) -> list[dict[str, Any]]:
+        """Return ``columns`` of those rows of a raw table that hold the messages at ``places``: (partition, offset).
+
+        Files whose bounds say that they have none of them are not opened. Raises NotReadable as `rows` does, and for
+        a table from which rows were deleted, which raw never is.
+        """
+        where = ("partition", "offset")
+        fields = self._field_ids((*where, *columns))
+        data, deletes = self._files(self.head)
+        if deletes:
+            raise NotReadable
+        ids = tuple(fields[name] for name in where)
+        files = [file["file_path"] for file in data if _may_hold(file, ids, places)]
+        return [row for path in files for row in _rows_at(path, fields, places)]
+
+    def _snapshots(self) -> Iterator[SnapshotLine]:
+        for s in self.metadata.get("snapshots", ()):
+            numbers = s["snapshot-id"], s.get("parent-snapshot-id"), s.get("sequence-number", 0)
+            yield SnapshotLine(*numbers, s.get("summary", {}), s.get("timestamp-ms", 0))
 
     def _field_ids(self, columns: Sequence[str]) -> dict[str, int]:
         schemas = self.metadata.get("schemas", ())
@@ -113,12 +154,12 @@ class LocalTable:
             raise NotReadable
         return {column: by_name[column]["id"] for column in columns}
 
-    def _files(self) -> tuple[list[str], list[Mapping[str, Any]]]:
-        """Return the data files' locations and the delete files' entries of main's snapshot."""
-        snapshot = next((s for s in self.metadata.get("snapshots", ()) if s["snapshot-id"] == self.head), None)
+    def _files(self, at: int | None) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+        """Return the entries of a snapshot's data files and of its delete files."""
+        snapshot = next((s for s in self.metadata.get("snapshots", ()) if s["snapshot-id"] == at), None)
         if snapshot is None:
             return [], []
-        data: list[str] = []
+        data: list[Mapping[str, Any]] = []
         deletes: list[Mapping[str, Any]] = []
         for manifest in _avro(snapshot.get("manifest-list", "")):
             for entry in _avro(manifest["manifest_path"]):
@@ -126,7 +167,7 @@ class LocalTable:
                 if entry["status"] == _DELETED_ENTRY:
                     continue
                 if file.get("content", _DATA) == _DATA and file["file_format"].lower() == "parquet":
-                    data.append(file["file_path"])
+                    data.append(file)
                 elif file.get("content") == _POSITION_DELETES:
                     deletes.append(file)
                 else:
@@ -185,17 +226,53 @@ def _live_rows(location: str, fields: Mapping[str, int], gone: set[int]) -> list
     return [row for position, row in enumerate(rows) if position not in gone] if gone else rows
 
 
+def _may_hold(file: Mapping[str, Any], ids: tuple[int, ...], places: Collection[tuple[int, int]]) -> bool:
+    """Tell whether a data file's bounds of two columns (ids of an int and a long) leave room for one of ``places``."""
+    lower, upper = (
+        {bound["key"]: int.from_bytes(bound["value"], "little", signed=True) for bound in file.get(name) or ()}
+        for name in ("lower_bounds", "upper_bounds")
+    )
+    return any(
+        all(
+            lower.get(column, value) <= value <= upper.get(column, value)
+            for column, value in zip(ids, place, strict=True)
+        )
+        for place in places
+    )
+
+
 def _parquet_rows(location: str, fields: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return ``fields`` (id by name) of a Parquet file; a field that the file does not have is None in every row."""
+    columns, count = _parquet_columns(location, fields)
+    values = [[None] * count if column is None else _values(column) for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _parquet_columns(location: str, fields: Mapping[str, int]) -> tuple[dict[str, "pa.ChunkedArray | None"], int]:
+    """Return ``fields`` (id by name) of a Parquet file, None for one that it has not, and how many rows it has."""
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(_path(location), memory_map=True) as file:
         name_by_id = {_field_id(field): field.name for field in file.schema_arrow}
         taken = {name: name_by_id.get(field_id) for name, field_id in fields.items()}
         table = file.read(columns=[name for name in taken.values() if name is not None])
-        absent = [None] * file.metadata.num_rows
-    values = [absent if name is None else _values(table.column(name)) for name in taken.values()]
-    return [dict(zip(taken, row, strict=True)) for row in zip(*values, strict=True)]
+    return {name: None if own is None else table.column(own) for name, own in taken.items()}, table.num_rows
+
+
+def _rows_at(location: str, fields: Mapping[str, int], places: Collection[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Give the rows of a Parquet file that have the messages at ``places``; of the others no more is read than where.
+
+    Row by row, as Arrow's own filters would import pandas.
+    """
+    columns, _ = _parquet_columns(location, fields)
+    partitions, offsets = columns["partition"], columns["offset"]
+    if partitions is None or offsets is None:
+        raise NotReadable
+    wanted = {offset for _, offset in places}
+    for at in [at for at, offset in enumerate(_values(offsets)) if offset in wanted]:
+        row = {name: None if column is None else _values(column.slice(at, 1))[0] for name, column in columns.items()}
+        if (row["partition"], row["offset"]) in places:
+            yield row
 
 
 def _field_id(field: "pa.Field") -> int:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
 
@@ -167,7 +168,8 @@ def test_spark_gets_every_property_and_never_the_cache() -> None:
 
 def test_the_fast_way_imports_nothing_slow(lake: Lake, fresh: "Fresh") -> None:
     """A report within a second: neither PyIceberg nor pandas, SQLAlchemy or PySpark is imported."""
-    lake.create().append(ROWS, snapshot_properties=MARKER.to_summary())
+    messages = ROWS.append_column("offset", pa.array([5, 6, 7, 8], pa.int64()))
+    lake.create(messages.schema).append(messages, snapshot_properties=MARKER.to_summary())
     code = """
 import json, sys
 from pathlib import Path
@@ -177,10 +179,11 @@ from cdc_materializer.names import TableName
 tables = open_tables(CatalogConfig.model_validate({}, context={"root": Path(sys.argv[1])}))
 name = TableName.parse("shop.orders")
 rows, marker = tables.values_of(name, json.loads(sys.argv[2])), tables.marker_of(name)
+found, lines = tables.values_at(name, ["id"], {(1, 6), (3, 7)}), tables.lines_of(name)
 slow = sorted({"pyiceberg", "pandas", "sqlalchemy", "pyspark", "great_expectations"} & sys.modules.keys())
-print(json.dumps([len(rows), marker.batch, slow]))
+print(json.dumps([len(rows), marker.batch, [row["id"] for row in found], len(lines), slow]))
 """
     ended = fresh.run(code, str(lake.root), json.dumps(COLUMNS))
 
     assert (ended.code, ended.err) == (0, "")
-    assert json.loads(ended.out) == [4, "b1", []]
+    assert json.loads(ended.out) == [4, "b1", [2], 1, []]

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap
 
-from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, newest_marker
+from cdc_materializer import local_table
+from cdc_materializer.catalog import snapshots_of
+from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker
 from cdc_materializer.marker import Marker
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
@@ -59,6 +61,73 @@ def test_the_fast_reader_gives_pyicebergs_rows(lake: Lake) -> None:
 
     _assert_both_ways_agree(lake, [1, 3, 4, 5, 6])
     assert len(lake.tables.values_of(NAME, ("id", "at")) or ()) == 5
+
+
+def test_an_earlier_snapshot_is_read_as_it_was(lake: Lake) -> None:
+    """By its id, with what was deleted since; both ways alike."""
+    table = lake.create()
+    table.append(ROWS)
+    table.delete("id = 2")
+    newest, *_, first = lake.tables.lines_of(NAME)
+    loaded = lake.tables.load(NAME)
+    assert loaded is not None
+
+    assert [row["id"] for row in lake.tables.values_of(NAME, ("id",), first.snapshot_id) or ()] == [1, 2, 3, 4]
+    assert [row["id"] for row in lake.tables.values_of(NAME, ("id",), newest.snapshot_id) or ()] == [1, 3, 4]
+    assert lake.tables.rows(loaded, ("id",), at=first.snapshot_id).to_pylist() == [{"id": n} for n in (1, 2, 3, 4)]
+
+
+def test_the_line_of_main_is_told_newest_first(lake: Lake) -> None:
+    """Parents, times and summaries, the same as PyIceberg tells them."""
+    table = lake.create()
+    assert lake.tables.lines_of(NAME) == ()
+    for batch in ("b1", "b2"):
+        table.append(ROWS, snapshot_properties=replace(MARKER, batch=batch).to_summary())
+    newer, older = lines = lake.tables.lines_of(NAME)
+    loaded = lake.tables.load(NAME)
+    assert loaded is not None
+
+    assert [line.summary["cdcm.batch"] for line in lines] == ["b2", "b1"]
+    assert (newer.parent_id, older.parent_id) == (older.snapshot_id, None)
+    by_pyiceberg = main_line(snapshots_of(loaded), loaded.metadata.current_snapshot_id)
+    assert [(line.snapshot_id, line.at) for line in by_pyiceberg] == [(line.snapshot_id, line.at) for line in lines]
+
+
+def _raw(lake: Lake) -> None:
+    """Make `shop.orders` a raw table of two partitions in three files."""
+    schema = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("id", pa.int32())])
+    table = lake.create(schema)
+    for partition, offsets in ((0, range(5)), (0, range(5, 9)), (1, range(5))):
+        ids = [offset * 10 if offset % 2 else None for offset in offsets]
+        table.append(pa.table([[partition] * len(ids), list(offsets), ids], schema=schema))
+
+
+def test_messages_are_found_by_their_place(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the files that can have them, and no others are opened; PyIceberg finds the same."""
+    _raw(lake)
+    places = {(0, 3), (1, 4), (7, 0)}
+    opened: list[str] = []
+    inner = local_table._rows_at
+
+    def noting(path: str, *rest: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - whatever it takes
+        opened.append(path)
+        return inner(path, *rest)
+
+    monkeypatch.setattr(local_table, "_rows_at", noting)
+    found = lake.tables.values_at(NAME, ("id",), places)
+    monkeypatch.setattr(local_table.LocalTable, "rows_at", _not_readable)
+
+    assert sorted(found, key=lambda row: row["partition"]) == [
+        {"partition": 0, "offset": 3, "id": 30},
+        {"partition": 1, "offset": 4, "id": None},
+    ]
+    assert len(opened) == 2
+    assert sorted(lake.tables.values_at(NAME, ("id",), places), key=str) == sorted(found, key=str)
+    assert lake.tables.values_at(NAME, ("id",), set()) == []
+
+
+def _not_readable(*_: object) -> None:
+    raise NotReadable
 
 
 def test_a_column_that_came_later_is_none_in_older_rows(lake: Lake) -> None:
