@@ -24,12 +24,16 @@ from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, UsageError, worst_exit_code
 from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 from cdc_materializer.progress import backlogs
-from cdc_materializer.report.models import Report, RunReport, VerifyReport, ViolationReport
-from cdc_materializer.report.violations import OPEN, violation_report
+from cdc_materializer.report.html import to_html
+from cdc_materializer.report.models import Report, RunReport, VerifyReport
+from cdc_materializer.report.violation_models import ViolationReport
+from cdc_materializer.report.violations import OPEN
+from cdc_materializer.review import review
 from cdc_materializer.status import exit_code_of
 from cdc_materializer.truth import Compared, compare, read_truth
 
 _FILE = "pipeline.yaml"
+_PAGE = "report.html"
 _TRUTH = "truth"
 _NEXT = {
     "report": "what broke the contract, where it is, and what to do about it",
@@ -77,6 +81,7 @@ class DemoReport(Report):
     folder: str = Field(description="Where the demo is.")
     run: RunReport = Field(description="What the run did.")
     violations: ViolationReport = Field(description="The contract-violation report.")
+    page: str = Field(description="File with the same report as an HTML page.")
     verify: VerifyReport | None = Field(
         description="Whether the mirrors equal the fold of their raw tables; null: nothing new had come since."
     )
@@ -102,10 +107,13 @@ def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program
     run, verify = _work(config, step)
     step("Comparing with the database's own answer")
     lake = open_tables(config.catalog)
+    violations = review(config, datetime.now(UTC))
+    (folder / _PAGE).write_text(to_html(violations), encoding="utf-8")
     return DemoReport(
         folder=str(folder),
         run=run,
-        violations=violation_report(config.name, config.tables, lake, as_of=datetime.now(UTC)),
+        violations=violations,
+        page=str(folder / _PAGE),
         verify=verify,
         truth=[prove(lake, table) for table in config.tables],
         next=[
@@ -252,14 +260,14 @@ def _plain_key(text: str) -> str:
 _STORIES = {
     ("shop.customers", "1", "SCHEMA_INCOMPATIBLE"): (
         "The database changed the type of `tier` from number to text and then wrote a word into it; "
-        "the mirror's column takes numbers, so the row waits at its last good version."
+        "the mirror's column takes numbers, so the change waits, and with it the next ones of the row."
     ),
     ("shop.orders", "1", "SCHEMA_INCOMPATIBLE"): (
         "The database widened `amount` from two decimals to four and then wrote a value that needs all four; "
-        "rounding it would be a lie, so the row waits at its last good version."
+        "rounding it would be a lie, so the change waits."
     ),
     ("shop.payments", "50", "CONTRACT"): (
-        "The contract says that no payment is above a million, and this one is; "
-        "readers never see it until somebody decides, and the message itself is kept in the raw table."
+        "The contract says that no payment is above a million, and this one is: a typing mistake, or a rule that is "
+        "too strict. Readers do not see the payment until somebody decides which."
     ),
 }

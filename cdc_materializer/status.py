@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import Tables, open_tables
@@ -14,7 +14,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, FileHealth, StatusReport, TableStatus, VerifyReport
-from cdc_materializer.report.violations import OPEN
+from cdc_materializer.report.violations import OPEN, in_utc
 from cdc_materializer.source import Source, TopicState, open_source
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _MILLISECONDS = 1_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def configured_tables(config: Config, names: Sequence[str], source: Source | None = None) -> tuple[TableConfig, ...]:
@@ -152,7 +153,7 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
     try:
         raw, mirror = _stored(lake, table.mirror.raw), _stored(lake, table.mirror)
         known |= _of_raw(raw) | _of_mirror(mirror)
-        known["quarantine_open"] = _open_rows(lake, table.mirror.quarantine)
+        known |= _of_quarantine(lake, table.mirror.quarantine, known.get("messages"))
     except CdcError as failure:
         error = failure
     try:
@@ -203,21 +204,39 @@ def _published_at(mirror: _Stored) -> datetime | None:
     return datetime.fromtimestamp(marked.timestamp_ms / _MILLISECONDS, UTC) if marked is not None else None
 
 
-def _open_rows(lake: Tables, name: TableName) -> int:
-    return sum(row["status"] == OPEN for row in lake.values_of(name, ["status"]) or ())
+def _of_quarantine(lake: Tables, name: TableName, messages: object) -> dict[str, object]:
+    rows = lake.values_of(name, ["topic", "partition", "offset", "status", "detected_at"]) or ()
+    waiting = [row for row in rows if row["status"] == OPEN]
+    held = len({(row["topic"], row["partition"], row["offset"]) for row in waiting})
+    return {
+        "quarantine_open": len(waiting),
+        "held": held,
+        "held_share": min(1.0, held / messages) if isinstance(messages, int) and messages else None,
+        "held_since": min((at for row in waiting if (at := in_utc(row["detected_at"])) is not None), default=None),
+    }
 
 
 def _lag(topic: TopicState, mirror: _Stored | None, as_of: datetime) -> dict[str, object]:
-    """How far the mirror is behind its topic; messages are an upper bound, as offsets can have holes."""
+    """How far the mirror is behind its topic; messages are an upper bound, as offsets can have holes.
+
+    The age of the data is that of the newest change in the mirror: while a long backlog is worked off, the last publish
+    is always a moment ago, and what it published can be days old.
+    """
     start = mirror.marker.offsets if mirror is not None and mirror.marker is not None else topic.beginnings
     behind = sum(max(end - start.get(number, topic.beginnings[number]), 0) for number, end in topic.ends.items())
-    at = _published_at(mirror) if mirror is not None else None
+    at = _newest_change(mirror) or _published_at(mirror) if mirror is not None else None
     seconds = None if at is None else (as_of - at).total_seconds()
     return {
         "ends": as_json(topic.ends),
         "lag_messages": behind,
         "lag_seconds": 0.0 if behind == 0 else seconds and round(max(seconds, 0.0), 3),
     }
+
+
+def _newest_change(mirror: _Stored) -> datetime | None:
+    """When the source made the newest change that was published; None where it tells no times."""
+    times = mirror.marker.times.values() if mirror.marker is not None else ()
+    return _EPOCH + timedelta(microseconds=max(times)) if times else None
 
 
 def as_json(offsets: Offsets) -> dict[str, int]:

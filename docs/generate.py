@@ -19,7 +19,7 @@ from cdc_materializer.config import config_json_schema
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import CDC_STRUCT, QUARANTINE_SCHEMA, RAW_SCHEMA
-from cdc_materializer.report import models
+from cdc_materializer.report import models, violation_models
 from cdc_materializer.report.violations import REMEDIES
 from cdc_materializer.schema import TableSchema
 
@@ -108,6 +108,7 @@ def pages() -> dict[str, str]:
         "reference/codes.md": _page("Violation codes", _codes()),
         "reference/exit-codes.md": _page("Exit codes", _exit_codes()),
         "reference/reports.md": _page("JSON documents", _reports()),
+        "reference/report.schema.json": _schema(violation_models.ViolationReport),
         "pipeline.schema.json": json.dumps(config_json_schema(), indent=2, ensure_ascii=False) + "\n",
     }
 
@@ -312,9 +313,10 @@ def _errors_of(code: int) -> Iterator[str]:
 _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm run --json", models.RunReport),
     ("cdcm status --json", models.StatusReport),
-    ("cdcm report --json", models.ViolationReport),
+    ("cdcm report --json", violation_models.ViolationReport),
     ("cdcm verify --json", models.VerifyReport),
-    ("cdcm quarantine list --json", models.QuarantineList),
+    ("cdcm quarantine list --json", violation_models.QuarantineList),
+    ("cdcm quarantine show --json", violation_models.QuarantineDetails),
     ("cdcm contract lint --json", models.LintReport),
     ("cdcm demo --json", DemoReport),
 )
@@ -322,6 +324,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
 
 def _reports() -> Iterator[str]:
     yield "What each command prints with `--json`. Times are UTC in ISO 8601. No field carries a row's values."
+    yield "For programs: [report.schema.json](report.schema.json) is the violation report as a JSON Schema."
     yield ""
     told: set[str] = set()
     for command, model in _DOCUMENTS:
@@ -334,6 +337,15 @@ def _reports() -> Iterator[str]:
             told.add(name)
             yield from (f"### {name}", "", _first_line(part), "")
             yield from _fields(part)
+
+
+def _schema(model: type[BaseModel]) -> str:
+    """Return the JSON Schema of a document."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **model.model_json_schema(mode="serialization"),
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _first_line(schema: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The commands that look: `status`, `report`, `quarantine list`, `contract lint`. None of them starts Spark."""
+"""The commands that look: `status`, `report`, `quarantine`, `contract lint`. None of them starts Spark."""
 
 import io
 from enum import StrEnum
@@ -9,11 +9,12 @@ import typer
 
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
-from cdc_materializer.cli.output import Output, load, now, write_file
+from cdc_materializer.cli.output import Output, load, now, write_file, write_out
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
 if TYPE_CHECKING:
-    from cdc_materializer.report.models import LintReport, ViolationReport
+    from cdc_materializer.report.models import LintReport
+    from cdc_materializer.report.violation_models import ViolationReport
 
 #: Most quarantine rows that a list shows when nobody says.
 LIST_ROWS = 100
@@ -48,6 +49,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(report)
     quarantine.command("list")(quarantine_rows)
+    quarantine.command("show")(quarantine_show)
     contract.command("lint")(contract_lint)
     app.add_typer(quarantine)
     app.add_typer(contract)
@@ -74,10 +76,14 @@ def report(
     table: TableNames = None,
     form: Annotated[
         ReportFormat,
-        typer.Option("--format", "-f", help="html and markdown come with a later version.", case_sensitive=False),
+        typer.Option("--format", "-f", help="The form; html is one page to send on.", case_sensitive=False),
     ] = ReportFormat.TERMINAL,
     to: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead.")
+    ] = None,
+    when: Annotated[
+        str | None,
+        typer.Option("--as-of", metavar="WHEN", help="The report as it was: a time (ISO 8601) or a batch's id."),
     ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -88,22 +94,31 @@ def report(
     """
     wanted = ReportFormat.JSON if as_json else form
     output = Output.begin(as_json=wanted is ReportFormat.JSON, debug=debug)
-    if wanted in {ReportFormat.HTML, ReportFormat.MARKDOWN}:
-        raise UsageError(
-            f"`--format {wanted}` is not available in this version.", "Use `--format terminal` or `--format json`."
-        )
-    from cdc_materializer.catalog import open_tables
-    from cdc_materializer.report.violations import violation_report
-    from cdc_materializer.status import configured_tables
+    from cdc_materializer.review import review
 
-    loaded = load(config)
-    tables = configured_tables(loaded, table or ())
-    found = violation_report(loaded.name, tables, open_tables(loaded.catalog), as_of=now())
-    if to is None:
+    found = review(load(config), now(), table or (), when)
+    if to is not None:
+        write_file(to, _written(found, wanted))
+    elif wanted is ReportFormat.TERMINAL:
         output.show(found)
     else:
-        write_file(to, found.to_json() + "\n" if output.as_json else _as_text(found))
+        write_out(_written(found, wanted))
     return EXIT_DONE
+
+
+def _written(found: "ViolationReport", form: ReportFormat) -> str:
+    """Return a report as the text of a file."""
+    if form is ReportFormat.JSON:
+        return found.to_json() + "\n"
+    if form is ReportFormat.HTML:
+        from cdc_materializer.report.html import to_html
+
+        return to_html(found)
+    if form is ReportFormat.MARKDOWN:
+        from cdc_materializer.report.markdown import to_markdown
+
+        return to_markdown(found)
+    return _as_text(found)
 
 
 def _as_text(found: "ViolationReport") -> str:
@@ -137,7 +152,7 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.catalog import open_tables
-    from cdc_materializer.report.violations import QuarantineFilter, quarantine_list
+    from cdc_materializer.report.quarantined import QuarantineFilter, quarantine_list
     from cdc_materializer.status import configured_tables
 
     loaded = load(config)
@@ -147,6 +162,38 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     tables = configured_tables(loaded, table or ())
     lake = open_tables(loaded.catalog)
     output.show(quarantine_list(loaded.name, tables, lake, as_of=now(), limit=limit, wanted=wanted))
+    return EXIT_DONE
+
+
+def quarantine_show(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The mirror.")],
+    place: Annotated[
+        str | None, typer.Argument(metavar="PLACE", help="The message, partition/offset as the list shows it.")
+    ] = None,
+    *,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="The row: its key as the list shows it, or a single column's value."),
+    ] = None,
+    config: ConfigFile = CONFIG_DEFAULT,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Tell all about the violations of one message or one row.
+
+    Code, rule, column, where and when, schema, and what to do: everything but values.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.report.quarantined import parse_place, quarantine_details
+    from cdc_materializer.status import configured_tables
+
+    if place is None and key is None:
+        raise UsageError("Nothing says which violation.", "Name a message (such as 0/9), or a row with --key.")
+    at = parse_place(place) if place is not None else None
+    loaded = load(config)
+    (found,) = configured_tables(loaded, [table])
+    output.show(quarantine_details(loaded.name, found, open_tables(loaded.catalog), as_of=now(), place=at, key=key))
     return EXIT_DONE
 
 

@@ -17,6 +17,7 @@ from cdc_materializer.report.terminal import render
 
 if TYPE_CHECKING:
     from cdc_materializer.demo import DemoReport, HeldRow, MirrorProof
+    from cdc_materializer.report.models import RunReport
 
 
 _PROVEN = "`cdcm verify` folded every message again, from the first, and compared the result with the mirrors:"
@@ -35,20 +36,19 @@ def tour(found: "DemoReport", here: Path) -> RenderableType:
 
 def _parts(found: "DemoReport", here: Path) -> Iterator[RenderableType]:
     yield from _chapter("1. The run", _what_ran(found))
-    yield render(found.run, now=now())
+    yield render(_without_codes(found.run), now=now())
     failed = [run for run in found.run.tables if run.error]
     if not failed:
-        yield from _chapter("2. The report: what the contract did not let through", "")
+        yield from _chapter("2. What was held back, and why", "")
+        yield from _stories(found)
+        yield _text("`cdcm report` says the same of any pipeline, for whoever has to act on it:")
+        yield Text("")
         yield render(found.violations, now=now())
     yield from _chapter("3. The proof", _PROVEN if found.verify is not None else _NOT_AGAIN)
     if found.verify is not None:
         yield render(found.verify, now=now())
     yield _text("The database's own answer, recorded when the topics were, beside the mirrors:")
     yield _proofs(found.truth)
-    held = [row for proof in found.truth for row in proof.held]
-    if held:
-        yield _text(f"{_rows(len(held))} held back, each with its reason:")
-        yield from (_held(row) for row in held)
     kept = [f"{proof.table} {name}" for proof in found.truth for name in proof.extra_columns]
     if kept:
         yield _text(
@@ -59,6 +59,25 @@ def _parts(found: "DemoReport", here: Path) -> Iterator[RenderableType]:
     yield from _verdict(found)
     yield from _chapter("Try next", "")
     yield _next(found, here)
+
+
+def _without_codes(run: "RunReport") -> "RunReport":
+    """A run's report without violation codes: who sees them the first time reads the stories first."""
+    return run.model_copy(update={"tables": [table.model_copy(update={"violations": {}}) for table in run.tables]})
+
+
+def _stories(found: "DemoReport") -> Iterator[RenderableType]:
+    held = [row for proof in found.truth for row in proof.held]
+    messages = found.violations.totals.held_open
+    if not held:
+        yield _text("Nothing: every message got through.")
+        return
+    yield _text(
+        f"{messages} messages, about {_rows(len(held))}, were not let through. Nothing is lost: each message is in its "
+        "raw table, and readers go on seeing the row's last good version until a good one comes."
+    )
+    # The contract's first: the others are the database's doing, not what the contract was written for.
+    yield from (_held(row) for row in sorted(held, key=lambda row: row.rule is None))
 
 
 def _chapter(title: str, words: str) -> Iterator[RenderableType]:
@@ -73,7 +92,7 @@ def _text(words: str) -> RenderableType:
 
 
 def _rows(count: int) -> str:
-    return "1 row is" if count == 1 else f"{count} rows are"
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _what_ran(found: "DemoReport") -> str:
@@ -83,7 +102,8 @@ def _what_ran(found: "DemoReport") -> str:
     return (
         f"{read} messages that Debezium recorded from a real PostgreSQL (inserts, updates, deletes, key changes, "
         "columns that came, went and changed their type, and a range that was sent twice after a crash) are now "
-        f"{len(found.run.tables)} Iceberg tables:"
+        f"{len(found.run.tables)} Iceberg tables. Held is what was not let through; other is what a later change "
+        "overtook, what was sent twice, and what changes no row:"
     )
 
 
@@ -117,8 +137,10 @@ def _verdict(found: "DemoReport") -> Iterator[RenderableType]:
 def _next(found: "DemoReport", here: Path) -> RenderableType:
     folder = shlex.quote(os.path.relpath(Path(found.folder).resolve(), here))
     where = f"The tables are in {folder}/lake; any engine that reads Iceberg can open them."
-    lines = [part for step in found.next for part in (_command(step.command), _note(step.shows))]
-    return Group(Text(""), *lines, Text(""), Text(where, style="dim"))
+    page = _command(f"{folder}/{Path(found.page).name}")
+    steps = [part for step in found.next for part in (_command(step.command), _note(step.shows))]
+    shown = _note("open it in a browser: the report as a page to send on, which loads nothing and links nowhere")
+    return Group(Text(""), page, shown, *steps, Text(""), Text(where, style="dim"))
 
 
 def _command(words: str) -> Text:

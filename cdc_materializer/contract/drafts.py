@@ -38,6 +38,7 @@ class Draft:
     kind: str | None = None
     action: Action = Action.QUARANTINE
     severity: str = "error"
+    description: str | None = None
 
 
 def refuse_later(properties: Sequence[CustomProperty] | None, here: Place, findings: Findings) -> None:
@@ -64,7 +65,7 @@ def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
         taken.add(name)
         rules.append(
             Rule(name, draft.column, draft.expectation, draft.kwargs, draft.action, draft.severity,
-                 line=findings.line(draft.place))
+                 line=findings.line(draft.place), description=draft.description)
         )  # fmt: skip
     return tuple(rules)
 

@@ -54,7 +54,8 @@ class Rule:
     """One rule, stated as a Great Expectations expectation.
 
     ``name`` is unique within the contract and stays the same while the file's own name, id or column does.
-    ``kwargs`` are the expectation's, with numbers as int or exact Decimal. ``line`` is where the file states the rule.
+    ``kwargs`` are the expectation's, with numbers as int or exact Decimal. ``line`` is where the file states the rule,
+    ``description`` what the file says of it.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Rule:
     severity: str = "error"
     scope: Scope = Scope.ROW
     line: int | None = field(default=None, compare=False)
+    description: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Make ``kwargs`` read-only."""

@@ -44,7 +44,9 @@ def read_quality(
         for draft in _entry_rules(entry, column, at, findings):
             stated = entry.name or entry.id
             name = f"{stated}.{draft.kind}" if stated and draft.kind else stated
-            yield replace(draft, name=name, action=action, severity=entry.severity or "error")
+            yield replace(
+                draft, name=name, action=action, severity=entry.severity or "error", description=entry.description
+            )
 
 
 def _action(entry: DataQuality, at: Place, findings: Findings) -> Action | None:

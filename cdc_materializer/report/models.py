@@ -5,8 +5,6 @@ means. Times are UTC, counts are messages unless a field says rows or keys, and 
 """
 
 from datetime import datetime  # pydantic reads the annotation at run time
-from enum import StrEnum
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
@@ -26,6 +24,18 @@ class ErrorInfo(Report):
 
     code: str = Field(description="Violation code, or the name of the error class when no code applies.")
     message: str = Field(description="What happened, where, why, and what to do next. Never a row's values.")
+
+
+class MessagePlace(Report):
+    """One message, by where it lies in its topic and when it was written there."""
+
+    topic: str = Field(description="Topic.")
+    partition: int = Field(description="Partition.")
+    offset: int = Field(description="Offset.")
+    timestamp: datetime | None = Field(default=None, description="Timestamp of the message; null: it has none.")
+    schema_id: int | None = Field(
+        default=None, description="Registry's id of the schema it was written with; null: it has none, or none is told."
+    )
 
 
 # --- cdcm run -----------------------------------------------------------------------------------------------------
@@ -97,10 +107,22 @@ class TableStatus(Report):
         default=None, description="Messages between the mirror and the ends, an upper bound; null: not known."
     )
     lag_seconds: float | None = Field(
-        default=None, description="Age of the newest published message while there is lag, 0 without; null: not known."
+        default=None,
+        description="With lag_messages above 0: seconds since the source made the newest change that the mirror has, "
+        "or, where the source tells no times, since the last publish. 0 without lag; null: nothing was published yet, "
+        "or the ends are not known.",
     )
     last_publish: datetime | None = Field(default=None, description="When the mirror was last published to.")
-    quarantine_open: int = Field(default=0, ge=0, description="Open rows in the quarantine table.")
+    quarantine_open: int = Field(
+        default=0, ge=0, description="Open rows in the quarantine table; a message has one for each code and rule."
+    )
+    held: int = Field(default=0, ge=0, description="Messages held back now: those with open rows in quarantine.")
+    held_share: float | None = Field(
+        default=None, description="held divided by all messages in raw (0 to 1); null: there are none in raw."
+    )
+    held_since: datetime | None = Field(
+        default=None, description="When the oldest message that is still held was detected; null: none is held."
+    )
     raw_snapshot: int | None = Field(default=None, description="Newest marked snapshot of raw.")
     mirror_snapshot: int | None = Field(default=None, description="Newest marked snapshot of the mirror.")
     files: FileHealth | None = Field(default=None, description="Files of the mirror; null: it does not exist yet.")
@@ -113,124 +135,6 @@ class StatusReport(Report):
     pipeline: str = Field(description="Name of the pipeline.")
     as_of: datetime = Field(description="When the status was taken.")
     tables: list[TableStatus] = Field(default_factory=list, description="One entry a table, in the file's order.")
-
-
-# --- cdcm report --------------------------------------------------------------------------------------------------
-
-
-class TableVerdict(StrEnum):
-    """The state of a table in one word; the worst that applies."""
-
-    STOPPED = "stopped"
-    HELD = "held"
-    REPORTED = "reported"
-    CLEAN = "clean"
-    EMPTY = "empty"
-
-
-class MessagePlace(Report):
-    """One message, by where it lies in its topic and when it was written there."""
-
-    topic: str = Field(description="Topic.")
-    partition: int = Field(description="Partition.")
-    offset: int = Field(description="Offset.")
-    timestamp: datetime | None = Field(default=None, description="Timestamp of the message; null: it has none.")
-
-
-class ViolationGroup(Report):
-    """All violations of one table with the same code, rule and column."""
-
-    code: str = Field(description="Violation code.")
-    rule: str | None = Field(default=None, description="Rule of the contract; null for codes without one.")
-    column: str | None = Field(default=None, description="Column concerned; null when none or several are.")
-    action: Literal["held", "reported", "stopped"] = Field(
-        description="What was done: the message is held, or published and reported, or the table stopped."
-    )
-    severity: str | None = Field(default=None, description="Severity that the rule states.")
-    count: int = Field(ge=0, description="Violations, whatever became of them.")
-    open: int = Field(ge=0, description="Of those, violations that are still open.")
-    share: float | None = Field(
-        default=None, description="count divided by all messages in raw (0 to 1); null: raw's size is not known."
-    )
-    first: MessagePlace = Field(description="The earliest message concerned.")
-    last: MessagePlace = Field(description="The latest message concerned.")
-    since: datetime | None = Field(
-        default=None, description="When the oldest one still open was detected; null: none is open."
-    )
-    explanation: str = Field(description="What the code means, in one sentence.")
-    remedy: str = Field(description="What to do about it.")
-
-
-class TableViolations(Report):
-    """What one table holds back or reports."""
-
-    table: str = Field(description="Name of the mirror.")
-    topic: str = Field(description="Topic that feeds it.")
-    verdict: TableVerdict = Field(
-        description="stopped: the table waits for a person; held: messages are held back; reported: all published, "
-        "some with a remark; clean: nothing to say; empty: the table has not been run yet."
-    )
-    messages: int | None = Field(default=None, description="Messages in raw; null: not counted.")
-    held_open: int = Field(default=0, ge=0, description="Messages held back now.")
-    superseded: int = Field(default=0, ge=0, description="Held messages that a later good one overtook.")
-    released: int = Field(default=0, ge=0, description="Held messages that were released.")
-    reported: int = Field(default=0, ge=0, description="Messages published with a remark.")
-    violations: list[ViolationGroup] = Field(
-        default_factory=list, description="Groups by code, rule and column; the most open ones first."
-    )
-
-
-class ViolationTotals(Report):
-    """Sums over all tables of a report."""
-
-    tables: int = Field(default=0, ge=0, description="Tables looked at.")
-    tables_with_open: int = Field(default=0, ge=0, description="Tables that are stopped or hold messages back.")
-    held_open: int = Field(default=0, ge=0, description="Messages held back now.")
-    superseded: int = Field(default=0, ge=0, description="Held messages that a later good one overtook.")
-    released: int = Field(default=0, ge=0, description="Held messages that were released.")
-    reported: int = Field(default=0, ge=0, description="Messages published with a remark.")
-    by_code: dict[str, int] = Field(default_factory=dict, description="Violations open or only reported, by code.")
-
-
-class ViolationReport(Report):
-    """What ``cdcm report`` prints."""
-
-    pipeline: str = Field(description="Name of the pipeline.")
-    as_of: datetime = Field(description="When the report was made.")
-    totals: ViolationTotals = Field(default_factory=ViolationTotals, description="Sums over all tables.")
-    tables: list[TableViolations] = Field(default_factory=list, description="One entry a table, in the file's order.")
-
-
-# --- cdcm quarantine list -----------------------------------------------------------------------------------------
-
-
-class QuarantineRow(Report):
-    """One row of a quarantine table."""
-
-    table: str = Field(description="Name of the mirror.")
-    topic: str = Field(description="Topic of the message.")
-    partition: int = Field(description="Partition of the message.")
-    offset: int = Field(description="Offset of the message.")
-    timestamp: datetime | None = Field(default=None, description="Timestamp of the message.")
-    key: str | None = Field(default=None, description="Key of the message as JSON text; null: it has none.")
-    code: str = Field(description="Violation code.")
-    rule: str | None = Field(default=None, description="Rule of the contract.")
-    severity: str | None = Field(default=None, description="Severity that the rule states.")
-    action: str | None = Field(default=None, description="What was done.")
-    status: str = Field(description="open, superseded or released.")
-    column: str | None = Field(default=None, description="Column concerned.")
-    detected_at: datetime | None = Field(default=None, description="When it was detected.")
-    batch_id: str | None = Field(default=None, description="Batch that detected it.")
-
-
-class QuarantineList(Report):
-    """What ``cdcm quarantine list`` prints."""
-
-    pipeline: str = Field(description="Name of the pipeline.")
-    as_of: datetime = Field(description="When the list was made.")
-    total: int = Field(default=0, ge=0, description="Rows that match the filters.")
-    limit: int = Field(default=100, ge=0, description="Most rows shown.")
-    rows: list[QuarantineRow] = Field(default_factory=list, description="The newest rows, newest first.")
 
 
 # --- cdcm verify --------------------------------------------------------------------------------------------------

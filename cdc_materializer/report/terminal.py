@@ -4,7 +4,7 @@ Colour only repeats what the words say. Times are ISO 8601 in UTC with their age
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import singledispatch
 
 from rich import box
@@ -18,32 +18,49 @@ from cdc_materializer.report.models import (
     FileHealth,
     LintReport,
     MessagePlace,
-    QuarantineList,
     Report,
     RunReport,
     StatusReport,
     TableRun,
-    TableVerdict,
+    TableStatus,
     TableVerify,
-    TableViolations,
     VerifyReport,
+)
+from cdc_materializer.report.violation_models import (
+    QuarantineDetails,
+    QuarantineList,
+    QuarantineRow,
+    TableVerdict,
+    TableViolations,
     ViolationGroup,
     ViolationReport,
 )
+from cdc_materializer.report.wording import (
+    TREATMENTS,
+    VERDICTS,
+    age,
+    contract_lines,
+    done_words,
+    duration,
+    found_words,
+    headline,
+    moment,
+    quantity,
+    schema_words,
+    share,
+    standing,
+    worst_first,
+)
 
-_VERDICTS: Mapping[TableVerdict, tuple[str, str]] = {
-    TableVerdict.STOPPED: ("bold red", "stopped, waits for you"),
-    TableVerdict.HELD: ("yellow", "published, some messages held back"),
-    TableVerdict.REPORTED: ("cyan", "all published, with remarks"),
-    TableVerdict.CLEAN: ("green", "clean"),
-    TableVerdict.EMPTY: ("dim", "not run yet"),
+_STYLES: Mapping[TableVerdict, str] = {
+    TableVerdict.STOPPED: "bold red",
+    TableVerdict.HELD: "yellow",
+    TableVerdict.REPORTED: "cyan",
+    TableVerdict.CLEAN: "green",
+    TableVerdict.EMPTY: "dim",
 }
-_TREATMENTS = {"held": "held back", "reported": "published, reported", "stopped": "stopped the table"}
 _INDENT = 2
 
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-#: Below each of these ages, in seconds, an age is told in the unit beside it.
-_AGE_UNITS = ((2 * _MINUTE, 1, "s"), (2 * _HOUR, _MINUTE, "min"), (2 * _DAY, _HOUR, "h"), (None, _DAY, "d"))
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _THOUSAND = 1_000
 
@@ -57,29 +74,6 @@ def render(report: Report, *, now: datetime) -> RenderableType:
 def _render(report: Report, now: datetime) -> RenderableType:
     message = f"no view of {type(report).__name__}"
     raise NotImplementedError(message)
-
-
-def moment(at: datetime | None, now: datetime) -> str:
-    """Write a time as ``2026-11-21T10:00:00Z (3 h ago)``; a dash for none."""
-    if at is None:
-        return "–"
-    utc = at.astimezone(UTC).replace(microsecond=0, tzinfo=None)
-    return f"{utc.isoformat()}Z ({age(now - at)})"
-
-
-def age(passed: timedelta) -> str:
-    """Write how long ago something was, in one unit: ``45 s ago``, ``3 h ago``."""
-    seconds = int(passed.total_seconds())
-    if seconds < 0:
-        return "in the future"
-    return f"{_duration(seconds)} ago"
-
-
-def _duration(seconds: float) -> str:
-    for limit, size, unit in _AGE_UNITS:
-        if limit is None or seconds < limit:
-            return f"{int(seconds // size)} {unit}"
-    return ""
 
 
 def _number(count: int | None) -> str:
@@ -162,7 +156,7 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
     table = _table("table", "rows", "lag", "behind", "held", "files", "published", numbers=("rows", "lag", "held"))
     for status in report.tables:
         files = _files(status.files)
-        behind = "–" if status.lag_seconds is None else _duration(status.lag_seconds)
+        behind = "–" if status.lag_seconds is None else duration(status.lag_seconds)
         held = Text(_number(status.quarantine_open), style="yellow" if status.quarantine_open else "")
         published = age(now - status.last_publish) if status.last_publish else "never"
         table.add_row(
@@ -175,8 +169,18 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
             published,
         )
     legend = "lag and held in messages; files: data+deletes, size; as of " + moment(report.as_of, now)
+    waiting = [line for status in report.tables if (line := _held(status, now))]
     failures = [_failure(status.table, status.error) for status in report.tables if status.error]
-    return Group(table, Text(legend, style="dim"), *failures)
+    return Group(table, Text(legend, style="dim"), *waiting, *failures)
+
+
+def _held(status: TableStatus, now: datetime) -> Text | None:
+    """What a table holds back, beside all that it was sent, and for how long."""
+    if not status.held:
+        return None
+    of_all = f" ({share(status.held_share)} of {status.messages:,})" if status.messages else ""
+    oldest = f", the oldest for {duration((now - status.held_since).total_seconds())}" if status.held_since else ""
+    return Text(f"{status.table}: {quantity(status.held, 'message')} held back{of_all}{oldest}", style="yellow")
 
 
 def _files(files: FileHealth | None) -> str:
@@ -188,32 +192,22 @@ def _files(files: FileHealth | None) -> str:
 
 @_render.register
 def _violations(report: ViolationReport, now: datetime) -> RenderableType:
-    totals = report.totals
-    if not totals.held_open and not totals.reported and not totals.tables_with_open:
-        summary = Text("Nothing is held back.", style="green")
-    else:
-        summary = Text(f"{_count(totals.held_open, 'message')} held back, {totals.reported:,} published with a remark.")
+    is_well = not report.totals.tables_with_open and not report.totals.reported
+    summary = Text(headline(report), style="green" if is_well else "")
     title = Text.assemble((f"Contract violations, pipeline {report.pipeline}", "bold"))
     as_of = Text(f"as of {moment(report.as_of, now)}", style="dim")
     parts: list[RenderableType] = [title, as_of, Padding(summary, (1, 0))]
-    for table in sorted(report.tables, key=lambda found: list(_VERDICTS).index(found.verdict)):
+    for table in worst_first(report.tables):
         parts += _table_violations(table, now)
     return Group(*parts)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _table_violations(table: TableViolations, now: datetime) -> list[RenderableType]:
-    style, note = _VERDICTS[table.verdict]
+    style, note = _STYLES[table.verdict], VERDICTS[table.verdict]
     parts: list[RenderableType] = [_heading(table.table, style, note)]
     if table.violations:
-        of_all = f" of {_count(table.messages, 'message')}" if table.messages is not None else ""
-        counts = (
-            f"{table.held_open:,} held{of_all}, {table.superseded:,} overtaken since, {table.released:,} released, "
-        )
-        parts.append(Padding(Text(f"{counts}{table.reported:,} reported", style="dim"), (0, 0, 0, _INDENT)))
+        parts.append(Padding(Text(standing(table), style="dim"), (0, 0, 0, _INDENT)))
+    parts += [Padding(Text(line, style="dim"), (0, 0, 0, _INDENT)) for line in contract_lines(table.contract)]
     for group in table.violations:
         parts += [Text(""), _violation_group(group, now)]
     return [*parts, Text("")]
@@ -221,19 +215,19 @@ def _table_violations(table: TableViolations, now: datetime) -> list[RenderableT
 
 def _violation_group(group: ViolationGroup, now: datetime) -> RenderableType:
     name = f"{group.code} {group.rule}" if group.rule else group.code
-    share = f" ({group.share:.2%} of all messages)" if group.share is not None else ""
-    still = "" if group.action == "reported" else f", {group.open:,} open"
     facts: list[tuple[str, RenderableType]] = [
-        ("found", f"{group.count:,}{still}{share}"),
+        *([("rule", group.states)] if group.states else []),
+        ("found", found_words(group)),
         *([("column", group.column)] if group.column else []),
-        ("done", _TREATMENTS[group.action] + (f", severity {group.severity}" if group.severity else "")),
+        ("done", done_words(group)),
         ("first", _place(group.first, now)),
         *([("last", _place(group.last, now))] if group.count > 1 else []),
+        *([("schema", schema_words(group))] if group.first.schema_id is not None else []),
         *([("open since", moment(group.since, now))] if group.since else []),
         ("means", group.explanation),
         ("do", group.remedy),
     ]
-    style = _VERDICTS[TableVerdict(group.action)][0] if group.open or group.action == "reported" else "dim"
+    style = _STYLES[TableVerdict(group.action)] if group.open or group.action == "reported" else "dim"
     return Padding(Group(Text(name, style=style), _facts(facts)), (0, 0, 0, _INDENT))
 
 
@@ -244,16 +238,59 @@ def _violation_group(group: ViolationGroup, now: datetime) -> RenderableType:
 def _quarantine(report: QuarantineList, now: datetime) -> RenderableType:
     if not report.rows:
         return Text("Nothing in quarantine that matches.", style="green")
-    table = _table("table", "place", "code and rule", "column", "status", "key", "age")
-    for row in report.rows:
-        rule = f"\n{row.rule}" if row.rule else ""
-        detected = age(now - row.detected_at).removesuffix(" ago") if row.detected_at else "–"
-        status = Text(row.status, style="yellow" if row.status == "open" else "dim")
-        place = f"{row.partition}/{row.offset}"
-        plain = (row.table, place, row.code + rule, row.column or "–")
-        table.add_row(*map(Text, plain), status, Text(row.key or "–"), detected)
+    parts: list[RenderableType] = []
+    widths = _widths(report.rows)
+    for name in dict.fromkeys(row.table for row in report.rows):
+        rows = [row for row in report.rows if row.table == name]
+        parts += [Text(name, style="bold"), _rows(rows, widths, now), Text("")]
     shown = f"{len(report.rows):,} of {report.total:,} rows, newest first; place: partition/offset"
-    return Group(table, Text(shown, style="dim"))
+    return Group(*parts, Text(shown, style="dim"))
+
+
+def _widths(rows: Iterable[QuarantineRow]) -> dict[str, int]:
+    """Widths that keep places, codes and states whole, the same for all tables of a list."""
+    widths = {name: len(name) for name in ("place", "code and rule", "status")}
+    for row in rows:
+        for name, text in zip(widths, (f"{row.partition}/{row.offset}", row.code, row.status), strict=True):
+            widths[name] = max(widths[name], len(text))
+    return widths
+
+
+def _rows(rows: Iterable[QuarantineRow], widths: Mapping[str, int], now: datetime) -> RenderableType:
+    """Lay out the rows of one table, two lines each; what has no width of its own takes what is left, and folds."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in ("place", "code and rule", "column and key", "status"):
+        table.add_column(name, width=widths.get(name), overflow="fold")
+    for row in rows:
+        code = Text(f"{row.code}\n{row.rule}" if row.rule else row.code)
+        style = "yellow" if row.status == "open" else "dim"
+        old = age(now - row.detected_at) if row.detected_at else "–"
+        subject = Text("\n".join(filter(None, (row.column, row.key))) or "–")
+        table.add_row(f"{row.partition}/{row.offset}", code, subject, Text.assemble((row.status, style), f"\n{old}"))
+    return Padding(table, (0, 0, 0, _INDENT))
+
+
+@_render.register
+def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
+    parts: list[RenderableType] = []
+    for found in report.violations:
+        status = ("yellow" if found.status == "open" else "dim", found.status)
+        name = f"{found.code} {found.rule}" if found.rule else found.code
+        place = MessagePlace(**{field: getattr(found, field) for field in MessagePlace.model_fields})
+        facts: list[tuple[str, RenderableType]] = [
+            ("table", found.table),
+            ("topic", found.topic),
+            ("message", _place(place, now)),
+            *([("schema", str(found.schema_id))] if found.schema_id is not None else []),
+            ("key", found.key or "– (none that can be read)"),
+            *([("column", found.column)] if found.column else []),
+            ("done", TREATMENTS[found.done] + (f", severity {found.severity}" if found.severity else "")),
+            ("detected", moment(found.detected_at, now) + (f", batch {found.batch_id}" if found.batch_id else "")),
+            ("means", found.explanation),
+            ("do", found.remedy),
+        ]
+        parts += [_heading(name, *status), _facts(facts), Text("")]
+    return Group(*parts, Text(f"The message itself is in {report.table}__raw; values are never shown.", style="dim"))
 
 
 # --- verify -------------------------------------------------------------------------------------------------------
@@ -300,10 +337,12 @@ def _lint(report: LintReport, now: datetime) -> RenderableType:  # noqa: ARG001 
     parts: list[RenderableType] = []
     for file in report.files:
         if not file.problems:
-            content = f"{_count(file.columns, 'column')}, {_count(file.rules, 'rule')}, fingerprint {file.fingerprint}"
+            content = (
+                f"{quantity(file.columns, 'column')}, {quantity(file.rules, 'rule')}, fingerprint {file.fingerprint}"
+            )
             parts += [_heading(file.path, "green", "valid"), _facts([("", content)])]
             continue
-        parts.append(_heading(file.path, "red", _count(len(file.problems), "problem")))
+        parts.append(_heading(file.path, "red", quantity(len(file.problems), "problem")))
         for problem in file.problems:
             at = f"line {problem.line}" if problem.line else "file"
             parts.append(_facts([(at, Text.assemble(problem.message, " ", (problem.do, "italic")))]))

@@ -1,22 +1,25 @@
-"""Quarantine tables -> the violation report and the quarantine list. No Spark: the rows come from the catalog's reader.
+"""Quarantine tables -> the violation report. No Spark: the rows come from the catalog's reader.
 
-The report is made from the tables alone, so it can be made again at any time. It counts and places violations; row
-values are in neither table nor report, and the message keys that quarantine does hold are shown by the list only.
+The report is made from the tables alone, so it can be made again at any time, and for any time whose snapshots are
+kept. It counts and places violations; row values are in neither table nor report, and the message keys that quarantine
+does hold are not read.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
 from cdc_materializer.errors import Code, Handling
+from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.report.models import (
-    MessagePlace,
-    QuarantineList,
-    QuarantineRow,
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.past import Lines, batch_lines, done_at, lines_at, parse_time, unknown_batch
+from cdc_materializer.report.trend import last_published, trend
+from cdc_materializer.report.violation_models import (
+    ContractState,
     TableVerdict,
     TableViolations,
     ViolationGroup,
@@ -39,8 +42,10 @@ REPORT_COLUMNS = (
     "status",
     "column",
     "detected_at",
+    "batch_id",
 )
-LIST_COLUMNS = (*REPORT_COLUMNS, "key", "batch_id")
+#: The columns of a raw table that say which schema a message was written with.
+SCHEMA_COLUMNS = ("key_schema_id", "value_schema_id")
 
 Treatment = Literal["held", "reported", "stopped"]
 
@@ -84,11 +89,16 @@ REMEDIES: Mapping[Code, str] = {
 class QuarantineLake(Protocol):
     """The part of the catalog's reader that the report needs."""
 
-    def values_of(self, name: TableName, columns: Sequence[str]) -> list[dict[str, Any]] | None:
-        """Return columns of every row, None when there is no such table."""
+    def values_of(self, name: TableName, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]] | None:
+        """Return columns of every row, in main's snapshot or in another, None when there is no such table."""
 
-    def marker_of(self, name: TableName) -> Marker | None:
-        """Return the newest marker, None when there is no such table."""
+    def values_at(
+        self, name: TableName, columns: Sequence[str], places: Collection[tuple[int, int]]
+    ) -> list[dict[str, Any]]:
+        """Return columns, with partition and offset, of the messages of a raw table at (partition, offset)."""
+
+    def lines_of(self, name: TableName) -> Sequence[SnapshotLine]:
+        """Return the snapshots of main that are kept, newest first; none when there is no such table."""
 
 
 class ReportedTable(Protocol):
@@ -104,71 +114,159 @@ class ReportedTable(Protocol):
 
 
 @dataclass(frozen=True)
-class QuarantineFilter:
-    """Which quarantine rows to list; None takes all."""
+class ContractFile:
+    """What a contract file says, as far as the report looks: `rules` are names, each with what it asks for in words."""
 
-    tables: frozenset[str] | None = None
-    code: str | None = None
-    rule: str | None = None
-    status: str | None = None
-
-    def takes(self, table: str, row: Mapping[str, Any]) -> bool:
-        """Tell whether a row is wanted."""
-        if self.tables is not None and table not in self.tables:
-            return False
-        wanted = {"code": self.code, "rule": self.rule, "status": self.status}
-        return all(value is None or row[name] == value for name, value in wanted.items())
+    name: str
+    version: str
+    fingerprint: str
+    rules: Mapping[str, str | None]
 
 
 def violation_report(
     pipeline: str,
-    tables: Iterable[ReportedTable],
+    tables: Sequence[ReportedTable],
     lake: QuarantineLake,
     *,
     as_of: datetime,
-    messages: Mapping[str, int] | None = None,
+    when: str | None = None,
+    contracts: Mapping[str, ContractFile] | None = None,
 ) -> ViolationReport:
     """Report what every table holds back, reports, or stopped for.
 
     Args:
         pipeline: name of the pipeline.
         tables: the configured tables, globs resolved.
-        lake: reader of the quarantine tables.
+        lake: reader of the tables.
         as_of: the time of the report.
-        messages: messages in raw by name of the mirror, for shares; tables that are missing here have none.
+        when: a time in ISO 8601, or the id of a batch: the report as it was then; now if left out.
+        contracts: the contract files by name of the mirror.
 
     Raises:
         LakeUnavailable: a table is there and cannot be read.
+        UsageError: `when` is neither, or lies before what the tables keep.
     """
-    found = [_table_violations(table, lake, (messages or {}).get(str(table.mirror))) for table in tables]
+    lines = {table.mirror: _lines(table.mirror, lake) for table in tables}
+    if when is not None:
+        as_of, lines = _lines_of(when, lines)
+    known = contracts or {}
+    found = [_table_violations(table, lake, lines[table.mirror], known.get(str(table.mirror))) for table in tables]
     return ViolationReport(pipeline=pipeline, as_of=as_of, totals=_totals(found), tables=found)
 
 
-def _table_violations(table: ReportedTable, lake: QuarantineLake, messages: int | None) -> TableViolations:
-    rows = lake.values_of(table.mirror.quarantine, REPORT_COLUMNS)
-    if not rows:
-        ran = rows is not None or lake.marker_of(table.mirror) is not None
-        verdict = TableVerdict.CLEAN if ran else TableVerdict.EMPTY
-        return TableViolations(table=str(table.mirror), topic=table.topic, verdict=verdict, messages=messages)
-    latest = _latest(rows)
+def _lines(name: TableName, lake: QuarantineLake) -> Lines:
+    return Lines(lake.lines_of(name), lake.lines_of(name.raw), lake.lines_of(name.quarantine))
+
+
+def _lines_of(when: str, lines: Mapping[TableName, Lines]) -> tuple[datetime, dict[TableName, Lines]]:
+    at, batch = parse_time(when), {}
+    if at is None:
+        batch = {name: cut for name, found in lines.items() if (cut := batch_lines(found, when)) is not None}
+        if not batch:
+            raise unknown_batch(when)
+        at = max(done_at(cut) for cut in batch.values())
+    return at, {name: batch[name] if name in batch else lines_at(name, found, at) for name, found in lines.items()}
+
+
+def _table_violations(
+    table: ReportedTable, lake: QuarantineLake, lines: Lines, contract: ContractFile | None
+) -> TableViolations:
+    messages = int(lines.raw[0].summary.get("total-records", 0)) if lines.raw else None
+    head = lines.quarantine[0].snapshot_id if lines.quarantine else None
+    rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []
+    latest = latest_rows(rows)
     groups: defaultdict[tuple[str, str, str, Treatment], list[Mapping[str, Any]]] = defaultdict(list)
     for row in latest:
         groups[row["code"], row["rule"] or "", row["column"] or "", treatment(row)].append(row)
-    violations = [_group(key, members, messages) for key, members in groups.items()]
+    violations = _with_schemas(
+        table.mirror, lake, [_group(key, members, messages, contract) for key, members in groups.items()]
+    )
+    remarks = [row for row in latest if treatment(row) == "reported"]
     held = [row for row in latest if treatment(row) != "reported"]
-    still_open = _places(row for row in held if row["status"] == OPEN)
+    waiting = [row for row in held if row["status"] == OPEN]
+    still_open = _places(waiting)
     return TableViolations(
         table=str(table.mirror),
         topic=table.topic,
-        verdict=_verdict(violations),
+        verdict=_verdict(violations) if lines.mirror or rows else TableVerdict.EMPTY,
         messages=messages,
         held_open=len(still_open),
+        held_share=_share(len(still_open), messages),
+        oldest_open=_oldest(waiting),
         # A message that is open for one reason is not done with for another.
         superseded=len(_places(row for row in held if row["status"] == SUPERSEDED) - still_open),
         released=len(_places(row for row in held if row["status"] == RELEASED) - still_open),
-        reported=len(_places(row for row in latest if treatment(row) == "reported")),
+        reported=len(_places(remarks)),
+        last_publish=last_published(lines.mirror),
+        contract=_contract_state(contract, lines, violations),
         violations=sorted(violations, key=lambda group: (-group.open, -group.count, group.code, group.rule or "")),
+        trend=trend(lines.mirror, lines.quarantine, Counter(batch for _, batch in _remarked(remarks))),
     )
+
+
+def _remarked(rows: Iterable[Mapping[str, Any]]) -> set[tuple[tuple[str, int, int], str]]:
+    return {((row["topic"], row["partition"], row["offset"]), row["batch_id"] or "") for row in rows}
+
+
+def _share(part: int, messages: int | None) -> float | None:
+    return min(1.0, part / messages) if messages else None
+
+
+def _oldest(rows: Iterable[Mapping[str, Any]]) -> datetime | None:
+    return min((at for row in rows if (at := in_utc(row["detected_at"])) is not None), default=None)
+
+
+def _contract_state(
+    contract: ContractFile | None, lines: Lines, violations: Iterable[ViolationGroup]
+) -> ContractState | None:
+    if contract is None:
+        return None
+    markers = (Marker.from_summary(line.summary) for line in lines.mirror)
+    newest = next((marker for marker in markers if marker is not None and marker.counts), None)
+    broken = {group.rule for group in violations}
+    return ContractState(
+        name=contract.name,
+        version=contract.version,
+        fingerprint=contract.fingerprint,
+        in_force=newest.contract == contract.fingerprint if newest is not None else None,
+        rules=len(contract.rules),
+        kept=[rule for rule in contract.rules if rule not in broken],
+    )
+
+
+def _with_schemas(name: TableName, lake: QuarantineLake, groups: Iterable[ViolationGroup]) -> list[ViolationGroup]:
+    """Add to each group's places the schema that the message was written with, which only raw knows."""
+    groups = list(groups)
+    places = {(place.partition, place.offset) for group in groups for place in (group.first, group.last)}
+    ids = schema_ids(name, lake, places)
+    return [
+        group.model_copy(
+            update={
+                end: place.model_copy(update={"schema_id": ids.get((place.partition, place.offset))})
+                for end, place in (("first", group.first), ("last", group.last))
+            }
+        )
+        for group in groups
+    ]
+
+
+def schema_ids(
+    name: TableName, lake: QuarantineLake, places: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], int | None]:
+    """Return the registry's ids of the schemas that messages were written with: the value's, else the key's.
+
+    Args:
+        name: the mirror.
+        lake: reader of the tables.
+        places: (partition, offset) of the messages.
+    """
+    rows = lake.values_at(name.raw, SCHEMA_COLUMNS, places) if places else []
+    return {
+        (row["partition"], row["offset"]): row["value_schema_id"]
+        if row["value_schema_id"] is not None
+        else row["key_schema_id"]
+        for row in rows
+    }
 
 
 def treatment(row: Mapping[str, Any]) -> Treatment:
@@ -179,7 +277,7 @@ def treatment(row: Mapping[str, Any]) -> Treatment:
     return _BY_HANDLING[Code(row["code"]).handling] if row["code"] in set(Code) else "held"
 
 
-def _latest(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def latest_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Keep one row a message, code, rule and column: a message that was tried again is one violation, not two.
 
     The one detected last says how it stands; of two at the same time, the one that is no longer open.
@@ -193,7 +291,7 @@ def _latest(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _standing(row: Mapping[str, Any]) -> tuple[datetime, bool]:
-    return _utc(row["detected_at"]) or datetime.min.replace(tzinfo=UTC), row["status"] != OPEN
+    return in_utc(row["detected_at"]) or datetime.min.replace(tzinfo=UTC), row["status"] != OPEN
 
 
 def _places(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, int]]:
@@ -201,13 +299,15 @@ def _places(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, int, int]]:
 
 
 def _group(
-    key: tuple[str, str, str, Treatment], rows: Sequence[Mapping[str, Any]], messages: int | None
+    key: tuple[str, str, str, Treatment],
+    rows: Sequence[Mapping[str, Any]],
+    messages: int | None,
+    contract: ContractFile | None,
 ) -> ViolationGroup:
     code, rule, column, action = key
-    ordered = sorted(rows, key=lambda row: (_utc(row["timestamp"]) or datetime.min.replace(tzinfo=UTC), row["offset"]))
-    known = Code(code) if code in set(Code) else None
+    earliest = datetime.min.replace(tzinfo=UTC)
+    ordered = sorted(rows, key=lambda row: (in_utc(row["timestamp"]) or earliest, row["partition"], row["offset"]))
     waiting = [row for row in rows if row["status"] == OPEN]
-    since = [moment for row in waiting if (moment := _utc(row["detected_at"])) is not None]
     return ViolationGroup(
         code=code,
         rule=rule or None,
@@ -216,22 +316,34 @@ def _group(
         severity=rows[0]["severity"],
         count=len(rows),
         open=len(waiting),
-        share=min(1.0, len(rows) / messages) if messages else None,
+        share=_share(len(rows), messages),
         first=_place(ordered[0]),
         last=_place(ordered[-1]),
-        since=min(since) if since else None,
-        explanation=known.explanation if known else "A code that this version does not know.",
-        remedy=REMEDIES[known] if known else "Read the report with the version that wrote it.",
+        since=_oldest(waiting),
+        states=contract.rules.get(rule) if contract is not None else None,
+        explanation=explanation(code),
+        remedy=remedy(code),
     )
+
+
+def explanation(code: str) -> str:
+    """Return what a violation code means, in one sentence."""
+    return Code(code).explanation if code in set(Code) else "A code that this version does not know."
+
+
+def remedy(code: str) -> str:
+    """Return what to do about a violation code."""
+    return REMEDIES[Code(code)] if code in set(Code) else "Read the report with the version that wrote it."
 
 
 def _place(row: Mapping[str, Any]) -> MessagePlace:
     return MessagePlace(
-        topic=row["topic"], partition=row["partition"], offset=row["offset"], timestamp=_utc(row["timestamp"])
+        topic=row["topic"], partition=row["partition"], offset=row["offset"], timestamp=in_utc(row["timestamp"])
     )
 
 
-def _utc(moment: datetime | None) -> datetime | None:
+def in_utc(moment: datetime | None) -> datetime | None:
+    """Return a time of a table with its zone, which is UTC where a reader leaves it out."""
     return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
@@ -261,33 +373,3 @@ def _totals(tables: Sequence[TableViolations]) -> ViolationTotals:
         reported=sum(table.reported for table in tables),
         by_code={code: count for code, count in sorted(by_code.items()) if count},
     )
-
-
-def quarantine_list(
-    pipeline: str,
-    tables: Iterable[ReportedTable],
-    lake: QuarantineLake,
-    *,
-    as_of: datetime,
-    limit: int,
-    wanted: QuarantineFilter,
-) -> QuarantineList:
-    """List quarantine rows, newest first, at most ``limit`` of those that the filter takes.
-
-    Raises LakeUnavailable where a table is there and cannot be read.
-    """
-    found: list[QuarantineRow] = []
-    for table in tables:
-        name = str(table.mirror)
-        if wanted.tables is not None and name not in wanted.tables:
-            continue
-        rows = _latest(lake.values_of(table.mirror.quarantine, LIST_COLUMNS) or ())
-        found += [_listed(name, row) for row in rows if wanted.takes(name, row)]
-    oldest = datetime.min.replace(tzinfo=UTC)
-    found.sort(key=lambda row: (row.detected_at or oldest, row.timestamp or oldest, row.offset), reverse=True)
-    return QuarantineList(pipeline=pipeline, as_of=as_of, total=len(found), limit=limit, rows=found[:limit])
-
-
-def _listed(table: str, row: Mapping[str, Any]) -> QuarantineRow:
-    moments = {name: _utc(row[name]) for name in ("timestamp", "detected_at")}
-    return QuarantineRow(table=table, **{name: row[name] for name in LIST_COLUMNS} | moments)

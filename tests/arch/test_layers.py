@@ -16,7 +16,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     (
-        *("demo", "truth", "run", "verify", "status", "replay", "why", "maintain", "testing"),
+        *("demo", "truth", "run", "verify", "status", "review", "replay", "why", "maintain", "testing"),
         *("pipeline", "line", "batch", "decoders", "rows", "verdict", "quarantine"),
     ),
     ("source", "registry", "lake", "contract", "report", "session", "progress"),

@@ -14,6 +14,8 @@ from tests.demo_run import Ended, cdcm, first_demo
 pytestmark = pytest.mark.spark
 
 _MESSAGES = {"shop.customers": 69, "shop.orders": 78, "shop.payments": 10}
+#: Values of rows that are held: those of the recorded truth that no other word contains.
+_HELD_VALUES = ("12345678.9", "multi", "before sp", "sp@x", "gold")
 _OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 
 
@@ -109,6 +111,39 @@ def test_the_demo_tells_its_story_at_80_columns(ended: Ended, place: Path) -> No
     lines = told.out.splitlines()
     assert [line for line in lines if len(line) > 80 and line.strip() not in commands] == []
     assert all(f"  {command}" in lines for command in commands)
+
+
+def test_the_demo_leaves_a_page_to_send_on(found: dict[str, Any], place: Path) -> None:
+    """The report in one HTML file, named among what to look at next."""
+    page = (place / found["page"]).read_text(encoding="utf-8")
+
+    assert found["page"] == "demo/report.html"
+    assert all(
+        words in page for words in ("payment-limit", "shop.payments", "7 messages are held back in 3 of 3 tables")
+    )
+    assert "  demo/report.html" in cdcm("demo", folder=place).out.splitlines()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(f"report --format {form}" for form in ("terminal", "json", "html", "markdown")),
+        "report --as-of 2999-01-01",
+        "status",
+        "status --json",
+        "quarantine list",
+        "quarantine show shop.payments 0/9",
+        "quarantine show shop.customers --key 1 --json",
+        "verify --json",
+        "run --debug",
+    ],
+)
+def test_values_of_held_rows_are_in_no_output(place: Path, command: str) -> None:
+    """What the recorded history wrote into the rows that are held now: amounts, a memo, a name, an address."""
+    ended = cdcm(*command.split(), "-c", "demo/pipeline.yaml", folder=place)
+
+    assert ended.out + ended.err
+    assert [value for value in _HELD_VALUES if value in ended.out + ended.err] == []
 
 
 def test_the_commands_to_try_next_work(ended: Ended, place: Path) -> None:

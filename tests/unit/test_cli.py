@@ -45,7 +45,14 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["report", "--json"], ["quarantine", "list", "--json"], ["run", "--help"], ["contract", "lint"]],
+    [
+        ["--help"],
+        ["report", "--json"],
+        ["report", "--format", "html"],
+        ["quarantine", "list", "--json"],
+        ["run", "--help"],
+        ["contract", "lint"],
+    ],
 )
 def test_commands_that_need_no_data_import_nothing_heavy(pipeline: Path, fresh: "Fresh", arguments: list[str]) -> None:
     """They answer at once because Spark, Great Expectations, PyIceberg and pandas stay out."""
@@ -75,14 +82,18 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     [
         (["replay", "shop.orders"], "`cdcm replay` comes with a later version."),
         (["doctor"], "`cdcm doctor` comes with a later version."),
-        (["quarantine", "release"], "`cdcm quarantine release` comes with a later version. This one has: list."),
+        (["quarantine", "release"], "`cdcm quarantine release` comes with a later version. This one has: list, show."),
+        (["quarantine", "show", "shop.orders"], "Nothing says which violation."),
+        (["quarantine", "show", "shop.orders", "9"], "9 is no place of a message."),
+        (["quarantine", "show", "shop.orders", "0/9"], "Quarantine of shop.orders has nothing of the message 0/9."),
+        (["quarantine", "show", "shop.order", "0/9"], "Did you mean shop.orders?"),
+        (["report", "--as-of", "yesterday"], "yesterday is neither a time nor a batch that a table still knows."),
+        (["report", "--as-of", "2999-01-01"], "That time is still to come."),
         (["contract", "test"], "`cdcm contract test` comes with a later version."),
         (["reprot"], "`cdcm` has no command `reprot`. Did you mean `cdcm report`?"),
         (["run", "--folow"], "No such option: --folow"),
         (["quarantine", "list", "--limit", "0"], "Invalid value for '--limit'"),
         (["quarantine", "list", "--code", "CONTRAKT"], "Did you mean CONTRACT?"),
-        (["report", "--format", "html"], "`--format html` is not available in this version."),
-        (["report", "--format", "markdown"], "`--format markdown` is not available in this version."),
     ],
 )
 def test_what_cannot_be_followed_is_one_sentence(
@@ -298,7 +309,7 @@ def test_an_empty_lake_is_reported_as_such(pipeline: Path, capsys: pytest.Captur
     assert "Nothing in quarantine" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("form", ["terminal", "json"])
+@pytest.mark.parametrize("form", ["terminal", "json", "html", "markdown"])
 def test_a_report_goes_to_a_file(pipeline: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     """And then not to standard output."""
     assert main(["report", "--format", form, "--output", "out.txt"]) == EXIT_DONE
@@ -318,9 +329,9 @@ def test_a_report_that_cannot_be_written_says_so(pipeline: Path, capsys: pytest.
 class _Lake:
     """A catalog with some quarantine rows."""
 
-    def values_of(self, name: TableName, columns: Sequence[str]) -> list[dict[str, Any]]:
+    def values_of(self, name: TableName, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]]:
         """Three rows: two open, one not."""
-        assert name.name == "orders__quarantine"
+        assert (name.name, at) == ("orders__quarantine", None)
         return [
             dict.fromkeys(columns)
             | {"topic": "t", "partition": 0, "detected_at": datetime(2026, 1, 1, tzinfo=UTC)}

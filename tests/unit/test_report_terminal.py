@@ -8,13 +8,32 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from cdc_materializer.report import models
-from cdc_materializer.report.terminal import age, moment, render
+from cdc_materializer.errors import Code
+from cdc_materializer.report import models, violation_models
+from cdc_materializer.report.terminal import render
+from cdc_materializer.report.violation_models import (
+    QuarantineDetails,
+    QuarantineList,
+    QuarantineRow,
+    TableVerdict,
+    TableViolations,
+    ViolationDetail,
+    ViolationGroup,
+    ViolationReport,
+    ViolationTotals,
+)
+from cdc_materializer.report.wording import age, moment
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ERROR = models.ErrorInfo(code="OFFSET_GAP", message="Offsets 5 to 9 are gone. Take a snapshot, then: cdcm adopt T.")
-PLACE = models.MessagePlace(topic="shop.public.orders", partition=0, offset=17, timestamp=NOW - timedelta(hours=3))
-GROUP = models.ViolationGroup(
+PLACE = models.MessagePlace(
+    topic="shop.public.orders", partition=0, offset=17, timestamp=NOW - timedelta(hours=3), schema_id=63
+)
+ROW = QuarantineRow(
+    table="shop.orders", topic="t", partition=0, offset=17, key='{"id":"[red]7"}', code="CONTRACT",
+    rule="known-status", status="open", column="status", detected_at=NOW - timedelta(hours=3),
+)  # fmt: skip
+GROUP = ViolationGroup(
     code="CONTRACT",
     rule="known-status",
     column="status",
@@ -47,33 +66,41 @@ REPORTS: list[models.Report] = [
         tables=[
             models.TableStatus(
                 table="shop.orders", topic="t", rows=4_000_000, lag_messages=50_000, lag_seconds=7_500.0,
-                last_publish=NOW - timedelta(minutes=5), quarantine_open=3,
+                messages=200, last_publish=NOW - timedelta(minutes=5), quarantine_open=3, held=2, held_share=0.01,
+                held_since=NOW - timedelta(hours=3),
                 files=models.FileHealth(data_files=120, delete_files=14, bytes=987_654_321, snapshots=12),
             ),
             models.TableStatus(table="shop.payments", topic="t", error=ERROR),
         ],
     ),
-    models.ViolationReport(
+    ViolationReport(
         pipeline="shop",
         as_of=NOW,
-        totals=models.ViolationTotals(tables=3, tables_with_open=1, held_open=2, by_code={"CONTRACT": 2}),
+        totals=ViolationTotals(tables=3, tables_with_open=1, held_open=2, by_code={"CONTRACT": 2}),
         tables=[
-            models.TableViolations(table="shop.payments", topic="t", verdict=models.TableVerdict.CLEAN),
-            models.TableViolations(
-                table="shop.orders", topic="t", verdict=models.TableVerdict.HELD, messages=200, held_open=2,
+            TableViolations(table="shop.payments", topic="t", verdict=TableVerdict.CLEAN),
+            TableViolations(
+                table="shop.orders", topic="t", verdict=TableVerdict.HELD, messages=200, held_open=2,
                 superseded=1, violations=[GROUP],
             ),
-            models.TableViolations(table="shop.lines", topic="t", verdict=models.TableVerdict.EMPTY),
+            TableViolations(table="shop.lines", topic="t", verdict=TableVerdict.EMPTY),
         ],
     ),
-    models.QuarantineList(
+    QuarantineList(
         pipeline="shop",
         as_of=NOW,
         total=12,
         rows=[
-            models.QuarantineRow(
-                table="shop.orders", topic="t", partition=0, offset=17, key='{"id":"[red]7"}', code="CONTRACT",
-                rule="known-status", status="open", column="status", detected_at=NOW - timedelta(hours=3),
+            ROW,
+        ],
+    ),
+    QuarantineDetails(
+        pipeline="shop",
+        as_of=NOW,
+        table="shop.orders",
+        violations=[
+            ViolationDetail(
+                **ROW.model_dump(), done="held", schema_id=63, explanation="It breaks a rule.", remedy="Mend the row."
             )
         ],
     ),
@@ -154,8 +181,9 @@ def test_the_violation_report_says_what_a_person_needs_first() -> None:
 
     assert shown.index("shop.orders") < shown.index("shop.payments") < shown.index("shop.lines")
     for words in (
-        "2 messages held back",
-        "3, 2 open (1.50% of all messages)",
+        "2 messages are held back in 1 of 3 tables.",
+        "3 messages (1.50% of all), 2 still open",
+        "63",
         "partition 0, offset 17, 2026-11-21T09:00:00Z (3 h ago)",
         "2026-11-18T12:00:00Z (3 d ago)",
         "Mend the row at the source.",
@@ -164,12 +192,26 @@ def test_the_violation_report_says_what_a_person_needs_first() -> None:
         assert words in shown
 
 
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("code", Code)
+def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> None:
+    """Whatever else has to fold: these are what people search for and copy."""
+    table = "a_long_namespace_of_a_department.a_long_table_of_the_same"
+    keys = {"key": '{"customer":"' + "x" * 90 + '"}', "rule": "r" * 60, "column": "c" * 60}
+    row = ROW.model_copy(update={"table": table, "code": str(code), "offset": 10**12, "partition": 117, **keys})
+    lines = _shown(QuarantineList(pipeline="p", as_of=NOW, total=1, rows=[row]), width).splitlines()
+
+    assert [line for line in lines if line.strip() == table]
+    assert [line for line in lines if f"117/{10**12}  {code}  " in line]
+    assert max(map(len, lines)) <= width
+
+
 @pytest.mark.parametrize(
     ("report", "words"),
     [
         (models.RunReport(pipeline="p", tables=[models.TableRun(table="a.b", topic="t")]), "Nothing new to read."),
-        (models.ViolationReport(pipeline="p", as_of=NOW), "Nothing is held back."),
-        (models.QuarantineList(pipeline="p", as_of=NOW), "Nothing in quarantine"),
+        (ViolationReport(pipeline="p", as_of=NOW), "Nothing is held back."),
+        (QuarantineList(pipeline="p", as_of=NOW), "Nothing in quarantine"),
         (models.VerifyReport(pipeline="p"), "Every mirror equals"),
         (models.LintReport(), "No contract to check."),
         (models.StatusReport(pipeline="p", as_of=NOW), "as of"),
@@ -211,7 +253,8 @@ def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
     documents = {
         model
         for model in models.Report.__subclasses__()
-        if model.__name__.endswith(("Report", "List")) and model.__module__ == models.__name__
+        if model.__name__.endswith(("Report", "List", "Details"))
+        and model.__module__ in {models.__name__, violation_models.__name__}
     }
 
     assert documents == printed

@@ -1,84 +1,27 @@
 """The violation report and the quarantine list, from rows of quarantine tables."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from cdc_materializer.errors import Code
-from cdc_materializer.marker import Marker
-from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Offsets
-from cdc_materializer.report.models import TableVerdict, TableViolations
+from cdc_materializer.report.violation_models import TableVerdict, TableViolations
 from cdc_materializer.report.violations import (
-    LIST_COLUMNS,
     REMEDIES,
     REPORT_COLUMNS,
-    QuarantineFilter,
-    quarantine_list,
+    ContractFile,
     treatment,
     violation_report,
 )
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-CANARY = "ann@example.test"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A configured table, as far as the report looks."""
-
-    topic: str
-    mirror: TableName
+from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line
+from tests.unit.quarantines import row as _row
 
 
-@dataclass
-class Lake:
-    """Quarantine tables in memory; `ran` are mirrors that have been published to."""
-
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    ran: set[str] = field(default_factory=set)
-
-    def values_of(self, name: TableName, columns: Sequence[str]) -> list[dict[str, Any]] | None:
-        """Return the asked columns only, as the catalog's reader does."""
-        rows = self.tables.get(str(name))
-        return None if rows is None else [{column: row[column] for column in columns} for row in rows]
-
-    def marker_of(self, name: TableName) -> Marker | None:
-        """Return some marker for mirrors that ran."""
-        return Marker("shop", "b", "t", None, Offsets({0: 1}), {}, None, None, {}) if str(name) in self.ran else None
-
-
-ORDERS = Table("pga.shop.orders", TableName.parse("shop.orders"))
-PAYMENTS = Table("pga.shop.payments", TableName.parse("shop.payments"))
-
-
-def _row(offset: int, **changes: object) -> dict[str, Any]:
-    """One quarantine row: broken rule `known-status`, held, open, an hour after the message."""
-    row: dict[str, Any] = {
-        "topic": "pga.shop.orders",
-        "partition": 0,
-        "offset": offset,
-        "timestamp": NOW - timedelta(days=1) + timedelta(minutes=offset),
-        "key": f'{{"mail":"{CANARY}"}}',
-        "code": "CONTRACT",
-        "rule": "known-status",
-        "severity": "error",
-        "action": "quarantine",
-        "status": "open",
-        "column": "status",
-        "detected_at": NOW - timedelta(hours=3) + timedelta(minutes=offset),
-        "batch_id": "b1",
-    }
-    return row | changes
-
-
-def _orders(*rows: dict[str, Any], messages: int | None = None) -> TableViolations:
-    lake = Lake({"shop.orders__quarantine": list(rows)}, {"shop.orders"})
-    counted = {"shop.orders": messages} if messages is not None else {}
-    return violation_report("shop", [ORDERS], lake, as_of=NOW, messages=counted).tables[0]
+def _orders(*rows: dict[str, Any], messages: int = 0, contract: ContractFile | None = None) -> TableViolations:
+    lake = Lake({"shop.orders__quarantine": list(rows)}, {"shop.orders"}, {"shop.orders": messages})
+    contracts = {"shop.orders": contract} if contract is not None else {}
+    return violation_report("shop", [ORDERS], lake, as_of=NOW, contracts=contracts).tables[0]
 
 
 def test_a_group_tells_what_how_many_where_and_since_when() -> None:
@@ -155,6 +98,55 @@ def test_an_empty_lake_answers_well() -> None:
     assert report.totals.held_open == report.totals.reported == 0
 
 
+def test_a_group_tells_the_schema_that_it_started_with() -> None:
+    """Raw knows the schema ids of messages; quarantine does not."""
+    lake = Lake({"shop.orders__quarantine": [_row(1), _row(2), _row(3)]}, schemas={(0, 1): (3, 63), (0, 3): (3, 67)})
+
+    group = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0].violations[0]
+
+    assert (group.first.schema_id, group.last.schema_id) == (63, 67)
+
+
+def test_a_rule_is_told_in_the_contracts_words_beside_those_that_were_kept() -> None:
+    """By the file, as long as it can be followed; a code of ours has no rule."""
+    contract = ContractFile(
+        "Orders", "1.0.0", "f1", {"known-status": "One of two.", "amount": None, "id": "Not empty."}
+    )
+    table = _orders(_row(1), _row(2, code="UNDECODABLE", rule=None), contract=contract)
+
+    assert {group.rule: group.states for group in table.violations} == {"known-status": "One of two.", None: None}
+    assert table.contract is not None
+    assert (table.contract.rules, table.contract.kept) == (3, ["amount", "id"])
+
+
+@pytest.mark.parametrize(
+    ("judged_by", "in_force"), [(["f1", "f0"], True), (["f0", "f1"], False), ([None], False), ([], None)]
+)
+def test_a_contract_is_in_force_once_a_batch_was_judged_by_it(
+    judged_by: list[str | None],
+    in_force: bool | None,  # noqa: FBT001 - parametrized
+) -> None:
+    """The newest batch counts; before the first there is nothing to say."""
+    lines = [line(9 - at, at, f"b{at}", contract, read=1) for at, contract in enumerate(judged_by)]
+    lake = Lake(lines={"shop.orders": [*lines, line(1, 99, "start")]})
+    contracts = {"shop.orders": ContractFile("Orders", "1.0.0", "f1", {})}
+
+    found = violation_report("shop", [ORDERS], lake, as_of=NOW, contracts=contracts).tables[0].contract
+
+    assert found is not None
+    assert found.in_force is in_force
+
+
+def test_what_is_held_is_told_as_a_share_and_since_when() -> None:
+    """Of all messages in raw; the oldest that is still held counts, and remarks do not."""
+    old = _row(1, status="superseded", detected_at=NOW - timedelta(days=9))
+    remark = _row(2, action="warn", status="open", detected_at=NOW - timedelta(days=8))
+    table = _orders(old, remark, _row(3), _row(4), messages=200)
+
+    assert (table.held_share, table.oldest_open) == (0.01, NOW - timedelta(hours=3) + timedelta(minutes=3))
+    assert _orders(old).oldest_open is None
+
+
 def test_totals_add_up_over_tables() -> None:
     """Totals are sums; codes count what is open or only reported."""
     lake = Lake(
@@ -206,44 +198,3 @@ def test_every_code_has_a_remedy_and_a_treatment() -> None:
     """Whatever code a row has, the report says what to do."""
     assert set(REMEDIES) == set(Code)
     assert {treatment(_row(1, code=str(code), action=None)) for code in Code} == {"held", "reported", "stopped"}
-
-
-def test_the_list_shows_the_newest_rows_with_their_keys() -> None:
-    """Newest first, cut at the limit, with the number of all that match."""
-    lake = Lake({"shop.orders__quarantine": [_row(1), _row(3), _row(2)]})
-
-    listed = quarantine_list("shop", [ORDERS, PAYMENTS], lake, as_of=NOW, limit=2, wanted=QuarantineFilter())
-
-    assert (listed.total, listed.limit, [row.offset for row in listed.rows]) == (3, 2, [3, 2])
-    assert listed.rows[0].key == f'{{"mail":"{CANARY}"}}'
-    assert listed.rows[0].table == "shop.orders"
-    assert set(LIST_COLUMNS) | {"table"} == set(type(listed.rows[0]).model_fields)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "offsets"),
-    [
-        (QuarantineFilter(tables=frozenset({"shop.payments"})), [4]),
-        (QuarantineFilter(code="UNDECODABLE"), [2]),
-        (QuarantineFilter(rule="other"), [3]),
-        (QuarantineFilter(status="superseded"), [3]),
-        (QuarantineFilter(rule="other", status="open"), []),
-        (QuarantineFilter(), [4, 3, 2, 1]),
-    ],
-)
-def test_the_list_is_filtered(wanted: QuarantineFilter, offsets: list[int]) -> None:
-    """By table, code, rule and status, all of which have to match."""
-    lake = Lake(
-        {
-            "shop.orders__quarantine": [
-                _row(1),
-                _row(2, code="UNDECODABLE", rule=None, action="hold"),
-                _row(3, rule="other", status="superseded"),
-            ],
-            "shop.payments__quarantine": [_row(4)],
-        }
-    )
-
-    listed = quarantine_list("shop", [ORDERS, PAYMENTS], lake, as_of=NOW, limit=10, wanted=wanted)
-
-    assert [row.offset for row in listed.rows] == offsets

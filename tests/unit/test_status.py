@@ -19,7 +19,8 @@ from cdc_materializer.status import configured_tables, exit_code, exit_code_of, 
 from tests.unit.lakes import open_writer
 
 _TOPIC = "shop.public.orders"
-_NOW = datetime.now(UTC) + timedelta(seconds=60)
+#: Later than anything that the tests write, however slow the machine is.
+_NOW = datetime.now(UTC) + timedelta(hours=1)
 
 
 def _record(folder: Path, topic: str, offsets: range) -> None:
@@ -82,7 +83,15 @@ def _fill(lake: SqlCatalog) -> None:
     mirror = lake.create_table("public.orders", schema=rows.schema)
     mirror.append(rows, snapshot_properties=_marker(7, "m1"))
     mirror.append(rows)
-    statuses = pa.table({"status": pa.array(["open", "superseded", "open"])})
+    statuses = pa.table(
+        {
+            "topic": pa.array([_TOPIC] * 4),
+            "partition": pa.array([0, 0, 0, 0], pa.int32()),
+            "offset": pa.array([5, 3, 6, 6], pa.int64()),
+            "status": pa.array(["open", "superseded", "open", "open"]),
+            "detected_at": pa.array([_NOW - timedelta(hours=hours) for hours in (1, 3, 2, 1)]),
+        }
+    )
     lake.create_table("public.orders__quarantine", schema=statuses.schema).append(statuses)
 
 
@@ -91,13 +100,34 @@ def test_a_table_tells_how_far_it_is(filled: Filled) -> None:
     found = read_status(filled.config, _NOW, ["public.orders"]).tables[0]
 
     assert (found.landed, found.published, found.ends) == ({"0": 9}, {"0": 7}, {"0": 10})
-    assert (found.lag_messages, found.rows, found.messages, found.quarantine_open) == (3, 4, 2, 2)
+    assert (found.lag_messages, found.rows, found.messages, found.quarantine_open) == (3, 4, 2, 3)
+    assert (found.held, found.held_share, found.held_since) == (2, 1.0, _NOW - timedelta(hours=2))
     assert found.last_publish is not None
     assert found.lag_seconds == pytest.approx((_NOW - found.last_publish).total_seconds(), abs=0.01)
     assert found.files is not None
     assert (found.files.data_files, found.files.snapshots) == (2, 2)
     assert found.mirror_snapshot is not None
     assert found.error is None
+
+
+@pytest.mark.parametrize(("times", "seconds"), [({0: 5, 1: 3}, 60.0), ({}, None)])
+def test_the_lag_is_the_age_of_the_newest_change_in_the_mirror(
+    tmp_path: Path, times: dict[int, int], seconds: float | None
+) -> None:
+    """As the source tells it; while a backlog is worked off the last publish is always a moment ago."""
+    config = _config(tmp_path)
+    lake = open_writer(tmp_path / "lake")
+    lake.create_namespace("public")
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    ago = {partition: int((_NOW - timedelta(minutes=6 - at)).timestamp() * 1e6) for partition, at in times.items()}
+    marker = Marker("shop", "m1", _TOPIC, None, Offsets({0: 7}), {}, None, None, {}, times=ago)
+    lake.create_table("public.orders", schema=rows.schema).append(rows, snapshot_properties=marker.to_summary())
+    found = read_status(config, _NOW, ["public.orders"]).tables[0]
+    lake.engine.dispose()
+
+    assert found.last_publish is not None
+    since_publish = (_NOW - found.last_publish).total_seconds()
+    assert found.lag_seconds == pytest.approx(since_publish if seconds is None else seconds, abs=0.01)
 
 
 def test_a_snapshot_of_maintenance_is_no_publish(filled: Filled) -> None:

@@ -1,0 +1,95 @@
+"""The violation report as Markdown, for an issue or a pull request."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from cdc_materializer.report import wording
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.violation_models import TableViolations, ViolationGroup, ViolationReport
+
+# What means something inside a line of Markdown; with the colon and the dot, addresses would become links.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
+
+
+def to_markdown(report: ViolationReport) -> str:
+    """Return the report as the text of one Markdown file (GitHub's kind)."""
+    return "\n".join(_lines(report)).rstrip() + "\n"
+
+
+def _lines(report: ViolationReport) -> Iterator[str]:
+    yield from (f"# Contract report: {_name(report.pipeline)}", "")
+    yield from (f"As of {wording.utc(report.as_of)}. {wording.headline(report)}", "")
+    tables = wording.worst_first(report.tables)
+    head = ("table", "state", "held now", "share", "oldest")
+    yield from _table(head, [_overview(report, table) for table in tables])
+    for table in tables:
+        if table.violations:
+            yield from _violations(report, table)
+    yield "Values of rows are in no part of this report."
+
+
+def _overview(report: ViolationReport, table: TableViolations) -> tuple[str, ...]:
+    oldest = wording.duration((report.as_of - table.oldest_open).total_seconds()) if table.oldest_open else "–"
+    share = wording.share(table.held_share)
+    return _name(table.table, in_table=True), wording.VERDICTS[table.verdict], f"{table.held_open:,}", share, oldest
+
+
+def _violations(report: ViolationReport, table: TableViolations) -> Iterator[str]:
+    yield from (f"## {_name(table.table)}", "")
+    for line in wording.contract_lines(table.contract):
+        yield from (_plain(line), "")
+    for group in table.violations:
+        yield from (f"### {_name(group.rule or group.code)}", "")
+        yield from _table(("", ""), [(f"**{name}**", text) for name, text in _facts(report, table, group)])
+
+
+def _facts(report: ViolationReport, table: TableViolations, group: ViolationGroup) -> Iterator[tuple[str, str]]:
+    if group.rule:
+        yield "code", _name(group.code, in_table=True)
+    if group.states:
+        yield "rule", _plain(group.states)
+    yield "happened", group.explanation
+    if group.column:
+        yield "column", _name(group.column, in_table=True)
+    yield "found", wording.found_words(group)
+    yield "done", _plain(wording.done_words(group))
+    yield "started", _place(report, group.first)
+    if group.count > 1:
+        yield "last seen", _place(report, group.last)
+    if group.since:
+        yield "open since", wording.moment(group.since, report.as_of)
+    if group.open or group.action == "reported":
+        yield "to do", group.remedy
+    yield (
+        "look closer",
+        _name(f"cdcm quarantine show {table.table} {group.first.partition}/{group.first.offset}", in_table=True),
+    )
+
+
+def _place(report: ViolationReport, place: MessagePlace) -> str:
+    return f"{wording.place_words(place)}, {wording.moment(place.timestamp, report.as_of)}"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    cells = list(head)
+    yield f"| {' | '.join(cells)} |"
+    yield f"| {' | '.join(['---'] * len(cells))} |"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def _name(name: str, *, in_table: bool = False) -> str:
+    """Write a name as code: in code nothing is a link, and nobody is called by an @ in it."""
+    text = _printable(name)
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    blank = " " if "`" in text else ""
+    return f"{fence}{blank}{text.replace('|', chr(92) + '|') if in_table else text}{blank}{fence}"
+
+
+def _plain(text: str) -> str:
+    """Write somebody's words so that Markdown shows them as they are; a word joiner keeps an @ from calling anybody."""
+    return _SPECIAL.sub(r"\\\1", _printable(text)).replace("@", "@\N{WORD JOINER}")
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in text)

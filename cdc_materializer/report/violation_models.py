@@ -1,0 +1,182 @@
+"""The documents of `cdcm report` and `cdcm quarantine`, as frozen pydantic models; see `models` for what holds of all.
+
+The published JSON Schema of the report is generated from `ViolationReport`.
+"""
+
+from datetime import datetime  # pydantic reads the annotation at run time
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from cdc_materializer.report.models import MessagePlace, Report
+from cdc_materializer.report.trend import TrendPoint
+
+# --- cdcm report --------------------------------------------------------------------------------------------------
+
+
+class TableVerdict(StrEnum):
+    """The state of a table in one word; the worst that applies."""
+
+    STOPPED = "stopped"
+    HELD = "held"
+    REPORTED = "reported"
+    CLEAN = "clean"
+    EMPTY = "empty"
+
+
+class ViolationGroup(Report):
+    """All violations of one table with the same code, rule and column."""
+
+    code: str = Field(description="Violation code.")
+    rule: str | None = Field(default=None, description="Rule of the contract; null for codes without one.")
+    column: str | None = Field(default=None, description="Column concerned; null when none or several are.")
+    action: Literal["held", "reported", "stopped"] = Field(
+        description="What was done: the message is held, or published and reported, or the table stopped."
+    )
+    severity: str | None = Field(default=None, description="Severity that the rule states.")
+    count: int = Field(ge=0, description="Violations, whatever became of them.")
+    open: int = Field(ge=0, description="Of those, violations that are still open.")
+    share: float | None = Field(
+        default=None, description="count divided by all messages in raw (0 to 1); null: raw's size is not known."
+    )
+    first: MessagePlace = Field(description="The earliest message concerned: where it started.")
+    last: MessagePlace = Field(description="The latest message concerned.")
+    since: datetime | None = Field(
+        default=None, description="When the oldest one still open was detected; null: none is open."
+    )
+    states: str | None = Field(
+        default=None, description="What the rule asks for, in the contract's own words; null: it does not say."
+    )
+    explanation: str = Field(description="What the code means, in one sentence.")
+    remedy: str = Field(description="What to do about it.")
+
+
+class ContractState(Report):
+    """The contract file of a table beside what the table has been judged by."""
+
+    name: str = Field(description="Name of the contract.")
+    version: str = Field(description="Version that the file states.")
+    fingerprint: str = Field(description="Fingerprint of the file's columns and rules.")
+    in_force: bool | None = Field(
+        description="Whether the newest batch was judged by these rules; false: the file was changed since, or is "
+        "newer than the state that is reported; null: nothing was judged yet."
+    )
+    rules: int = Field(ge=0, description="Rules in the file.")
+    kept: list[str] = Field(
+        default_factory=list, description="Names of those rules that no message of this report has broken."
+    )
+
+
+class TableViolations(Report):
+    """What one table holds back or reports."""
+
+    table: str = Field(description="Name of the mirror.")
+    topic: str = Field(description="Topic that feeds it.")
+    verdict: TableVerdict = Field(
+        description="stopped: the table waits for a person; held: messages are held back; reported: all published, "
+        "some with a remark; clean: nothing to say; empty: the table has not been run yet."
+    )
+    messages: int | None = Field(default=None, description="Messages in raw; null: not counted.")
+    held_open: int = Field(default=0, ge=0, description="Messages held back now.")
+    held_share: float | None = Field(
+        default=None, description="held_open divided by all messages in raw (0 to 1); null: raw's size is not known."
+    )
+    oldest_open: datetime | None = Field(
+        default=None, description="When the oldest message that is still held was detected; null: none is held."
+    )
+    superseded: int = Field(default=0, ge=0, description="Held messages that a later good one overtook.")
+    released: int = Field(default=0, ge=0, description="Held messages that were released.")
+    reported: int = Field(default=0, ge=0, description="Messages published with a remark.")
+    last_publish: datetime | None = Field(
+        default=None, description="When the newest batch was published; null: none was, or it is not kept."
+    )
+    contract: ContractState | None = Field(
+        default=None, description="The table's contract; null: it has none, or the file cannot be followed."
+    )
+    violations: list[ViolationGroup] = Field(
+        default_factory=list, description="Groups by code, rule and column; the most open ones first."
+    )
+    trend: list[TrendPoint] = Field(
+        default_factory=list,
+        description="The batches whose snapshots the table still keeps, oldest first; neighbours are added up where "
+        "there are many.",
+    )
+
+
+class ViolationTotals(Report):
+    """Sums over all tables of a report."""
+
+    tables: int = Field(default=0, ge=0, description="Tables looked at.")
+    tables_with_open: int = Field(default=0, ge=0, description="Tables that are stopped or hold messages back.")
+    held_open: int = Field(default=0, ge=0, description="Messages held back now.")
+    superseded: int = Field(default=0, ge=0, description="Held messages that a later good one overtook.")
+    released: int = Field(default=0, ge=0, description="Held messages that were released.")
+    reported: int = Field(default=0, ge=0, description="Messages published with a remark.")
+    by_code: dict[str, int] = Field(default_factory=dict, description="Violations open or only reported, by code.")
+
+
+class ViolationReport(Report):
+    """What ``cdcm report`` prints."""
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    as_of: datetime = Field(
+        description="The time whose state is reported: when the report was made, unless a past one was asked for."
+    )
+    totals: ViolationTotals = Field(default_factory=ViolationTotals, description="Sums over all tables.")
+    tables: list[TableViolations] = Field(default_factory=list, description="One entry a table, in the file's order.")
+
+
+# --- cdcm quarantine list -----------------------------------------------------------------------------------------
+
+
+class QuarantineRow(Report):
+    """One row of a quarantine table."""
+
+    table: str = Field(description="Name of the mirror.")
+    topic: str = Field(description="Topic of the message.")
+    partition: int = Field(description="Partition of the message.")
+    offset: int = Field(description="Offset of the message.")
+    timestamp: datetime | None = Field(default=None, description="Timestamp of the message.")
+    key: str | None = Field(default=None, description="Key of the message as JSON text; null: it has none.")
+    code: str = Field(description="Violation code.")
+    rule: str | None = Field(default=None, description="Rule of the contract.")
+    severity: str | None = Field(default=None, description="Severity that the rule states.")
+    action: str | None = Field(default=None, description="What was done.")
+    status: str = Field(description="open, superseded or released.")
+    column: str | None = Field(default=None, description="Column concerned.")
+    detected_at: datetime | None = Field(default=None, description="When it was detected.")
+    batch_id: str | None = Field(default=None, description="Batch that detected it.")
+
+
+class QuarantineList(Report):
+    """What ``cdcm quarantine list`` prints."""
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    as_of: datetime = Field(description="When the list was made.")
+    total: int = Field(default=0, ge=0, description="Rows that match the filters.")
+    limit: int = Field(default=100, ge=0, description="Most rows shown.")
+    rows: list[QuarantineRow] = Field(default_factory=list, description="The newest rows, newest first.")
+
+
+# --- cdcm quarantine show -----------------------------------------------------------------------------------------
+
+
+class ViolationDetail(QuarantineRow):
+    """One violation, with everything that is known of it but values."""
+
+    done: Literal["held", "reported", "stopped"] = Field(description="What was done with the message.")
+    schema_id: int | None = Field(
+        default=None, description="Registry's id of the schema the message was written with; null: it has none."
+    )
+    explanation: str = Field(description="What the code means, in one sentence.")
+    remedy: str = Field(description="What to do about it.")
+
+
+class QuarantineDetails(Report):
+    """What ``cdcm quarantine show`` prints."""
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    as_of: datetime = Field(description="When it was looked up.")
+    table: str = Field(description="Name of the mirror.")
+    violations: list[ViolationDetail] = Field(description="The violations, newest first.")

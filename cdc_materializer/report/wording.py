@@ -1,0 +1,159 @@
+"""Words that every form of a report shares: ages, times, numbers, and what a verdict means."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.violation_models import (
+    ContractState,
+    TableVerdict,
+    TableViolations,
+    ViolationGroup,
+    ViolationReport,
+)
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+#: Below each of these ages, in seconds, an age is told in the unit beside it.
+_AGE_UNITS = ((2 * _MINUTE, 1, "s"), (2 * _HOUR, _MINUTE, "min"), (2 * _DAY, _HOUR, "h"), (None, _DAY, "d"))
+#: The smallest share that is told with two digits; what is smaller is only said to be so.
+_SMALLEST_SHARE = 0.0001
+
+#: What each verdict says of a table, the worst first.
+VERDICTS: Mapping[TableVerdict, str] = {
+    TableVerdict.STOPPED: "stopped, waits for you",
+    TableVerdict.HELD: "published, some messages held back",
+    TableVerdict.REPORTED: "all published, with remarks",
+    TableVerdict.CLEAN: "clean",
+    TableVerdict.EMPTY: "not run yet",
+}
+#: The same in a word or two, for a list of many tables.
+SHORT_VERDICTS: Mapping[TableVerdict, str] = {
+    TableVerdict.STOPPED: "stopped",
+    TableVerdict.HELD: "held back",
+    TableVerdict.REPORTED: "remarks",
+    TableVerdict.CLEAN: "clean",
+    TableVerdict.EMPTY: "not run",
+}
+#: What was done with the messages of a group.
+TREATMENTS: Mapping[str, str] = {
+    "held": "held back",
+    "reported": "published, reported",
+    "stopped": "stopped the table",
+}
+
+
+def moment(at: datetime | None, now: datetime) -> str:
+    """Write a time as ``2026-11-21T10:00:00Z (3 h ago)``; a dash for none."""
+    return "–" if at is None else f"{utc(at)} ({age(now - at)})"
+
+
+def utc(at: datetime) -> str:
+    """Write a time as ``2026-11-21T10:00:00Z``, whatever its zone."""
+    return f"{at.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
+
+
+def age(passed: timedelta) -> str:
+    """Write how long ago something was, in one unit: ``45 s ago``, ``3 h ago``."""
+    seconds = int(passed.total_seconds())
+    return "in the future" if seconds < 0 else f"{duration(seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time in one unit, the largest that still tells two apart: ``119 s``, ``2 min``, ``3 h``."""
+    for limit, size, unit in _AGE_UNITS:
+        if limit is None or seconds < limit:
+            return f"{int(seconds // size)} {unit}"
+    return ""
+
+
+def share(part: float | None) -> str:
+    """Write a share of messages as a percentage; a dash where it is not known."""
+    if part is None:
+        return "–"
+    return "< 0.01%" if 0 < part < _SMALLEST_SHARE else f"{part:.2%}"
+
+
+def quantity(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number with its noun: ``1 message``, ``1,200 messages``."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def contract_lines(contract: ContractState | None) -> Iterator[str]:
+    """Say how much of a contract was kept, and whether it is what the table was judged by; nothing for none."""
+    if contract is None:
+        return
+    kept = f"{len(contract.kept):,} of {quantity(contract.rules, 'rule')} kept"
+    if contract.in_force is None:
+        kept = f"{quantity(contract.rules, 'rule')}, nothing judged yet"
+    yield f"Contract {contract.name} {contract.version}: {kept}."
+    if contract.in_force is False:
+        yield "The contract's file is not the one that the newest batch was judged by."
+
+
+def headline(report: ViolationReport) -> str:
+    """Say in two sentences how a pipeline stands, for people who read nothing else."""
+    totals = report.totals
+    stopped = sum(table.verdict is TableVerdict.STOPPED for table in report.tables)
+    waiting = totals.tables_with_open - stopped
+    sentences = []
+    if stopped:
+        sentences.append(
+            f"{quantity(stopped, 'table')} {_are(stopped)} stopped: nothing is published there until somebody decides."
+        )
+    if totals.held_open:
+        held = f"{quantity(totals.held_open, 'message')} {_are(totals.held_open)} held back"
+        sentences.append(f"{held} in {totals.tables_with_open} of {quantity(totals.tables, 'table')}.")
+    if waiting:
+        sentences.append("Readers see the last good version of the rows concerned; everything else is published.")
+    if totals.reported:
+        verb = "was" if totals.reported == 1 else "were"
+        sentences.append(f"{quantity(totals.reported, 'message')} {verb} published with a remark.")
+    return " ".join(sentences) or "Nothing is held back."
+
+
+def worst_first(tables: Iterable[TableViolations]) -> list[TableViolations]:
+    """Order tables by how much they need somebody: by verdict, then by what is held."""
+    order = list(VERDICTS)
+    return sorted(tables, key=lambda table: (order.index(table.verdict), -table.held_open))
+
+
+def standing(table: TableViolations) -> str:
+    """Say what is held back in a table, and what became of what was: only what there is."""
+    of_all = f" ({share(table.held_share)} of {table.messages:,})" if table.messages and table.held_open else ""
+    held = (
+        f"{quantity(table.held_open, 'message')} held back now{of_all}" if table.held_open else "Nothing is held back"
+    )
+    rest = {
+        "overtaken by a later good version": table.superseded,
+        "released": table.released,
+        "published with a remark": table.reported,
+    }
+    return ", ".join([held, *(f"{number:,} {what}" for what, number in rest.items() if number)]) + "."
+
+
+def place_words(place: MessagePlace) -> str:
+    """Say where a message lies: ``partition 0, offset 9, schema 4``."""
+    schema = f", schema {place.schema_id}" if place.schema_id is not None else ""
+    return f"partition {place.partition}, offset {place.offset}{schema}"
+
+
+def schema_words(group: ViolationGroup) -> str:
+    """Say which schemas the first and the last message were written with: ``63 at first, 67 at last``."""
+    first, last = group.first.schema_id, group.last.schema_id
+    return f"{first}" if last in {None, first} else f"{first} at first, {last} at last"
+
+
+def found_words(group: ViolationGroup) -> str:
+    """Say how many messages a group concerns: ``3 messages (1.50% of all), 2 still open``."""
+    of_all = f" ({share(group.share)} of all)" if group.share is not None else ""
+    still = "" if group.action == "reported" else f", {group.open or 'none'} still open"
+    return f"{quantity(group.count, 'message')}{of_all}{still}"
+
+
+def done_words(group: ViolationGroup) -> str:
+    """Say what was done with the messages of a group, and how severe the rule is."""
+    return TREATMENTS[group.action] + (f", severity {group.severity}" if group.severity else "")

@@ -1,0 +1,88 @@
+"""The trend of a table, from the markers of its snapshots."""
+
+from datetime import timedelta
+
+from cdc_materializer.report.trend import OUTCOMES, POINTS_MAX, last_published, trend
+from tests.unit.quarantines import NOW, line
+
+
+def test_each_batch_is_a_point_with_its_counts() -> None:
+    """Oldest first, by outcome, with the remarks of its messages and the time of its publication."""
+    found = trend(
+        [
+            line(3, 10, "b2", read=1, deleted=1),
+            line(2, 60, "b1", read=10, upserted=4, quarantined=3, superseded=3),
+            line(1, 61, "start"),
+        ],
+        [],
+        {"b1": 2},
+    )
+
+    assert [(point.batch, point.batches, point.read, point.reported) for point in found] == [
+        ("b1", 1, 10, 2),
+        ("b2", 1, 1, 0),
+    ]
+    assert {name: getattr(found[0], name) for name in OUTCOMES if getattr(found[0], name)} == {
+        "upserted": 4, "quarantined": 3, "superseded": 3
+    }  # fmt: skip
+    assert found[0].since == found[0].until == NOW - timedelta(minutes=60)
+
+
+def test_a_batch_that_is_marked_again_is_counted_once() -> None:
+    """Maintenance marks the head again; the batch keeps the time at which it was published."""
+    found = trend(
+        [
+            line(4, 1, "b1", read=10, upserted=4, quarantined=3, superseded=3),
+            line(3, 5),
+            line(2, 60, "b1", read=10, upserted=4, quarantined=3, superseded=3),
+        ],
+        [line(1, 62, "b1", read=10, upserted=4, quarantined=3, superseded=3)],
+        {},
+    )
+
+    assert [(point.batch, point.read, point.stopped) for point in found] == [("b1", 10, 0)]
+    assert found[0].until == NOW - timedelta(minutes=60)
+
+
+def test_a_batch_that_is_only_in_quarantine_was_stopped() -> None:
+    """Its messages are counted where they are published, and not twice; so it is before there is a mirror."""
+    quarantine = [line(2, 11, "b2", read=12), line(1, 30, "b1", read=10, quarantined=3)]
+    found = trend([line(2, 10, "b2", read=12), line(1, 31, "start")], quarantine, {"b1": 1})
+
+    assert [(point.batch, point.stopped, point.read, point.quarantined, point.reported) for point in found] == [
+        ("b1", 1, 0, 0, 0),
+        ("b2", 0, 12, 0, 0),
+    ]
+    assert [(point.batch, point.stopped) for point in trend([], quarantine[1:], {})] == [("b1", 1)]
+
+
+def test_a_batch_from_before_what_the_mirror_keeps_is_left_out() -> None:
+    """Its snapshot has expired, or the mirror was made anew; nobody can say that it was stopped."""
+    quarantine = [line(2, 11, "b2", read=12), line(1, 30, "b1", read=10)]
+
+    assert [point.batch for point in trend([line(2, 10, "b2", read=12)], quarantine, {})] == ["b2"]
+
+
+def test_many_batches_are_added_up_and_none_is_lost() -> None:
+    """At most so many points; the newest ones are full."""
+    lines = [line(number, 1000 - number, f"b{number}", read=1) for number in range(POINTS_MAX * 2 + 1, 0, -1)]
+    found = trend(lines, [], {})
+
+    assert len(found) <= POINTS_MAX
+    assert sum(point.batches for point in found) == sum(point.read for point in found) == len(lines)
+    assert {point.batches for point in found[1:]} == {3}
+    assert found[-1].batch == f"b{POINTS_MAX * 2 + 1}"
+    assert found[-1].since < found[-1].until
+
+
+def test_a_table_without_batches_has_no_trend() -> None:
+    """Its first snapshot only marks where it starts."""
+    assert trend([line(1, 5, "start")], [], {}) == []
+    assert last_published([line(1, 5, "start")]) is None
+
+
+def test_the_last_publish_is_that_of_the_newest_batch() -> None:
+    """Not when maintenance marked it again."""
+    lines = [line(4, 1), line(3, 2, "b2", read=1), line(2, 20, "b2", read=1), line(1, 60, "b1", read=1)]
+
+    assert last_published(lines) == NOW - timedelta(minutes=20)
