@@ -6,7 +6,7 @@ mirror's rows for values that were left out, and raw from its first message for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame
@@ -17,8 +17,9 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.decode.framing import selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
-from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Recorded, Truncate
-from cdc_materializer.marker import Marker
+from cdc_materializer.epochs import CONTINUED, Recorded, in_epochs
+from cdc_materializer.facts import Facts, facts_of, wants_history
+from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
@@ -81,20 +82,6 @@ class Past:
         return tuple(found for found in truncates if self.truncate == "apply" and (is_ordered or found.position))
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What one pass over the folded batch found out."""
-
-    positions: Mapping[int, str] = field(default_factory=dict)
-    times: Mapping[int, int] = field(default_factory=dict)
-    truncates: tuple[Truncate, ...] = ()
-    wants_history: int = 0
-    wants_base: int = 0
-    moved: int = 0
-    held: int = 0
-    further_parts: int = 0
-
-
 @dataclass
 class Folded:
     """The states of a batch, complete, with their facts; `release` gives back what was cached on the way."""
@@ -122,11 +109,16 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         decoders: from `find_decoders`, for these messages.
         past: what may have to be looked up.
     """
-    target, partial, options = decoders.plan.target, decoders.partial, past.lookup.options
-    own = _with_flags(to_changes(current, decoders.writers, target, options), past)
-    states = fold.states(own, target, partial, past.recorded).persist()
+    own = _with_flags(_changes(current, decoders, decoders.plan.target, past), past)
+    states = fold.states(own, decoders.plan.target, decoders.partial, past.recorded).persist()
     folded = Folded(states, [states])
     try:
+        folded.facts = facts_of(states, past.recorded)
+        if folded.facts.continued:
+            # The source goes on with another log: the batch is folded anew, with one more epoch.
+            later = replace(past, recorded=_next_epoch(past.recorded, folded.facts, states))
+            folded.release()
+            return fold_batch(current, decoders, later)
         _complete(folded, own, decoders, past)
     except BaseException:
         folded.release()
@@ -134,10 +126,30 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     return folded
 
 
+def _changes(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:
+    """Messages as changes of the target's columns, each in its epoch."""
+    changes = to_changes(found, decoders.writers, target, past.lookup.options)
+    return in_epochs(changes, past.recorded.epochs)
+
+
+def _next_epoch(recorded: Recorded, facts: Facts, states: DataFrame) -> Recorded:
+    """With the epoch that begins in the batch at the first change that goes on from an earlier position.
+
+    Partitions without such a change are in it from the time on at which the others' first one was written.
+    """
+    first = states.where(F.col(CONTINUED)).agg(F.min(m.TIME)).collect()[0][0]
+    after = states.where(F.col(CURRENT) & (F.col(m.TIME) >= F.lit(first)))
+    written = {
+        row[m.PARTITION]: row["at"] for row in after.groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("at")).collect()
+    }
+    beginning = {**facts.ends, **written}
+    beginning |= {p: min(offset, beginning[p]) for p, offset in facts.continued.items()}
+    return replace(recorded, epochs=(*recorded.epochs, beginning))
+
+
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
     """Find out what the batch alone could not tell, and fold once more with it."""
-    target, partial, states = decoders.plan.target, decoders.partial, folded.states
-    folded.facts = facts = _facts(states, past)
+    target, partial, states, facts = decoders.plan.target, decoders.partial, folded.states, folded.facts
     truncates = past.wiping(facts.truncates)
     history = _history(states, facts, past, target)
     if truncates or history is not None:
@@ -148,8 +160,9 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             truncates = (*past.wiping(history.truncates), *truncates)
         folded.release()
         folded.keep(fold.states(changes, target, partial, past.recorded, truncates))
-        again = _facts(folded.states, Past(past.lookup))
-        folded.facts = facts = replace(again, positions=facts.positions, times=facts.times, held=facts.held)
+        again = facts_of(folded.states, Recorded())
+        kept = ("positions", "times", "held", "logs", "epochs")
+        folded.facts = facts = replace(again, **{name: getattr(facts, name) for name in kept})
     if past.mirror is not None and (facts.wants_base or facts.moved):
         known = _base(past.mirror, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
@@ -194,17 +207,17 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
     if past.raw is None or not (facts.wants_history or facts.moved):
         return None
     # Materialised, so that the states' cache can be given back.
-    wanted = states.where(_wants_history(past)).select(m.KEY).distinct().localCheckpoint()
+    wanted = states.where(wants_history(past.recorded)).select(m.KEY).distinct().localCheckpoint()
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
     if halves is not None and halves.isEmpty():
         halves = None
     if halves is None and not facts.wants_history:
         return None
     earlier = find_decoders(past.raw, past.lookup)
-    everything = to_changes(past.raw, earlier.writers, target, past.lookup.options)
+    everything = _changes(past.raw, earlier, target, past)
     places = _places(everything, wanted)
     while True:
-        changes = to_changes(_at(past.raw, places), earlier.writers, target, past.lookup.options)
+        changes = _changes(_at(past.raw, places), earlier, target, past)
         if past.lookup.options.key:
             # A message may speak of another key too, whose other messages are not here.
             is_wanted = F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted"))
@@ -275,67 +288,6 @@ def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate])
         }
     )
     return placed.where(~fold.is_wiped(truncates))
-
-
-def _wants_history(past: Past) -> Column:
-    """Whether a change has to be held against its key's past.
-
-    A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
-    count: nothing says that a key has always been in this one.
-    """
-    positions = past.recorded.positions.values()
-    late = F.col(m.POSITION) <= F.lit(max(positions, default=None))
-    past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
-    return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
-
-
-def _facts(states: DataFrame, past: Past) -> Facts:
-    is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
-    place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
-    rows = (
-        states.groupBy(m.PARTITION)
-        .agg(
-            F.max(F.when(F.col(m.STREAMING) & F.col(CURRENT), place)).alias("highest"),
-            F.collect_list(F.when(is_truncate, F.struct(F.col(m.POSITION), F.col(m.OFFSET)))).alias("truncates"),
-            F.count_if(_wants_history(past)).alias("wants_history"),
-            F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
-            F.count_if(base.is_moved()).alias("moved"),
-            F.count_if(F.col(HELD)).alias("held"),
-            F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
-        )
-        .collect()
-    )
-    highest = {row[m.PARTITION]: row["highest"] for row in rows if row["highest"] and row["highest"]["position"]}
-    return Facts(
-        positions={partition: position for partition, (position, _) in highest.items()},
-        times={partition: micros for partition, (_, micros) in highest.items() if micros is not None},
-        truncates=tuple(
-            Truncate(found[m.POSITION], row[m.PARTITION], found[m.OFFSET]) for row in rows for found in row["truncates"]
-        ),
-        wants_history=sum(row["wants_history"] for row in rows),
-        wants_base=sum(row["wants_base"] for row in rows),
-        moved=sum(row["moved"] for row in rows),
-        held=sum(row["held"] for row in rows),
-        further_parts=sum(row["further_parts"] for row in rows),
-    )
-
-
-def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
-    """The higher position of each partition, before the batch or in it, and when the source made that change."""
-    before = (marker.positions, marker.times) if marker is not None else ({}, {})
-    positions, times = dict(before[0]), dict(before[1])
-    for partition, position in facts.positions.items():
-        if position > positions.get(partition, ""):
-            positions[partition] = position
-            times.pop(partition, None)
-            times |= {partition: facts.times[partition]} if partition in facts.times else {}
-    return positions, times
-
-
-def last_truncate(marker: Marker | None, truncates: Sequence[Truncate]) -> str | None:
-    """The highest position of a truncate that was applied, before the batch or in it."""
-    known = [marker.truncated if marker is not None else None, *(truncate.position for truncate in truncates)]
-    return max((position for position in known if position is not None), default=None)
 
 
 def whole(start: Offsets, end: Offsets, topic: str) -> Span:

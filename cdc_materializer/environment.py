@@ -3,6 +3,7 @@
 ``${NAME}`` in pipeline.yaml is config's business; everything else that looks at an environment variable is here.
 """
 
+import getpass
 import os
 import shutil
 from pathlib import Path
@@ -31,6 +32,14 @@ def java_on_path() -> Path | None:
     """Return the ``java`` that a shell would start; None when there is none."""
     found = shutil.which("java")
     return Path(found) if found else None
+
+
+def user_name() -> str:
+    """Return the name of the user who runs the process; its number where the system knows no name for it."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())
 
 
 def color_refused() -> bool:

@@ -12,13 +12,14 @@ Nothing is dropped on the way: each message leaves with its outcome, so that a b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, micros, went_back
 from cdc_materializer.schema import TableSchema
 
 GROUP = "__cdc_group"
@@ -39,8 +40,6 @@ MISSING_COLUMNS = "__cdc_missing"
 #: Codes that the state has from values carried out of held messages: array<struct<column,code>>.
 CARRIED = "__cdc_carried"
 ORPHAN = "__cdc_orphan"
-#: Whether the database went back behind what was read: an earlier position, at a later time.
-REGRESSED = "__cdc_regressed"
 #: Whether the message is one of the batch's own; history that is folded again is not counted again.
 CURRENT = "__cdc_current"
 #: Whether the key is folded from its first message, so that the mirror's row is no base for it.
@@ -60,25 +59,6 @@ class Truncate:
     position: str | None
     partition: int
     offset: int
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """How far the source had got before the batch.
-
-    Attributes:
-        positions: the highest streaming position of each partition.
-        times: when the source made those changes, in microseconds since 1970.
-        tolerance: how many microseconds later than that a change at an earlier position may have been made.
-        truncated: the highest position of a truncate that was applied: other partitions can be behind it still.
-        partitions: how many the topic has; with one, offsets are all the order there is.
-    """
-
-    positions: Mapping[int, str] = field(default_factory=dict)
-    times: Mapping[int, int] = field(default_factory=dict)
-    tolerance: int = 3_600_000_000
-    truncated: str | None = None
-    partitions: int = 1
 
 
 @dataclass(frozen=True)
@@ -153,16 +133,21 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     )
     comparable = F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
     mark = F.when(comparable, F.struct(F.col(m.POSITION), _rank()))
-    shown = F.when(comparable, F.struct(F.col(m.SIGNATURE).alias("signature"), _micros().alias("micros")))
+    facts = {
+        "signature": F.col(m.SIGNATURE),
+        "micros": micros(),
+        "log": F.col(m.LOG),
+        "number": F.col(m.LOG_NUMBER),
+        "epoch": F.col(m.EPOCH),
+    }
+    shown = F.when(comparable, F.struct(*[fact.alias(name) for name, fact in facts.items()]))
     highest, at_highest = F.max(mark).over(_before()), F.max_by(shown, mark).over(_before())
     again = (mark < highest) | ((mark == highest) & (F.col(m.SIGNATURE) == at_highest["signature"]))
-    earlier = (mark[m.POSITION] < highest[m.POSITION]) & (_micros() > at_highest["micros"] + recorded.tolerance)
-    regressed = F.col(CURRENT) & (F.coalesce(earlier, F.lit(False)) | (comparable & _is_behind(recorded)))
     return placed.withColumns(
         {
             REPLAYED: F.coalesce(again, F.lit(False)),
             WIPED: is_wiped(truncates) | _is_truncated(recorded),
-            REGRESSED: F.coalesce(regressed, F.lit(False)),
+            **went_back(recorded, comparable, highest[m.POSITION], at_highest),
         },
     )
 
@@ -183,20 +168,6 @@ def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
         several = is_change & (F.min(m.PARTITION).over(whole) != F.max(m.PARTITION).over(whole))
     place = F.struct(position.alias("position"), time.alias("time"), m.OFFSET, m.PARTITION, m.PART)
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
-
-
-def _micros() -> Column:
-    return F.unix_micros(m.SOURCE_TIME)
-
-
-def _is_behind(recorded: Recorded) -> Column:
-    """Whether a change is behind the recorded one of its partition, and was made too late to be sent again."""
-    found = F.lit(False)
-    for partition, position in recorded.positions.items():
-        if partition in recorded.times:
-            later = _micros() > recorded.times[partition] + recorded.tolerance
-            found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.POSITION) < position) & later)
-    return F.coalesce(found, F.lit(False))
 
 
 def _rank() -> Column:
@@ -310,7 +281,21 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
     return lasts.select(
         *row,
         *m.META,
-        *(CURRENT, REBUILT, HELD, GROUP, ORDER, AMBIGUOUS, REPLAYED, REGRESSED, WIPED, SEGMENT, OPENER, ORPHAN),
+        *(
+            CURRENT,
+            REBUILT,
+            HELD,
+            GROUP,
+            ORDER,
+            AMBIGUOUS,
+            REPLAYED,
+            REGRESSED,
+            CONTINUED,
+            WIPED,
+            SEGMENT,
+            OPENER,
+            ORPHAN,
+        ),
         _compact(open_columns, NO_NAMES).alias(OPEN_COLUMNS),
         _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),
         _compact(codes, f"array<{PROBLEM}>").alias(CARRIED),

@@ -8,14 +8,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
-from cdc_materializer.batch import Facts
 from cdc_materializer.changes.debezium import Options
 from cdc_materializer.config import TableConfig
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decoders import Decoders, Lookup
+from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import InvariantBroken, LakeUnavailable
-from cdc_materializer.fold import Recorded, Truncate
+from cdc_materializer.facts import Facts
+from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -55,7 +56,15 @@ class Line:
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         if marker is None:
             return Recorded(tolerance=tolerance, partitions=partitions)
-        return Recorded(marker.positions, marker.times, tolerance, marker.truncated, partitions)
+        return Recorded(
+            positions=marker.positions,
+            times=marker.times,
+            tolerance=tolerance,
+            truncated=marker.truncated,
+            partitions=partitions,
+            epochs=marker.epochs,
+            logs=marker.logs,
+        )
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""

@@ -6,8 +6,8 @@ progress that cannot be read must never be taken for none.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal, Self
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, Self, TypeAlias
 
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.offsets import Offsets
@@ -30,6 +30,9 @@ MARKER_VERSION = 1
 MARKER_PREFIX = "cdcm."
 
 
+Accepted: TypeAlias = Literal["gap", "topic", "positions"]
+
+
 @dataclass(frozen=True)
 class Adoption:
     """What someone accepted as lost or rewound (`cdcm adopt`), as the markers keep it.
@@ -44,12 +47,16 @@ class Adoption:
         reason: what they said to it.
     """
 
-    what: Literal["gap", "topic", "positions"]
+    what: Accepted
     offsets: Mapping[int, int]
     lost: int
     at: str
     by: str
     reason: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        return {**asdict(self), "offsets": dict(self.offsets)}
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class Marker:
             "bases": write(self.bases) if self.bases else None,
             "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
             "logs": write(self.logs) if self.logs else None,
-            "adopted": json.dumps([asdict(found) for found in self.adopted]) if self.adopted else None,
+            "adopted": json.dumps([found.to_json() for found in self.adopted]) if self.adopted else None,
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": write(self.counts),
@@ -171,6 +178,35 @@ class Marker:
             adopted=tuple(_adoption(found) for found in _list(summary, "adopted")),
             version=version,
         )
+
+
+def skip_lost(
+    marker: Marker, topic_id: str | None, beginnings: Offsets, ends: Offsets, *, rewound: bool = False
+) -> Marker:
+    """Raw's marker made to fit a topic as it is now; the same marker where nothing was lost.
+
+    A topic that was made again is read from its beginning: its offsets follow on those of the earlier one. One that
+    lost its end (the broker says that it is the same topic) goes on from there. Where messages left the topic before
+    they were read, the offsets go on behind the gap.
+
+    Args:
+        marker: raw's, as it is.
+        topic_id: the broker's id of the topic; None where there is none.
+        beginnings: the first offset of each partition, as the topic counts.
+        ends: one past the last offset of each partition.
+        rewound: whether the table stopped because the topic ended before what was read.
+    """
+    is_known = None not in (marker.topic_id, topic_id)
+    own = marker.in_table(ends)
+    cut = {p for p, offset in marker.next_of(own).items() if own.get(p, -1) < offset}
+    bases = dict(marker.bases)
+    if is_known and marker.topic_id == topic_id:
+        bases |= {p: marker.offsets[p] - ends[p] for p in cut if p in ends}
+    elif is_known or cut or rewound:
+        bases |= {p: max(offset - beginnings.get(p, 0), 0) for p, offset in marker.offsets.items()}
+    after = replace(marker, bases=bases, topic_id=topic_id)
+    first = after.in_table(beginnings)
+    return replace(after, offsets=Offsets({p: max(offset, first.get(p, 0)) for p, offset in marker.offsets.items()}))
 
 
 def _text(summary: Mapping[str, str], name: str) -> str:

@@ -50,7 +50,7 @@ QUARANTINE_SCHEMA = TableSchema(
     )
 )
 
-_POSITION = re.compile(r"[\w./:-]{1,200}")
+_POSITION = re.compile(r"[\w./:~-]{1,200}")
 _SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
 _TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 

@@ -6,12 +6,14 @@ the tables themselves, so that after any crash the same code runs again and conv
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, quarantine, rows, verdict
+from cdc_materializer import batch, facts, fold, quarantine, rows, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import (
@@ -50,17 +52,18 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     # Step 1. Where are we? The tables are the only memory.
     tables = load(line)
     # Step 2. What is next? Decided on the driver, before any work.
-    landing = plan_landing(line, tables.raw, topic)
+    with translated(line.mirror), quarantine.noting_stops(line, tables):
+        landing = plan_landing(line, tables.raw, topic, rewound=quarantine.was_rewound(line, tables.quarantine))
     # Step 3. Keep everything, unread, with its offsets, in one commit.
     raw = land(line, tables.raw, landing, topic)
     # Step 4. From here on the input is a pinned snapshot: the same bytes on every retry.
-    with translated(line.mirror):
+    with translated(line.mirror), quarantine.noting_stops(line, tables):
         reading = read(line, raw, tables)
         if reading is None:
             return None
         if tables.mirror is None and not reading.decoders.make_a_table and not landing.is_empty:
             # What a mirror needs to be made may stand in messages that have not landed yet.
-            return Batch({}, {}, reading.span.start, raw.head or 0, None)
+            return Batch({}, {}, marker_of(raw).in_topic(reading.span.start), raw.head or 0, None)
         decided = decide(line, tables, reading)
         try:
             # Step 5. Publish what is held and why, then the rows with their marker: or nothing.
@@ -79,18 +82,30 @@ def load(line: Line) -> Tables:
     return Tables(line.lake.load(mirror.raw), line.lake.load(mirror), line.lake.load(mirror.quarantine))
 
 
-def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState) -> Span:
+def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, *, rewound: bool = False) -> Span:
     """The messages that raw has not got yet, at most a batch of them.
+
+    Args:
+        line: the table's way.
+        raw: the raw table; None where there is none yet.
+        topic: its beginnings and ends.
+        rewound: whether the table stopped because the topic was. One without an id does not show that any more once it
+            has grown to its earlier length.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
     """
-    marker = marker_of(raw) if raw is not None else None
-    if marker is not None and None not in (marker.topic_id, topic.topic_id) and marker.topic_id != topic.topic_id:
+    limit = line.table.records_max
+    if raw is None:
+        return plan_span(topic.topic, None, topic.beginnings, topic.ends, limit)
+    marker = marker_of(raw)
+    is_known = None not in (marker.topic_id, topic.topic_id)
+    if marker.topic_id != topic.topic_id if is_known else rewound:
         what = f"Topic {topic.topic} was deleted and made again since it was last read; its offsets start anew."
-        raise OffsetRegression(what, "Nothing was written. Mirror the new topic under another `mirror` name.")
-    recorded = marker.offsets if marker is not None else None
-    return plan_span(topic.topic, recorded, topic.beginnings, topic.ends, line.table.records_max)
+        do = f"Nothing was written. Accept it with `cdcm adopt {line.mirror}`, best after the connector's new snapshot."
+        raise OffsetRegression(what, do, next(iter(marker.offsets.items()), None))
+    beginnings, ends = marker.in_table(topic.beginnings), marker.in_table(topic.ends)
+    return plan_span(topic.topic, marker.next_of(ends), beginnings, ends, limit)
 
 
 def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> LakeTable:
@@ -100,9 +115,18 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
-    marker = new_marker(line, span, raw.uuid, topic.topic_id)
-    messages = line.source.read(line.lake.spark, span)
-    line.lake.publish(raw, marker, lambda stage: _append_read(stage, rows.raw_rows(messages, marker.batch), span.topic))
+    before = marker_of(raw)
+    marker = replace(
+        before,
+        batch=batch_id(line.pipeline, raw.uuid, span),
+        topic_id=topic.topic_id,
+        offsets=Offsets({**before.offsets, **span.end}),
+    )
+    messages = line.source.read(
+        line.lake.spark, Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
+    )
+    found = rows.raw_rows(messages, marker.batch, before.bases)
+    line.lake.publish(raw, marker, lambda stage: _append_read(stage, found, span.topic))
     return reload(line, line.mirror.raw)
 
 
@@ -227,7 +251,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     mirror = _prepare_mirror(line, raw, tables.mirror, decided)
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
-    positions, times = batch.highest(earlier, decided.facts)
+    positions, times = facts.highest(earlier, decided.facts)
     marker = Marker(
         pipeline=line.pipeline,
         batch=batch_id(line.pipeline, (mirror or raw).uuid, span),
@@ -236,7 +260,10 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         offsets=Offsets({**reached, **span.end}),
         positions=positions,
         times=times,
-        truncated=batch.last_truncate(earlier, decided.truncates),
+        truncated=facts.last_truncate(earlier, decided.truncates),
+        epochs=decided.facts.epochs,
+        logs=facts.logs_after(earlier, decided.facts),
+        adopted=earlier.adopted if earlier is not None else (),
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},
@@ -247,9 +274,13 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         _refuse_without_mirror(line, decided)
         return None
     head = line.lake.publish(mirror, marker, lambda stage: _stage(stage, mirror, decided))
+    if held is not None and quarantine.has_stops(held):
+        quarantine.release_stops(line, held)
+        held = reload(line, line.mirror.quarantine)
     if held is not None and (decided.facts.held or quarantine.is_ahead(tables.quarantine, reached)):
         quarantine.resolve(line, held, marker, decided)
-    return Batch(decided.counts, decided.violations, marker.offsets, raw.head or 0, head)
+    offsets = marker_of(raw).in_topic(marker.offsets)
+    return Batch(decided.counts, decided.violations, offsets, raw.head or 0, head)
 
 
 def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:
@@ -299,7 +330,7 @@ def _stop_if_asked(line: Line, decided: Decided) -> None:
         what = (
             f"The database behind {name} went back: it sends changes from before the last one that was read. {raw_has}"
         )
-        do = "If it was restored or replaced, mirror its topics under other `mirror` names, from a new snapshot."
+        do = f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again."
         raise PositionRegression(what, do)
     if decided.blocked:
         what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"

@@ -39,8 +39,10 @@ class Backlog:
 
     @property
     def published(self) -> Offsets | None:
-        """The next offset of each partition that the mirror has not got."""
-        return self.mirror.offsets if self.mirror is not None else None
+        """The next offset of each partition that the mirror has not got, as the topic counts."""
+        if self.mirror is None or self.raw is None:
+            return None
+        return self.raw.in_topic(self.mirror.offsets)
 
     @property
     def messages(self) -> int:
@@ -57,9 +59,11 @@ class Backlog:
         if self.topic is None or self.raw is None or self.retries:
             return False
         same_topic = None in (self.topic.topic_id, self.raw.topic_id) or self.topic.topic_id == self.raw.topic_id
+        ends = self.raw.in_table(self.topic.ends)
+        if not same_topic or ends != self.raw.next_of(ends):
+            return False
         # A topic without a message has no schema yet to make a mirror from.
-        published = self.published if self.mirror is not None else self.topic.beginnings
-        return same_topic and self.topic.ends == self.raw.offsets == published
+        return self.raw.offsets == self.mirror.offsets if self.mirror is not None else ends == self.topic.beginnings
 
 
 def backlogs(config: Config, source: Source, tables: Iterable[TableConfig]) -> list[Backlog]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import fold, rows, verdict
 from cdc_materializer.changes import model as m
-from cdc_materializer.errors import Code
+from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
@@ -23,6 +27,10 @@ _PROPERTIES = {
     "write.merge.mode": "copy-on-write",
 }
 _RESOLVED_VIEW = "__cdc_resolved"
+OPEN = verdict.OPEN
+#: Codes of stops that are noted beside the messages, because no message of the batch carries them.
+_NOTED = (Code.OFFSET_GAP, Code.OFFSET_REGRESSION, Code.DUPLICATE_COLUMN)
+_STOPPED = "stopped"
 
 
 def held_keys(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
@@ -60,6 +68,75 @@ def is_ahead(quarantine: LakeTable | None, reached: Offsets) -> bool:
     return any(offset > reached.get(partition, 0) for partition, offset in tried.items())
 
 
+@contextmanager
+def noting_stops(line: Line, tables: Tables) -> Iterator[None]:
+    """Put a stop that no message of the batch carries into quarantine too, once (design §4.5)."""
+    try:
+        yield
+    except (SourceRewound, DuplicateColumn) as stop:
+        if stop.code in _NOTED:
+            _note(line, tables, Code(stop.code), getattr(stop, "place", None))
+        raise
+
+
+def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None) -> None:
+    table = tables.quarantine or _create(line, None)
+    if place is None:
+        reached = marker_of(tables.mirror).offsets if tables.mirror is not None else Offsets()
+        place = next(iter(reached.items()), (0, 0))
+    open_rows = line.lake.rows(table).where((F.col("code") == str(code)) & (F.col("status") == verdict.OPEN))
+    if not open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1])).isEmpty():
+        return
+    now = F.lit(line.now()).cast("timestamp")
+    values = {
+        "topic": F.lit(line.table.topic),
+        "partition": F.lit(place[0]),
+        "offset": F.lit(place[1]).cast("bigint"),
+        "code": F.lit(str(code)),
+        "severity": F.lit("error"),
+        "action": F.lit("stop"),
+        "status": F.lit(verdict.OPEN),
+        "detected_at": now,
+        "batch_id": F.lit(""),
+    }
+    row = line.lake.spark.range(1).select(
+        *[
+            values.get(column.name, F.lit(None)).cast(column.type).alias(column.name)
+            for column in QUARANTINE_SCHEMA.columns
+        ]
+    )
+    line.lake.publish(table, replace(marker_of(table), counts={_STOPPED: 1}), lambda stage: stage.append(row))
+
+
+def has_stops(quarantine: LakeTable) -> bool:
+    """Whether the newest that was written says that the table stopped for a reason that no message carries."""
+    return bool(marker_of(quarantine).counts.get(_STOPPED))
+
+
+def was_rewound(line: Line, quarantine: LakeTable | None) -> bool:
+    """Whether the table stopped because its topic ended before what was read, and nobody has accepted that yet."""
+    if quarantine is None or not has_stops(quarantine):
+        return False
+    is_open = (F.col("status") == verdict.OPEN) & (F.col("code") == str(Code.OFFSET_REGRESSION))
+    return not line.lake.rows(quarantine).where(is_open).isEmpty()
+
+
+def release_stops(line: Line, quarantine: LakeTable) -> None:
+    """End the stops that no message carries: the table goes on."""
+    if not has_stops(quarantine):
+        return
+    noted = [str(code) for code in _NOTED]
+    stops = line.lake.rows(quarantine).where(F.col("code").isin(noted) & (F.col("status") == verdict.OPEN))
+    ended = stops.select("partition", "offset", "key", "code", F.lit(verdict.RELEASED).alias("to")).distinct()
+    _end(line, quarantine, replace(marker_of(quarantine), counts={}), ended)
+
+
+def _create(line: Line, topic_id: str | None) -> LakeTable:
+    nothing = Span(line.table.topic, Offsets(), Offsets())
+    start = new_marker(line, nothing, "", topic_id)
+    return line.lake.create(line.mirror.quarantine, QUARANTINE_SCHEMA, start, _PROPERTIES)
+
+
 def hold(
     line: Line, quarantine: LakeTable | None, reached: Offsets, marker: Marker, decided: Decided
 ) -> LakeTable | None:
@@ -76,13 +153,13 @@ def hold(
         return quarantine
     found = rows.violation_rows(decided.states, marker.batch, line.now())
     if quarantine is None:
-        start = new_marker(line, Span(decided.span.topic, decided.span.start, decided.span.start), "", marker.topic_id)
-        quarantine = line.lake.create(line.mirror.quarantine, QUARANTINE_SCHEMA, start, _PROPERTIES)
+        quarantine = _create(line, marker.topic_id)
     if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch:
         same = ("topic", "partition", "offset", "key", "code", "rule")
         again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in same])
         found = found.join(again, [F.col(name).eqNullSafe(F.col(f"again_{name}")) for name in same], "left_anti")
-    line.lake.publish(quarantine, marker, lambda stage: stage.append(found))
+    noted = {_STOPPED: 1} if has_stops(quarantine) else {}
+    line.lake.publish(quarantine, replace(marker, counts={**marker.counts, **noted}), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
 
 
@@ -110,14 +187,18 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     again = _codes_again(told)
     mended = held.join(again, ["partition", "offset"]).where(~F.array_contains("codes", F.col("code")))
     read = mended.select("partition", "offset", "key", "code", F.lit(verdict.RELEASED).alias("to"))
-    # One row a target row; materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
     # A message that waited for its schema has been read, whatever came after it.
     is_overtaken = F.array_contains("found", verdict.RESOLVED) & (F.col("code") != str(Code.SCHEMA_UNKNOWN))
     to = F.when(is_overtaken, verdict.RESOLVED).otherwise(F.array_min("found")).alias("to")
     one = ("partition", "offset", "key", "code")
-    resolved = ended.unionByName(read).groupBy(*one).agg(F.collect_set("to").alias("found")).select(*one, to)
-    resolved = resolved.localCheckpoint()
-    resolved.createOrReplaceTempView(_RESOLVED_VIEW)
+    both = ended.unionByName(read).groupBy(*one).agg(F.collect_set("to").alias("found"))
+    _end(line, quarantine, marker, both.select(*one, to))
+
+
+def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) -> None:
+    """Give quarantine rows (partition, offset, key, code; each once) the status in the column `to`."""
+    # Materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
+    ended.localCheckpoint().createOrReplaceTempView(_RESOLVED_VIEW)
     statement = resolve_quarantine
     line.lake.publish(
         quarantine,

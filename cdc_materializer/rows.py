@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from pyspark.sql import DataFrame
@@ -13,16 +14,22 @@ from cdc_materializer.decode.framing import schema_id
 from cdc_materializer.merge import CDC, CDC_STRUCT
 from cdc_materializer.schema import TableSchema
 
-#: The only epoch yet: positions of one source, never restored or replaced (changelog-semantics §0 rule 15).
-FIRST_EPOCH = 0
 
+def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int]) -> DataFrame:
+    """Messages of a source, bytes as they came, as rows of the raw table.
 
-def raw_rows(messages: DataFrame, batch: str) -> DataFrame:
-    """Messages of a source, bytes as they came, as rows of the raw table."""
+    Args:
+        messages: as `Source.read` gives them.
+        batch: the batch's id.
+        bases: what raw's offsets are more than the topic's own, by partition; see `Marker`.
+    """
+    offset = F.col("offset")
+    for partition, base in bases.items():
+        offset = F.when(F.col("partition") == partition, F.col("offset") + base).otherwise(offset)
     return messages.select(
         "topic",
         "partition",
-        "offset",
+        offset.alias("offset"),
         "timestamp",
         F.col("timestampType").alias("timestamp_type"),
         "key",
@@ -40,7 +47,7 @@ def final_rows(decided: DataFrame, target: TableSchema) -> DataFrame:
         F.col(m.OP).alias("op"),
         F.col(m.SOURCE_TIME).alias("source_ts"),
         F.col(m.POSITION).alias("position"),
-        F.lit(FIRST_EPOCH).alias("epoch"),
+        F.col(m.EPOCH).alias("epoch"),
         F.col(m.TOPIC).alias("topic"),
         F.col(m.PARTITION).alias("partition"),
         F.col(m.OFFSET).alias("offset"),

@@ -149,15 +149,16 @@ def _stored(lake: Tables, name: TableName) -> _Stored | None:
 def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: datetime) -> TableStatus:
     known: dict[str, object] = {"table": str(table.mirror), "topic": table.topic}
     error: CdcError | None = None
+    raw: _Stored | None = None
     mirror: _Stored | None = None
     try:
         raw, mirror = _stored(lake, table.mirror.raw), _stored(lake, table.mirror)
-        known |= _of_raw(raw) | _of_mirror(mirror)
+        known |= _of_raw(raw) | _of_mirror(mirror, raw)
         known |= _of_quarantine(lake, table.mirror.quarantine, known.get("messages"))
     except CdcError as failure:
         error = failure
     try:
-        known |= _lag(topics.state(table.topic), mirror, as_of)
+        known |= _lag(topics.state(table.topic), _published(mirror, raw), mirror, as_of)
     except CdcError as failure:
         error = error or failure
     if error is not None:
@@ -171,18 +172,18 @@ def _of_raw(raw: _Stored | None) -> dict[str, object]:
     marked = raw.marked
     return {
         "messages": raw.total("records"),
-        "landed": as_json(raw.marker.offsets) if raw.marker else {},
+        "landed": as_json(raw.marker.in_topic(raw.marker.offsets)) if raw.marker else {},
         "raw_snapshot": marked.snapshot_id if marked else None,
     }
 
 
-def _of_mirror(mirror: _Stored | None) -> dict[str, object]:
+def _of_mirror(mirror: _Stored | None, raw: _Stored | None) -> dict[str, object]:
     if mirror is None:
         return {}
     marked = mirror.marked
     return {
         "rows": _rows(mirror),
-        "published": as_json(mirror.marker.offsets) if mirror.marker else {},
+        "published": as_json(_published(mirror, raw) or {}),
         "last_publish": _published_at(mirror),
         "mirror_snapshot": marked.snapshot_id if marked else None,
         "files": FileHealth(
@@ -192,6 +193,13 @@ def _of_mirror(mirror: _Stored | None) -> dict[str, object]:
             snapshots=len(mirror.table.metadata.snapshots),
         ),
     }
+
+
+def _published(mirror: _Stored | None, raw: _Stored | None) -> Offsets | None:
+    """The next offset of each partition that the mirror has not got, as the topic counts; see `Marker.bases`."""
+    if mirror is None or mirror.marker is None:
+        return None
+    return raw.marker.in_topic(mirror.marker.offsets) if raw is not None and raw.marker else mirror.marker.offsets
 
 
 def _rows(mirror: _Stored) -> int:
@@ -216,13 +224,13 @@ def _of_quarantine(lake: Tables, name: TableName, messages: object) -> dict[str,
     }
 
 
-def _lag(topic: TopicState, mirror: _Stored | None, as_of: datetime) -> dict[str, object]:
+def _lag(topic: TopicState, published: Offsets | None, mirror: _Stored | None, as_of: datetime) -> dict[str, object]:
     """How far the mirror is behind its topic; messages are an upper bound, as offsets can have holes.
 
     The age of the data is that of the newest change in the mirror: while a long backlog is worked off, the last publish
     is always a moment ago, and what it published can be days old.
     """
-    start = mirror.marker.offsets if mirror is not None and mirror.marker is not None else topic.beginnings
+    start = published or topic.beginnings
     behind = sum(max(end - start.get(number, topic.beginnings[number]), 0) for number, end in topic.ends.items())
     at = _newest_change(mirror) or _published_at(mirror) if mirror is not None else None
     seconds = None if at is None else (as_of - at).total_seconds()
@@ -239,6 +247,6 @@ def _newest_change(mirror: _Stored) -> datetime | None:
     return _EPOCH + timedelta(microseconds=max(times)) if times else None
 
 
-def as_json(offsets: Offsets) -> dict[str, int]:
+def as_json(offsets: Mapping[int, int]) -> dict[str, int]:
     """Return offsets by the partition's number as text, as JSON documents have them."""
     return {str(partition): offset for partition, offset in offsets.items()}

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import fold
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
+from cdc_materializer.epochs import REGRESSED
 from cdc_materializer.errors import Code
 from cdc_materializer.fold import AMBIGUOUS, CURRENT, GROUP, OPEN_COLUMNS, ORDER, REPLAYED, WIPED, effective, is_delete
 
@@ -166,7 +167,7 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     found = [
         message,
         own,
-        F.when(F.col(fold.REGRESSED), F.array(stop)),
+        F.when(F.col(REGRESSED), F.array(stop)),
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
         F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.

@@ -18,6 +18,7 @@ from cdc_materializer import batch, rows, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
+from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable, translated
 from cdc_materializer.line import Line, marker_of
@@ -82,7 +83,8 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     messages = batch.messages(stored, span)
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
-    past = Past(line.lookup(target), recorded=line.recorded(None, len(span.end)), truncate=line.table.truncate)
+    recorded = Recorded(partitions=len(span.end), epochs=marker_of(mirror).epochs, is_final=True)
+    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate)
     folded = batch.fold_batch(messages, decoders, past)
     decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions)).persist()
     sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)

@@ -63,7 +63,7 @@ _EXIT_MEANINGS = {
 _RAW = {
     "topic": "Topic of the message.",
     "partition": "Partition.",
-    "offset": "Offset; with topic and partition the message's identity.",
+    "offset": "Offset; with topic and partition the message's identity. In a topic that was made again they go on.",
     "timestamp": "The record's timestamp.",
     "timestamp_type": "0: set by the producer, 1: set by the broker.",
     "key": "The key's bytes, as they came; null: none.",
@@ -315,6 +315,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm status --json", models.StatusReport),
     ("cdcm report --json", violation_models.ViolationReport),
     ("cdcm verify --json", models.VerifyReport),
+    ("cdcm adopt --json", models.AdoptReport),
     ("cdcm quarantine list --json", violation_models.QuarantineList),
     ("cdcm quarantine show --json", violation_models.QuarantineDetails),
     ("cdcm contract lint --json", models.LintReport),

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
-from cdc_materializer.changes.positions import SOURCE_FIELDS, position
+from cdc_materializer.changes.positions import SOURCE_FIELDS, log, position
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decode.types import Reader
@@ -286,12 +286,16 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
+    log_name, log_number = log(value["source"])
     return [
         *[column.alias(name) for name, column in row.items()],
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
         F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
         (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
         position(value["source"]).alias(m.POSITION),
+        F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
+        log_name.alias(m.LOG),
+        log_number.alias(m.LOG_NUMBER),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
         _source_time(value["source"]).alias(m.SOURCE_TIME),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),

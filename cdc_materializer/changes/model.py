@@ -25,6 +25,14 @@ OP = "__cdc_op"
 KEY = "__cdc_key"
 #: Sortable text, NULL where the source gives none that can be compared.
 POSITION = "__cdc_position"
+#: Which life of the source a position belongs to: positions of two epochs cannot be compared (changelog-semantics §0
+#: rule 15). A position of a later epoch has it as a prefix, so that it sorts behind those of earlier ones.
+EPOCH = "__cdc_epoch"
+FIRST_EPOCH = 0
+#: The log that the position is one of, where a source can go on with another one (see `positions.log`), and the number
+#: of the transaction in it; both NULL where the source has but one, the number where none is known.
+LOG = "__cdc_log"
+LOG_NUMBER = "__cdc_log_number"
 #: Whether the change comes from the source's log, not from a snapshot: only then its position can be held against
 #: others.
 STREAMING = "__cdc_streaming"
@@ -42,7 +50,7 @@ CODE = "__cdc_code"
 SIGNATURE = "__cdc_signature"
 
 META = (
-    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, STREAMING, SOURCE_TIME,
+    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SOURCE_TIME,
     ABSENT, UNAVAILABLE, PROBLEMS, CODE, SIGNATURE,
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ SOURCE_FIELDS = {
     "file": "string",
     "pos": "bigint",
     "row": "bigint",
+    "gtid": "string",
     "commit_lsn": "string",
     "change_lsn": "string",
     "event_serial_no": "string",
@@ -40,6 +41,9 @@ SOURCE_FIELDS = {
     "table": "string",
 }
 
+_BINLOG = ("mysql", "mariadb")
+#: What the names of logs begin with: those whose transactions have ids, and series of files.
+GTID_LOG, FILE_LOG = "gtid:", "file:"
 _LONG_DIGITS = 20
 _ROW_DIGITS = 10
 #: Oracle's system change numbers can be longer than a 64-bit number.
@@ -52,6 +56,30 @@ def position(source: Column) -> Column:
     for connectors, encode in _ENCODINGS.items():
         found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
     return found
+
+
+def log(source: Column) -> tuple[Column, Column]:
+    """The log of MySQL's or MariaDB's that a change was read from, and the number of its transaction there.
+
+    With GTIDs the log is the server's uuid (and tag) or MariaDB's domain, whose numbers only rise, whichever server
+    sends them; a change with a number that was not seen is new, wherever its file and place are. Without them it is
+    the series of files, and another one cannot be told from a server that was restored (§0.2 "MySQL").
+
+    Returns:
+        Two columns, text and number: `gtid:<uuid>` or `gtid:<domain>`, and the number; `file:<base>`, and NULL; both
+        NULL for other sources.
+    """
+    mysql = [F.regexp_extract(source["gtid"], "^(.+):(\\d{1,18})$", part) for part in (1, 2)]
+    mariadb = [F.regexp_extract(source["gtid"], "^(\\d+)-\\d+-(\\d{1,18})$", part) for part in (1, 2)]
+    base = F.regexp_extract(source["file"], "^(.*)\\.\\d+$", 1)
+    name = (
+        F.when(mysql[1] != "", F.concat(F.lit(GTID_LOG), F.lower(mysql[0])))
+        .when(mariadb[1] != "", F.concat(F.lit(GTID_LOG), mariadb[0]))
+        .when(base != "", F.concat(F.lit(FILE_LOG), base))
+    )
+    number = F.when(mysql[1] != "", mysql[1]).when(mariadb[1] != "", mariadb[1]).cast("bigint")
+    is_binlog = source["connector"].isin(*_BINLOG)
+    return F.when(is_binlog, name), F.when(is_binlog, number)
 
 
 def _postgresql(source: Column) -> Column:
@@ -114,7 +142,7 @@ def _cockroachdb(source: Column) -> Column:
 
 _ENCODINGS: dict[tuple[str, ...], Callable[[Column], Column]] = {
     ("postgresql",): _postgresql,
-    ("mysql", "mariadb"): _binlog,
+    _BINLOG: _binlog,
     ("sqlserver", "db2"): _hexadecimal,
     ("informix",): _informix,
     ("oracle",): _oracle,

@@ -1,4 +1,4 @@
-"""The commands that work: `demo`, `run`, `verify`. They start Spark where there is something to do."""
+"""The commands that work: `demo`, `run`, `verify`, `adopt`. They start Spark where there is something to do."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
-from cdc_materializer.cli.output import Output, load, program
+from cdc_materializer.cli.output import Output, load, now, program
+from cdc_materializer.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     from cdc_materializer.cli.progress import RunProgress
@@ -22,6 +23,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(demo)
     app.command()(run)
     app.command()(verify)
+    app.command()(adopt)
 
 
 def demo(
@@ -119,3 +121,30 @@ def verify(
         found = verify_tables(loaded, tables=tuple(table or ()))
     output.show(found)
     return exit_code_of(found)
+
+
+def adopt(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The mirror whose source lost or rewound data.")],
+    *,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why it is accepted; kept with the decision.")
+    ] = None,
+    config: ConfigFile = CONFIG_DEFAULT,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Go on after the source lost or rewound data, on the record.
+
+    For a table that stopped with exit code 6: accepts what is lost, keeps who did so and why, and lets `run` go on.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.adopt import Decision, adopt_table
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.environment import user_name
+
+    loaded = load(config)
+    with Steps(output) as steps:
+        steps.begin(f"Looking at what {table} lost")
+        found = adopt_table(loaded, table, Decision(user_name(), now(), reason))
+    output.show(found)
+    return EXIT_DONE

@@ -5,6 +5,7 @@ means. Times are UTC, counts are messages unless a field says rows or keys, and 
 """
 
 from datetime import datetime  # pydantic reads the annotation at run time
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
@@ -174,6 +175,35 @@ class VerifyReport(Report):
     def equal(self) -> bool:
         """Tell whether every table was compared and equals its fold."""
         return all(table.equal and table.error is None for table in self.tables)
+
+
+# --- cdcm adopt ---------------------------------------------------------------------------------------------------
+
+
+class Adopted(Report):
+    """One thing that was accepted as lost or rewound."""
+
+    what: Literal["gap", "topic", "positions"] = Field(
+        description="`gap`: messages left the topic unread; `topic`: it was made again, or lost its end; `positions`: "
+        "the database went back."
+    )
+    offsets: dict[str, int] = Field(
+        description="Where the table goes on in each partition, as raw counts: in a topic that was made again the "
+        "offsets follow on those of the earlier one."
+    )
+    lost: int = Field(ge=0, description="At most so many messages were never read.")
+    at: datetime = Field(description="When it was accepted.")
+    by: str = Field(description="The user who ran the command.")
+    reason: str | None = Field(default=None, description="What the user said to it.")
+
+
+class AdoptReport(Report):
+    """What ``cdcm adopt`` accepted."""
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    table: str = Field(description="Name of the mirror.")
+    topic: str = Field(description="Topic that feeds it.")
+    adopted: list[Adopted] = Field(description="What was accepted, and is on the record now.")
 
 
 # --- cdcm contract lint -------------------------------------------------------------------------------------------

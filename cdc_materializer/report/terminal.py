@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_materializer.report.models import (
+    AdoptReport,
     ErrorInfo,
     FileHealth,
     LintReport,
@@ -327,6 +328,28 @@ def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
     facts: list[tuple[str, RenderableType]] = [("columns", columns)] if columns else []
     facts += [("last written", _place(place, now)) for place in found.places]
     return _facts(facts)
+
+
+# --- adopt --------------------------------------------------------------------------------------------------------
+
+_ADOPTED = {
+    "gap": "The table goes on behind messages that left the topic before they were read.",
+    "topic": "The table goes on with the topic as it is now; its offsets follow on the earlier ones.",
+    "positions": "A new epoch begins: positions from here on are not held against earlier ones.",
+}
+
+
+@_render.register
+def _adopt(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    parts: list[RenderableType] = [_heading(report.table, "yellow", "accepted, on the record")]
+    for found in report.adopted:
+        places = ", ".join(f"{partition}/{offset}" for partition, offset in found.offsets.items())
+        facts: list[tuple[str, RenderableType]] = [("what", _ADOPTED[found.what]), ("from", places)]
+        facts += [("lost", f"at most {quantity(found.lost, 'message')}")] if found.lost else []
+        facts += [("by", found.by), *([("reason", found.reason)] if found.reason else [])]
+        parts.append(_facts(facts))
+    note = "Rows that the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`, or a replay."
+    return Group(*parts, Text(""), Text(f"`cdcm run` goes on. {note}", style="dim"))
 
 
 # --- lint ---------------------------------------------------------------------------------------------------------

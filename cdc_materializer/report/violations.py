@@ -79,9 +79,9 @@ REMEDIES: Mapping[Code, str] = {
     Code.ORDER_AMBIGUOUS: "Give the connector positions to order by, or send a table to one partition.",
     Code.TRUNCATE_UNORDERED: "Take a snapshot of the source table.",
     Code.SNAPSHOT_UNRECONCILED: "Let the snapshot finish, or take it again.",
-    Code.OFFSET_GAP: "Take a new snapshot of the source table, and mirror the topic under another `mirror` name.",
-    Code.OFFSET_REGRESSION: "Find out whether the topic was made again; then mirror it under another `mirror` name.",
-    Code.POSITION_REGRESSION: "Find out whether the database was restored; then mirror it under another name.",
+    Code.OFFSET_GAP: "Have the connector snapshot the table again, and accept the loss with `cdcm adopt`.",
+    Code.OFFSET_REGRESSION: "Find out whether the topic was made again; then accept it with `cdcm adopt`.",
+    Code.POSITION_REGRESSION: "If the database was restored, accept it with `cdcm adopt`, and take a new snapshot.",
     Code.DUPLICATE_COLUMN: "Rename one of the columns at the source; their names differ only in case.",
 }
 

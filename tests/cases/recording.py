@@ -186,6 +186,7 @@ class Recorder:
         self._ids = case.number * 100
         self._first = next(iter(self._columns))
         self.builder = TopicBuilder(topic)
+        self._sent = 0
         self.unregistered = set(case.data.get("unregistered", []))
 
     def schemas(self) -> dict[int, dict[str, Any]]:
@@ -198,19 +199,27 @@ class Recorder:
                 known[self._ids + version] = avro_envelope_schema(self._topic, _avro(columns))
         return known
 
+    def begin_again(self) -> None:
+        """Go on with a topic of that name which was made again: its offsets start anew."""
+        self.builder = TopicBuilder(self._topic)
+
+    def forget(self, count: int) -> None:
+        """Lose the oldest messages, as a topic does whose time to keep them is over."""
+        del self.builder.messages[:count]
+
     def add(self, message: Mapping[str, Any]) -> None:
         """Append a message as the case describes it."""
         columns = self._columns[message.get("schema", self._first)]
         key = self._key_of(message)
-        at = len(self.builder.messages)
         if "skip" in message:
             self.builder.skip(message["skip"], partition=message.get("partition", 0))
             return
         self.builder.add(
             self._encoded_key(message, key),
-            self._value(message, columns, key, 100 * (at + 1)),
+            self._value(message, columns, key, 100 * (self._sent + 1)),
             partition=message.get("partition", 0),
         )
+        self._sent += 1
 
     def _key_of(self, message: Mapping[str, Any]) -> Row | None:
         if "key" in message:
@@ -240,18 +249,18 @@ class Recorder:
     ) -> bytes | None:
         if message.get("tombstone"):
             return None
-        if "text" in message:
-            return str(message["text"]).encode()
-        if "hex" in message:
-            return bytes.fromhex(message["hex"])
+        if "text" in message or "hex" in message:
+            return str(message["text"]).encode() if "text" in message else bytes.fromhex(message["hex"])
         if "record" in message:
             return self._record(message["record"])
         envelope = self._envelope(message, columns, key, lsn)
         if self._form == "avro":
             version = message.get("schema", self._first)
             return confluent_avro(self._ids + version, avro_envelope_schema(self._topic, _avro(columns)), envelope)
-        schema = connect_envelope_schema(self._topic, _connect(columns)) if self._wrapped else None
-        return debezium_json(envelope, schema)
+        if not self._wrapped:
+            return debezium_json(envelope)
+        schema = connect_envelope_schema(self._topic, _connect(columns))
+        return debezium_json(envelope, _with_source_fields(schema, message.get("source", {})))
 
     def _envelope(
         self, message: Mapping[str, Any], columns: dict[str, ColumnType], key: Row | None, lsn: int
@@ -263,7 +272,11 @@ class Recorder:
         place = {name: message[name] for name in ("lsn", "commit_lsn", "ts_ms", "snapshot") if name in message}
         if op == "r":
             place.setdefault("snapshot", "true")
-        return debezium_envelope(op, self._image(before, columns), self._image(after, columns), **{"lsn": lsn, **place})
+        found = debezium_envelope(
+            op, self._image(before, columns), self._image(after, columns), **{"lsn": lsn, **place}
+        )
+        found["source"] |= message.get("source", {})
+        return found
 
     def _image(self, row: Row | None, columns: dict[str, ColumnType]) -> dict[str, Any] | None:
         if row is None:
@@ -279,6 +292,17 @@ class Recorder:
         fields = [{**kind.connect(), "field": name} for name, kind in _types(record["columns"]).items()]
         schema = {"type": "struct", "fields": fields, "optional": False, "name": record["name"]}
         return debezium_json(record["values"], schema)
+
+
+def _with_source_fields(schema: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """An envelope's schema whose `source` has the fields of another connector too."""
+    block = next(field for field in schema["fields"] if field["field"] == "source")
+    known = {field["field"] for field in block["fields"]}
+    for name, value in source.items():
+        if name not in known:
+            kind = "int64" if isinstance(value, int) else "string"
+            block["fields"].append({"type": kind, "optional": True, "field": name})
+    return schema
 
 
 def _types(columns: Mapping[str, str]) -> dict[str, ColumnType]:

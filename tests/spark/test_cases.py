@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ import pytest
 import yaml
 from pyspark.sql import functions as F
 
+from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.report.models import TableRun, TableVerify
 from cdc_materializer.run import run_once
@@ -76,8 +77,11 @@ class Passage:
     def record(self, folder: Path, step: Mapping[str, Any]) -> None:
         """Append the step's messages to the topic, and register what it registers."""
         self.recorder.unregistered -= set(step.get("register", []))
+        if step.get("topic") == "again":
+            self.recorder.begin_again()
         for message in step.get("messages", []):
             self.recorder.add(message)
+        self.recorder.forget(step.get("forget", 0))
         self.recorder.builder.write(folder)
         write_schemas(folder / "schemas", self.recorder.schemas())
 
@@ -129,6 +133,9 @@ def _walk(group: list[Passage], spark: "SparkSession", lake_config: Config) -> N
         tables = [passage.entry(passage.case.steps[at]) for passage in going]
         path.write_text(yaml.safe_dump({"name": "cases", **source, "tables": tables}), encoding="utf-8")
         config = load_config(path)
+        for passage in going:
+            if passage.case.steps[at].get("adopt"):
+                adopt_table(config, passage.table, Decision("a test", datetime.now(UTC), "as the case says"), spark)
         report = run_once(config, spark)
         with ThreadPoolExecutor(4) as pool:
             look = functools.partial(_state, spark, report.exit_code)

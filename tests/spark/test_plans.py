@@ -12,6 +12,7 @@ from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decoders import find_decoders
+from cdc_materializer.epochs import Recorded
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Line, reload
 from cdc_materializer.offsets import Offsets
@@ -88,7 +89,7 @@ def decided(line: Line) -> "DataFrame":
     decoders = find_decoders(messages, line.lookup(None))
     changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))
-    states = fold.states(flagged, decoders.plan.target, decoders.partial, fold.Recorded())
+    states = fold.states(flagged, decoders.plan.target, decoders.partial, Recorded())
     return verdict.decide(states, line.judgement(decoders.plan.target))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import Adoption, Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 
 _partitions = st.integers(0, 40)
@@ -26,6 +26,21 @@ _markers = st.builds(
     source_snapshot=st.none() | st.integers(0, 2**63 - 1),
     contract=st.none() | _names,
     counts=st.dictionaries(_names, st.integers(0, 2**40), max_size=4),
+    bases=_offsets,
+    epochs=st.lists(_offsets, max_size=2).map(tuple),
+    logs=st.dictionaries(_names, st.integers(0, 2**40), max_size=3),
+    adopted=st.lists(
+        st.builds(
+            Adoption,
+            what=st.sampled_from(["gap", "topic", "positions"]),
+            offsets=_offsets,
+            lost=st.integers(0, 2**40),
+            at=_names,
+            by=st.text(),
+            reason=st.none() | st.text(),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 
 
@@ -236,6 +251,12 @@ def test_a_snapshot_without_a_marker_has_none() -> None:
         ("batch", None),
         ("topic", None),
         ("pipeline", None),
+        ("bases", '{"0":-1}'),
+        ("epochs", "[1]"),
+        ("epochs", '{"0":1}'),
+        ("logs", '{"a":"1"}'),
+        ("adopted", '[{"what":"more","offsets":{},"lost":0,"at":"","by":""}]'),
+        ("adopted", '[{"what":"gap","lost":0,"at":"","by":""}]'),
     ],
 )
 def test_a_marker_that_cannot_be_read_stops_everything(name: str, value: str | None) -> None:
@@ -259,3 +280,47 @@ def test_a_batch_has_the_same_id_on_every_retry_and_another_in_another_place(
     assert int(own, 16) >= 0
     assert own not in {batch_id("q", "uuid", span), batch_id("p", "other", span)}
     assert own != batch_id("p", "uuid", Span("u", span.start, span.end))
+
+
+def _landed(offsets: dict[int, int], topic_id: str | None = None, bases: dict[int, int] | None = None) -> Marker:
+    return Marker("p", "b", "t", topic_id, Offsets(offsets), {}, None, None, {}, bases=bases or {})
+
+
+@pytest.mark.parametrize(
+    ("before", "topic_id", "beginnings", "ends", "bases", "offsets"),
+    [
+        pytest.param(_landed({0: 5}), None, {0: 9}, {0: 12}, {}, {0: 9}, id="messages left the topic"),
+        pytest.param(_landed({0: 5}), None, {0: 0}, {0: 3}, {0: 5}, {0: 5}, id="it ends before what was read"),
+        pytest.param(_landed({0: 5}, "a"), "b", {0: 0}, {0: 30}, {0: 5}, {0: 5}, id="another topic, and longer"),
+        pytest.param(_landed({0: 5}, "a"), "b", {0: 7}, {0: 9}, {0: 0}, {0: 7}, id="another topic, begun late"),
+        pytest.param(_landed({0: 5}, "a"), "a", {0: 0}, {0: 3}, {0: 2}, {0: 5}, id="the same topic lost its end"),
+        pytest.param(
+            _landed({0: 5, 1: 4}, "a"), "b", {0: 0}, {0: 1}, {0: 5, 1: 4}, {0: 5, 1: 4}, id="a partition less"
+        ),
+        pytest.param(_landed({0: 8}, None, {0: 5}), None, {0: 0}, {0: 2}, {0: 8}, {0: 8}, id="made again once more"),
+        pytest.param(_landed({0: 5}), None, {0: 2}, {0: 7}, {}, {0: 5}, id="nothing was lost"),
+    ],
+)
+def test_what_was_lost_is_skipped_and_nothing_else(
+    before: Marker,
+    topic_id: str | None,
+    beginnings: dict[int, int],
+    ends: dict[int, int],
+    bases: dict[int, int],
+    offsets: dict[int, int],
+) -> None:
+    """After it the topic can be planned on, from where it begins or goes on, and never back in the table's offsets."""
+    after = skip_lost(before, topic_id, Offsets(beginnings), Offsets(ends))
+
+    assert (dict(after.bases), dict(after.offsets)) == (bases, offsets)
+    own = after.in_table(ends)
+    span = plan_span("t", after.next_of(own), after.in_table(beginnings), own, 1_000)
+    assert after.in_topic(span.end) == ends
+
+
+def test_a_rewound_topic_that_has_grown_again_is_read_from_its_beginning() -> None:
+    """Without an id nothing but the stop itself tells that it is another topic."""
+    before = _landed({0: 5})
+
+    assert skip_lost(before, None, Offsets({0: 0}), Offsets({0: 9})) == before
+    assert skip_lost(before, None, Offsets({0: 0}), Offsets({0: 9}), rewound=True).bases == {0: 5}

@@ -115,6 +115,12 @@ REPORTS: list[models.Report] = [
             models.TableVerify(table="shop.lines", topic="t", equal=False, error=ERROR),
         ],
     ),
+    models.AdoptReport(
+        pipeline="p",
+        table="shop.orders",
+        topic="t",
+        adopted=[models.Adopted(what="gap", offsets={"0": 9}, lost=4, at=NOW, by="ada", reason="restored")],
+    ),
     models.LintReport(
         files=[
             models.LintFile(path="contracts/a.yaml", name="a", version="1", fingerprint="0" * 16, columns=3, rules=2),

@@ -1,0 +1,124 @@
+"""`cdcm adopt`: go on after the source lost or rewound data, by someone's decision and on the record.
+
+What is accepted, by whom and why goes into the marker of the table that it concerns, and stays in every later one: on
+raw for messages that are gone (the offsets go on behind the gap, or in the topic that was made again), on the mirror
+for positions that cannot be compared with the earlier ones any more (a new epoch begins). Nothing is deleted: rows that
+the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`, or a replay, removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from cdc_materializer import quarantine
+from cdc_materializer.errors import Code, UsageError
+from cdc_materializer.lake import Lake, translated
+from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.marker import Accepted, Adoption, Marker, skip_lost
+from cdc_materializer.pipeline import load
+from cdc_materializer.report.models import Adopted, AdoptReport
+from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.session import beside
+from cdc_materializer.status import as_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config
+    from cdc_materializer.source import TopicState
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who accepts what is lost, when, and why."""
+
+    by: str
+    at: datetime
+    reason: str | None = None
+
+    def adoption(self, marker: Marker, after: Marker) -> Adoption:
+        """What changes from one marker to the next, as it is kept."""
+        at = self.at.isoformat(timespec="seconds")
+        if after.epochs != marker.epochs:
+            return Adoption("positions", after.epochs[-1], 0, at, self.by, self.reason)
+        lost = sum(after.offsets.values()) - sum(marker.offsets.values())
+        what: Accepted = "topic" if after.bases != marker.bases else "gap"
+        return Adoption(what, dict(after.offsets), lost, at, self.by, self.reason)
+
+
+def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSession | None = None) -> AdoptReport:
+    """Accept what the source of a table lost or rewound, so that the next run goes on.
+
+    Args:
+        config: from `load_config`.
+        name: the mirror.
+        decision: who accepts it, and why.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Raises:
+        UsageError: there is nothing to accept.
+        CdcError: the source or the lake cannot be used, or another writer was faster.
+    """
+    work = open_work(config, RunOptions(tables=(name,)))
+    table = work.tables[0]
+    topic = work.source.state(table.topic)
+    with session_for(work, spark, messages=0) as session:
+        lake = Lake(beside(session, config), config.catalog.name)
+        line = Line(config.name, table, work.source, work.registry, work.contracts.get(name), lake)
+        with translated(table.mirror):
+            accepted = _adopt(line, load(line), topic, decision)
+    found = [Adopted.model_validate(asdict(adoption) | {"offsets": as_json(adoption.offsets)}) for adoption in accepted]
+    return AdoptReport(pipeline=config.name, table=name, topic=table.topic, adopted=found)
+
+
+def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) -> list[Adoption]:
+    accepted = []
+    if tables.raw is not None:
+        marker = marker_of(tables.raw)
+        rewound = quarantine.was_rewound(line, tables.quarantine)
+        after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound=rewound)
+        if (after.bases, after.offsets) != (marker.bases, marker.offsets):
+            accepted.append(decision.adoption(marker, after))
+            line.lake.publish(tables.raw, replace(after, adopted=(*marker.adopted, accepted[-1])), lambda _: None)
+    if tables.mirror is not None and tables.raw is not None:
+        marker = marker_of(tables.mirror)
+        beginning = _next_epoch(line, tables, marker)
+        if beginning is not None:
+            after = replace(marker, epochs=(*marker.epochs, beginning), logs={})
+            accepted.append(decision.adoption(marker, after))
+            line.lake.publish(tables.mirror, replace(after, adopted=(*marker.adopted, accepted[-1])), lambda _: None)
+    if not accepted:
+        what = f"There is nothing to accept for {line.mirror}: neither its topic nor its database has lost anything."
+        raise UsageError(what, "Nothing was written; `cdcm run` says when a decision is needed.")
+    if tables.quarantine is not None:
+        quarantine.release_stops(line, tables.quarantine)
+    return accepted
+
+
+def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int] | None:
+    """Where the new epoch begins in each partition of raw; None where no position went back.
+
+    At the first change that stopped the table, and in the other partitions at the first message that was written no
+    earlier; where there is none yet, behind all that is there.
+    """
+    if tables.raw is None or tables.quarantine is None:
+        return None
+    held = line.lake.rows(tables.quarantine)
+    stops = held.where((F.col("code") == str(Code.POSITION_REGRESSION)) & (F.col("status") == quarantine.OPEN))
+    found = stops.groupBy("partition").agg(F.min("offset").alias("offset"), F.min("timestamp").alias("at")).collect()
+    if not found:
+        return None
+    since = min(row["at"] for row in found)
+    raw = line.lake.rows(tables.raw).where(F.col("timestamp") >= F.lit(since))
+    later = {
+        row["partition"]: row["offset"]
+        for row in raw.groupBy("partition").agg(F.min("offset").alias("offset")).collect()
+    }
+    read = marker.offsets
+    beginning = {p: max(later.get(p, end), read.get(p, 0)) for p, end in marker_of(tables.raw).offsets.items()}
+    return beginning | {row["partition"]: min(row["offset"], beginning[row["partition"]]) for row in found}

@@ -1,0 +1,133 @@
+"""Epochs of a source: positions can be compared inside one life of a database, and not across two (§0 rule 15).
+
+A database that was restored, or replaced by one that lags behind, sends changes from positions that were passed long
+ago. Taken for re-sends they would be lost in silence. So a change at an earlier position that cannot be a re-send stops
+the table (`POSITION_REGRESSION`) until someone adopts the new epoch. Only where the source's own transaction ids prove
+that the change is new (GTIDs after a failover) does the table go on by itself, in a new epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG
+
+#: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
+REGRESSED = "__cdc_regressed"
+#: Whether the change is at an earlier position, and new beyond doubt: its transaction id was not seen before.
+CONTINUED = "__cdc_continued"
+
+#: Positions of later epochs begin so: `~` sorts behind every letter and digit.
+_PREFIX = "~%04d/"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How far the source had got before the batch.
+
+    Attributes:
+        positions: the highest streaming position of each partition.
+        times: when the source made those changes, in microseconds since 1970.
+        tolerance: how many microseconds later than that a change at an earlier position may have been made.
+        truncated: the highest position of a truncate that was applied: other partitions can be behind it still.
+        partitions: how many the topic has; with one, offsets are all the order there is.
+        epochs: where each epoch after the first begins in each partition, oldest first.
+        logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
+        is_final: whether the epochs are all there are, as in a log that was read before.
+    """
+
+    positions: Mapping[int, str] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
+    tolerance: int = 3_600_000_000
+    truncated: str | None = None
+    partitions: int = 1
+    epochs: tuple[Mapping[int, int], ...] = ()
+    logs: Mapping[str, int] = field(default_factory=dict)
+    is_final: bool = False
+
+
+def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFrame:
+    """Changes with their epoch, their positions made to sort behind those of earlier ones."""
+    if not epochs:
+        return changes
+    begun = []
+    for beginning in epochs:
+        # A partition that an epoch does not name was added after it began.
+        has_begun = F.lit(True)
+        for partition, offset in beginning.items():
+            has_begun = F.when(F.col(m.PARTITION) == partition, F.col(m.OFFSET) >= offset).otherwise(has_begun)
+        begun.append(has_begun.cast("int"))
+    epoch = sum(begun[1:], begun[0])
+    prefix = F.when(epoch > 0, F.format_string(_PREFIX, epoch)).otherwise(F.lit(""))
+    return changes.withColumns({m.EPOCH: epoch, m.POSITION: F.concat(prefix, m.POSITION)})
+
+
+def went_back(recorded: Recorded, comparable: Column, highest: Column, shown: Column) -> dict[str, Column]:
+    """REGRESSED and CONTINUED of a message.
+
+    Args:
+        recorded: how far the source had got before the batch.
+        comparable: whether the message's position can be held against others.
+        highest: the highest position of the messages of its key before it; NULL where there is none.
+        shown: of the change at that position, a struct of micros, log, number and epoch.
+    """
+    if recorded.is_final:
+        return {REGRESSED: F.lit(False), CONTINUED: F.lit(False)}
+    position, log, number = F.col(m.POSITION), F.col(m.LOG), F.col(m.LOG_NUMBER)
+    # What another epoch has shown says nothing.
+    is_same = F.coalesce(shown["epoch"] == F.col(m.EPOCH), F.lit(False))
+    in_key = is_same & (position < highest)
+    late_in_key = micros() > shown["micros"] + recorded.tolerance
+    new_in_key = number.isNotNull() & ((log != shown["log"]) | (number > shown["number"]))
+    other_in_key = is_same & log.startswith(FILE_LOG) & (log != shown["log"])
+    behind, late = _behind(recorded)
+    is_new = _is_unseen(recorded)
+    continued = (in_key & new_in_key) | (behind & is_new)
+    other = other_in_key | _is_other_series(recorded)
+    regressed = ((in_key & late_in_key) | (behind & late) | other) & ~F.coalesce(continued, F.lit(False))
+    # Messages that are read once more belong to the epoch that they were in.
+    is_current = F.col("__cdc_current") & comparable & (F.col(m.EPOCH) == len(recorded.epochs))
+    return {
+        REGRESSED: F.coalesce(regressed & is_current, F.lit(False)),
+        CONTINUED: F.coalesce(continued & is_current, F.lit(False)),
+    }
+
+
+def micros() -> Column:
+    """When the source made a change, in microseconds since 1970."""
+    return F.unix_micros(m.SOURCE_TIME)
+
+
+def _behind(recorded: Recorded) -> tuple[Column, Column]:
+    """Whether a change is behind the recorded one of its partition, and made too late to be a re-send."""
+    behind, late = F.lit(False), F.lit(False)
+    for partition, position in recorded.positions.items():
+        here = F.col(m.PARTITION) == partition
+        behind = F.when(here, F.col(m.POSITION) < position).otherwise(behind)
+        if partition in recorded.times:
+            late = F.when(here, micros() > recorded.times[partition] + recorded.tolerance).otherwise(late)
+    return F.coalesce(behind, F.lit(False)), F.coalesce(late, F.lit(False))
+
+
+def _is_unseen(recorded: Recorded) -> Column:
+    """Whether a change has a transaction id above those of its log that were recorded, or one of another log."""
+    known = {log: number for log, number in recorded.logs.items() if log.startswith(GTID_LOG)}
+    if not known:
+        return F.lit(False)
+    last = F.lit(-1)
+    for log, number in known.items():
+        last = F.when(F.col(m.LOG) == log, number).otherwise(last)
+    return F.coalesce(F.col(m.LOG_NUMBER) > last, F.lit(False))
+
+
+def _is_other_series(recorded: Recorded) -> Column:
+    """Whether a change comes from a series of files of another name than the recorded ones."""
+    known = [log for log in recorded.logs if log.startswith(FILE_LOG)]
+    if not known:
+        return F.lit(False)
+    return F.coalesce(F.col(m.LOG).startswith(FILE_LOG) & ~F.col(m.LOG).isin(*known), F.lit(False))

@@ -1,0 +1,134 @@
+"""What a batch's folded states tell the next steps: how far the source got, and what of the past is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import base, fold
+from cdc_materializer.changes import model as m
+from cdc_materializer.epochs import CONTINUED, Recorded
+from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
+from cdc_materializer.marker import Marker
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one pass over the folded batch found out.
+
+    Attributes:
+        positions: the highest streaming position of each partition.
+        times: when the source made those changes, in microseconds since 1970.
+        truncates: the batch's truncates.
+        wants_history: how many states may depend on messages of their keys from before the batch.
+        wants_base: how many lack a value that the mirror's row may have.
+        moved: how many lack a value that another key's row has.
+        held: how many belong to keys with open held messages.
+        further_parts: how many are a second change of their message.
+        logs: the logs of the batch's streaming changes, each with the highest number of a transaction; see `epochs`.
+        continued: the first change of each partition that goes on from an earlier position.
+        ends: one past the last offset of each partition.
+        epochs: all the epochs up to the end of the batch.
+    """
+
+    positions: Mapping[int, str] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
+    truncates: tuple[Truncate, ...] = ()
+    wants_history: int = 0
+    wants_base: int = 0
+    moved: int = 0
+    held: int = 0
+    further_parts: int = 0
+    logs: Mapping[str, int] = field(default_factory=dict)
+    continued: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
+    epochs: tuple[Mapping[int, int], ...] = ()
+
+
+def wants_history(recorded: Recorded) -> Column:
+    """Whether a change has to be held against its key's past.
+
+    A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
+    count: nothing says that a key has always been in this one.
+    """
+    positions = recorded.positions.values()
+    late = F.col(m.POSITION) <= F.lit(max(positions, default=None))
+    past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
+    return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
+
+
+def facts_of(states: DataFrame, recorded: Recorded) -> Facts:
+    """Find out about the folded states of a batch what the next steps need; one job, a few rows.
+
+    Args:
+        states: from `fold.states`.
+        recorded: how far the source had got before.
+    """
+    is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
+    place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
+    is_own = F.col(m.STREAMING) & F.col(CURRENT)
+    rows = (
+        states.groupBy(m.PARTITION, m.LOG)
+        .agg(
+            F.max(F.when(is_own, place)).alias("highest"),
+            F.max(F.when(is_own & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
+            F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
+            F.max(F.when(F.col(CURRENT), F.col(m.OFFSET))).alias("last"),
+            F.collect_list(F.when(is_truncate, F.struct(F.col(m.POSITION), F.col(m.OFFSET)))).alias("truncates"),
+            F.count_if(wants_history(recorded)).alias("wants_history"),
+            F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
+            F.count_if(base.is_moved()).alias("moved"),
+            F.count_if(F.col(HELD)).alias("held"),
+            F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
+        )
+        .collect()
+    )
+    placed = [row for row in rows if row["highest"] and row["highest"]["position"]]
+    highest = {row[m.PARTITION]: row["highest"] for row in sorted(placed, key=lambda row: row["highest"]["position"])}
+    last = sorted((row for row in rows if row["last"] is not None), key=lambda row: row["last"])
+    again = [row for row in rows if row["continued"] is not None]
+    again.sort(key=lambda row: row["continued"], reverse=True)
+    numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
+    return Facts(
+        positions={partition: position for partition, (position, _) in highest.items()},
+        times={partition: micros for partition, (_, micros) in highest.items() if micros is not None},
+        truncates=tuple(
+            Truncate(found[m.POSITION], row[m.PARTITION], found[m.OFFSET]) for row in rows for found in row["truncates"]
+        ),
+        wants_history=sum(row["wants_history"] for row in rows),
+        wants_base=sum(row["wants_base"] for row in rows),
+        moved=sum(row["moved"] for row in rows),
+        held=sum(row["held"] for row in rows),
+        further_parts=sum(row["further_parts"] for row in rows),
+        logs={row[m.LOG]: row["number"] for row in numbered},
+        continued={row[m.PARTITION]: row["continued"] for row in again},
+        ends={row[m.PARTITION]: row["last"] + 1 for row in last},
+        epochs=recorded.epochs,
+    )
+
+
+def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
+    """The higher position of each partition, before the batch or in it, and when the source made that change."""
+    before = (marker.positions, marker.times) if marker is not None else ({}, {})
+    positions, times = dict(before[0]), dict(before[1])
+    for partition, position in facts.positions.items():
+        if position > positions.get(partition, ""):
+            positions[partition] = position
+            times.pop(partition, None)
+            times |= {partition: facts.times[partition]} if partition in facts.times else {}
+    return positions, times
+
+
+def logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
+    """The logs that were read, each with the highest number before the batch or in it."""
+    before = marker.logs if marker is not None else {}
+    return {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
+
+
+def last_truncate(marker: Marker | None, truncates: Sequence[Truncate]) -> str | None:
+    """The highest position of a truncate that was applied, before the batch or in it."""
+    known = [marker.truncated if marker is not None else None, *(truncate.position for truncate in truncates)]
+    return max((position for position in known if position is not None), default=None)
