@@ -3,7 +3,7 @@
 What is accepted, by whom and why goes into the marker of the table that it concerns, and stays in every later one: on
 raw for messages that are gone (the offsets go on behind the gap, or in the topic that was made again), on the mirror
 for positions that cannot be compared with the earlier ones any more (a new epoch begins). Nothing is deleted: rows that
-the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`, or a replay, removes them.
+the source lost stay in the mirror until a complete snapshot with `snapshot_sweep` removes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import quarantine
 from cdc_materializer.errors import Code, UsageError
-from cdc_materializer.lake import Lake, translated
+from cdc_materializer.lake import Lake
+from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.marker import Accepted, Adoption, Marker, skip_lost
 from cdc_materializer.pipeline import load

@@ -8,8 +8,7 @@ versions is in `docs/adr/0003-publish-by-fast-forward.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from cdc_materializer import merge
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.lake_errors import publish_error, translated
+from cdc_materializer.lake_line import snapshot_line
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
 
 #: Branches that we stage on begin so; one that is left over from a killed run is dropped when its table is loaded.
 BRANCH_PREFIX = "cdcm_"
-_MAIN = "main"
+#: What readers see.
+MAIN = "main"
 #: Table property of the tables that we make. One that has it and no snapshot is left over from a run that was killed.
 _MADE_BY = "cdcm.pipeline"
 _SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
-
-_CONFLICT_CLASSES = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
-_UNKNOWN_CLASSES = ("CommitStateUnknownException",)
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ class LakeTable:
     Attributes:
         name: its name.
         uuid: Iceberg's own identity of the table.
-        head: snapshot id of `main`; None before the first commit.
-        marker: the newest marker on `main`'s ancestry; None where no snapshot has one.
+        head: snapshot id of the branch that was loaded, `main` as a rule; None before the first commit.
+        marker: the newest marker on that branch's ancestry; None where no snapshot has one.
         schema: its columns, without ours.
-        is_empty: whether `main` holds no row.
+        is_empty: whether the branch holds no row.
     """
 
     name: TableName
@@ -66,6 +65,8 @@ class Lake:
     catalog: str
     #: Whether nothing is written through it; then another process's branch is left alone.
     read_only: bool = False
+    #: The branch that is read and published to. Any but `main` is a table beside the one that readers see.
+    branch: str = MAIN
 
     def prepare(self, names: Iterable[TableName]) -> None:
         """Make the namespaces of tables, and with them what the catalog itself makes at its first use.
@@ -90,24 +91,26 @@ class Lake:
     def load(self, name: TableName) -> LakeTable | None:
         """The table as it is now; None where the catalog has none of that name, or one whose making was cut short.
 
+        On another branch than `main` also None where the table has no such branch.
+
         Raises:
             LakeUnavailable: the catalog or the table's metadata cannot be read.
         """
         with translated(name):
             if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
                 return None
-            table = self._table(name)
+            table = self.iceberg(name)
             if not self.read_only:
                 self._drop_left_over_branches(table)
-            snapshot = table.currentSnapshot()
-            if snapshot is None and table.properties().containsKey(_MADE_BY):
+            snapshot = table.snapshot(self.branch)
+            if snapshot is None and (self.branch != MAIN or table.properties().containsKey(_MADE_BY)):
                 return None
             summary = dict(snapshot.summary()) if snapshot is not None else {}
             return LakeTable(
                 name=name,
                 uuid=table.uuid().toString(),
                 head=snapshot.snapshotId() if snapshot is not None else None,
-                marker=_newest_marker(table),
+                marker=_newest_marker(table, snapshot),
                 schema=self._schema(name, table),
                 is_empty=int(summary.get("total-records", "0")) == 0,
             )
@@ -118,7 +121,8 @@ class Lake:
             return self.spark.table(merge.table_path(self.catalog, table.name))
         return self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head))
 
-    def _table(self, name: TableName) -> Any:  # noqa: ANN401 - a Java object
+    def iceberg(self, name: TableName) -> Any:  # noqa: ANN401 - a Java object
+        """The table in Iceberg's own API."""
         jvm: Any = self.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
         session: Any = self.spark._jsparkSession  # noqa: SLF001
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, merge.table_path(self.catalog, name))
@@ -160,7 +164,7 @@ class Lake:
             self._drop_unfinished(name)
             for statement in statements:
                 self.spark.sql(statement)
-            self._mark(self._table(name), marker, None)
+            self._mark(self.iceberg(name), marker, None)
         loaded = self.load(name)
         if loaded is None:
             what = f"Table {name} was made and is not there."
@@ -171,7 +175,7 @@ class Lake:
         """Drop what a killed run left of a table: made by us, and without a commit. Looked at again just before."""
         if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
             return
-        table = self._table(name)
+        table = self.iceberg(name)
         if table.currentSnapshot() is not None or not table.properties().containsKey(_MADE_BY):
             what = f"Table {name} was made by another writer while this batch was being planned."
             raise CommitConflict(what, "Run again; only one process should write a table.")
@@ -189,7 +193,7 @@ class Lake:
         return loaded
 
     def publish(self, base: LakeTable, marker: Marker, stage: Callable[[Stage], None]) -> int:
-        """Stage on a branch of the base's head, mark it, and move `main` there.
+        """Stage on a branch of the base's head, mark it, and move `main` (or the branch of this lake) there.
 
         Args:
             base: the table as the batch was planned on it.
@@ -204,16 +208,18 @@ class Lake:
             CommitUnknown: the outcome of the last step cannot be told.
         """
         # A name of its own: two processes that plan the same span must not write to one branch.
-        branch = f"{BRANCH_PREFIX}{marker.batch}_{self.spark.sparkContext.applicationId}"
-        table = self._table(base.name)
+        # On a branch beside `main` another prefix: those who publish to `main` must not take it for left over.
+        prefix = BRANCH_PREFIX if self.branch == MAIN else f"{self.branch}_"
+        branch = f"{prefix}{marker.batch}_{self.spark.sparkContext.applicationId}"
+        table = self.iceberg(base.name)
         with translated(base.name):
             table.manageSnapshots().createBranch(branch, base.head).commit()
             staging = Stage(self, base, branch, marker)
             stage(staging)
             if not staging.is_marked:
-                self._mark(self._table(base.name), marker, branch)
-            self._assert_descends(self._table(base.name), branch, (base.head, *staging.steps), base)
-            head = int(self._table(base.name).snapshot(branch).snapshotId())
+                self._mark(self.iceberg(base.name), marker, branch)
+            self._assert_descends(self.iceberg(base.name), branch, (base.head, *staging.steps), base)
+            head = int(self.iceberg(base.name).snapshot(branch).snapshotId())
         self._fast_forward(base, branch, head)
         return head
 
@@ -227,52 +233,51 @@ class Lake:
 
     def branch_head(self, name: TableName, branch: str) -> int:
         """The snapshot at the head of a branch."""
-        return int(self._table(name).snapshot(branch).snapshotId())
+        return int(self.iceberg(name).snapshot(branch).snapshotId())
 
     def _assert_descends(self, table: Any, branch: str, steps: Sequence[int | None], base: LakeTable) -> None:  # noqa: ANN401 - a Java object
         """A branch that another process dropped comes back with the next write, without what was staged before."""
-        chain: set[int] = set()
-        snapshot = table.snapshot(branch)
-        while snapshot is not None and base.head not in chain:
-            chain.add(int(snapshot.snapshotId()))
-            parent = snapshot.parentId()
-            snapshot = table.snapshot(parent) if parent is not None else None
-        if not chain.issuperset(steps):
+        head = table.snapshot(branch)
+        if head is None or not set(snapshot_line(table, head.snapshotId(), base.head)).issuperset(steps):
             what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
             raise CommitConflict(what, "Run again; one process should write a table.")
 
     def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
         try:
-            self._table(base.name).manageSnapshots().fastForwardBranch(_MAIN, branch).removeBranch(branch).commit()
+            table = self.iceberg(base.name)
+            update = table.manageSnapshots()
+            if table.snapshot(self.branch) is None:
+                update.createBranch(self.branch, head)
+            else:
+                update.fastForwardBranch(self.branch, branch)
+            update.removeBranch(branch).commit()
         except (Py4JJavaError, PySparkException) as error:
-            if self._is_published(base.name, head):
+            if self.is_published(base.name, head):
                 return
-            raise _publish_error(base.name, error) from error
-        if not self._is_published(base.name, head):
+            raise publish_error(base.name, error) from error
+        if not self.is_published(base.name, head):
             what = f"The commit to {base.name} was accepted, and its snapshot is not there."
             raise CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {base.name} before the next run.")
 
-    def _is_published(self, name: TableName, head: int) -> bool:
-        """Whether a snapshot is on `main`'s ancestry.
+    def is_published(self, name: TableName, head: int) -> bool:
+        """Whether a snapshot is on the branch's ancestry.
 
         Raises:
             CommitUnknown: the catalog cannot be asked.
         """
         try:
-            table = self._table(name)
+            table = self.iceberg(name)
         except (Py4JJavaError, PySparkException) as error:
             what = f"Whether the commit to {name} happened cannot be told: the catalog does not answer any more."
             raise CommitUnknown(
                 what, "Nothing was deleted. Run again when it answers: the tables say so then."
             ) from error
-        snapshot = table.currentSnapshot()
-        while snapshot is not None and snapshot.snapshotId() != head:
-            parent = snapshot.parentId()
-            snapshot = table.snapshot(parent) if parent is not None else None
-        return snapshot is not None
+        snapshot = table.snapshot(self.branch)
+        return snapshot is not None and head in snapshot_line(table, snapshot.snapshotId(), head)
 
     def _drop_left_over_branches(self, table: Any) -> None:  # noqa: ANN401 - a Java object
-        left_over = [name for name in table.refs() if name.startswith(BRANCH_PREFIX)]
+        prefix = BRANCH_PREFIX if self.branch == MAIN else f"{self.branch}_"
+        left_over = [name for name in table.refs() if name.startswith(prefix)]
         if left_over:
             update = table.manageSnapshots()
             for name in left_over:
@@ -326,8 +331,7 @@ def _ddl(data_type: DataType) -> str:
             return data_type.simpleString()
 
 
-def _newest_marker(table: Any) -> Marker | None:  # noqa: ANN401 - a Java object
-    snapshot = table.currentSnapshot()
+def _newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 - Java objects
     while snapshot is not None:
         marker = Marker.from_summary(dict(snapshot.summary()))
         if marker is not None:
@@ -335,48 +339,3 @@ def _newest_marker(table: Any) -> Marker | None:  # noqa: ANN401 - a Java object
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
     return None
-
-
-def _java_classes(error: Py4JJavaError | PySparkException) -> Iterator[str]:
-    # PySpark gives some Java exceptions, IllegalArgumentException among them, as its own, and keeps Java's behind them.
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    while cause is not None:
-        yield cause.getClass().getSimpleName()
-        cause = cause.getCause()
-
-
-def _publish_error(name: TableName, error: Py4JJavaError | PySparkException) -> Exception:
-    classes = list(_java_classes(error)) or [type(error).__name__]
-    if any(found in _UNKNOWN_CLASSES for found in classes):
-        what = f"Whether the commit to {name} happened cannot be told: the catalog's answer was lost."
-        return CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {name}, then run again.")
-    if any(found in _CONFLICT_CLASSES for found in classes) or "IllegalArgumentException" in classes:
-        what = f"Another writer committed to {name} first; this batch was not published."
-        return CommitConflict(what, "Run again: it will be planned on the new head. One process should write a table.")
-    return LakeUnavailable(f"The commit to {name} failed ({classes[0]}).", "Check the catalog, then run again.")
-
-
-@contextmanager
-def translated(name: TableName | str) -> Iterator[None]:
-    """Turn what Java and Spark throw while a table is read or staged into our errors, without their texts.
-
-    Raises:
-        CommitConflict: another writer changed the table.
-        LakeUnavailable: anything else that the catalog, the warehouse or a job on them answers.
-    """
-    try:
-        yield
-    except Py4JJavaError as error:
-        classes = list(_java_classes(error))
-        if any(found in _CONFLICT_CLASSES for found in classes):
-            what = f"Another writer changed {name} while this batch was being staged."
-            raise CommitConflict(what, "Nothing was published; run again. One process should write a table.") from error
-        what = f"{_subject(name)} cannot be read or written ({classes[-1]})."
-        raise LakeUnavailable(what, "Check that the catalog and the warehouse can be reached and have room.") from error
-    except PySparkException as error:
-        what = f"{_subject(name)} cannot be read or written ({error.getCondition() or type(error).__name__})."
-        raise LakeUnavailable(what, "See --debug for Spark's own words.") from error
-
-
-def _subject(name: TableName | str) -> str:
-    return name if isinstance(name, str) else f"Table {name}"

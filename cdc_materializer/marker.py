@@ -101,6 +101,12 @@ class Marker:
     adopted: tuple[Adoption, ...] = ()
     version: int = MARKER_VERSION
 
+    @classmethod
+    def begin(cls, other: Self) -> Self:
+        """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
+        fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
+        return replace(fresh, positions={}, times={}, truncated=None, logs={})
+
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
         return Offsets({partition: offset + self.bases.get(partition, 0) for partition, offset in offsets.items()})

@@ -124,6 +124,11 @@ def evolve_table(catalog: str, table: TableName, plan: SchemaPlan) -> list[str]:
     return statements
 
 
+def delete_all(catalog: str, table: TableName, branch: str) -> str:
+    """Delete every row of a branch; Iceberg drops the files and reads none."""
+    return f"DELETE FROM {branch_path(catalog, table, branch)}"
+
+
 def delete_keys(catalog: str, table: TableName, branch: str, keys_view: str, schema: TableSchema) -> str:
     """Delete the rows whose keys are in a view.
 

@@ -26,7 +26,8 @@ from cdc_materializer.errors import (
     SchemaRefused,
     TruncateStopped,
 )
-from cdc_materializer.lake import LakeTable, Stage, translated
+from cdc_materializer.lake import LakeTable, Stage
+from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated
@@ -56,12 +57,24 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
         landing = plan_landing(line, tables.raw, topic, rewound=quarantine.was_rewound(line, tables.quarantine))
     # Step 3. Keep everything, unread, with its offsets, in one commit.
     raw = land(line, tables.raw, landing, topic)
+    return fold_next(line, raw, tables, more_to_land=not landing.is_empty)
+
+
+def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool = False) -> Batch | None:
+    """Steps 4 and 5: decode, fold and publish what raw has and the mirror has not, at most a batch of it.
+
+    Args:
+        line: the table's way.
+        raw: raw as it is, or its marker set to where this is to end.
+        tables: mirror and quarantine as they are.
+        more_to_land: whether the topic may have messages that raw has not got yet.
+    """
     # Step 4. From here on the input is a pinned snapshot: the same bytes on every retry.
     with translated(line.mirror), quarantine.noting_stops(line, tables):
         reading = read(line, raw, tables)
         if reading is None:
             return None
-        if tables.mirror is None and not reading.decoders.make_a_table and not landing.is_empty:
+        if tables.mirror is None and not reading.decoders.make_a_table and more_to_land:
             # What a mirror needs to be made may stand in messages that have not landed yet.
             return Batch({}, {}, marker_of(raw).in_topic(reading.span.start), raw.head or 0, None)
         decided = decide(line, tables, reading)

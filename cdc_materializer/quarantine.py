@@ -80,7 +80,7 @@ def noting_stops(line: Line, tables: Tables) -> Iterator[None]:
 
 
 def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None) -> None:
-    table = tables.quarantine or _create(line, None)
+    table = tables.quarantine or create(line, None)
     if place is None:
         reached = marker_of(tables.mirror).offsets if tables.mirror is not None else Offsets()
         place = next(iter(reached.items()), (0, 0))
@@ -131,7 +131,8 @@ def release_stops(line: Line, quarantine: LakeTable) -> None:
     _end(line, quarantine, replace(marker_of(quarantine), counts={}), ended)
 
 
-def _create(line: Line, topic_id: str | None) -> LakeTable:
+def create(line: Line, topic_id: str | None) -> LakeTable:
+    """Make the quarantine table; there is none of that name."""
     nothing = Span(line.table.topic, Offsets(), Offsets())
     start = new_marker(line, nothing, "", topic_id)
     return line.lake.create(line.mirror.quarantine, QUARANTINE_SCHEMA, start, _PROPERTIES)
@@ -153,7 +154,7 @@ def hold(
         return quarantine
     found = rows.violation_rows(decided.states, marker.batch, line.now())
     if quarantine is None:
-        quarantine = _create(line, marker.topic_id)
+        quarantine = create(line, marker.topic_id)
     if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch:
         same = ("topic", "partition", "offset", "key", "code", "rule")
         again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in same])

@@ -13,7 +13,14 @@ from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, Difference
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.report.models import ErrorInfo, FileHealth, StatusReport, TableStatus, VerifyReport
+from cdc_materializer.report.models import (
+    ErrorInfo,
+    FileHealth,
+    ReplayReport,
+    StatusReport,
+    TableStatus,
+    VerifyReport,
+)
 from cdc_materializer.report.violations import OPEN, in_utc
 from cdc_materializer.source import Source, TopicState, open_source
 
@@ -78,6 +85,16 @@ def exit_code_of(found: VerifyReport) -> int:
         _exit_codes().get(table.error.code, DifferenceFound.exit_code) if table.error else DifferenceFound.exit_code
         for table in found.tables
         if table.error or not table.equal
+    ]
+    return worst_exit_code(codes)
+
+
+def exit_code_of_replay(found: ReplayReport) -> int:
+    """0 where the rebuilt mirrors equal the live ones, or took their place; 8 or the errors' codes otherwise."""
+    codes = [
+        _exit_codes().get(table.error.code, DifferenceFound.exit_code) if table.error else DifferenceFound.exit_code
+        for table in found.tables
+        if table.error or not (table.equal or table.published or table.rolled_back)
     ]
     return worst_exit_code(codes)
 

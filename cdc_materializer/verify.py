@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
@@ -20,7 +21,8 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable
-from cdc_materializer.lake import Lake, LakeTable, translated
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
@@ -87,34 +89,64 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate)
     folded = batch.fold_batch(messages, decoders, past)
     decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions)).persist()
-    sides = _sides(rows.final_rows(decided, target), line.lake.rows(mirror), target)
-    counted = sides.agg(*_counts(target)).collect()[0]
+    difference = compare_rows(rows.final_rows(decided, target), line.lake.rows(mirror), target)
     log = decided.agg(F.count_if(F.col(m.PART) == 0).alias("messages"), _held_keys()).collect()[0]
     twice = stored.where(batch.within(span, "partition", "offset")).groupBy("partition", "offset").count()
     doubled = twice.where(F.col("count") > 1).agg(F.count_if(F.lit(True)).alias("twice")).collect()[0]["twice"]
-    different = counted["missing"] + counted["unexpected"] + counted["different"]
-    places = _places(sides) if different else []
     decided.unpersist()
     folded.release()
     return TableVerify(
         table=str(line.mirror),
         topic=line.table.topic,
-        equal=different == 0 and doubled == 0,
-        expected=counted["expected"],
-        found=counted["found"],
-        missing=counted["missing"],
-        unexpected=counted["unexpected"],
-        different=counted["different"],
+        equal=difference.is_none and doubled == 0,
+        expected=difference.expected,
+        found=difference.found,
+        missing=difference.missing,
+        unexpected=difference.unexpected,
+        different=difference.different,
         held=log["held"],
-        columns={
-            name: counted[f"column_{at}"] for at, name in enumerate([*target.types, CDC]) if counted[f"column_{at}"]
-        },
-        places=places,
+        columns=difference.columns,
+        places=difference.places,
         messages=log["messages"],
         raw_snapshot=raw.head,
         mirror_snapshot=mirror.head,
         error=_doubled_error(line, doubled) if doubled else None,
     )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two states of a mirror differ: keys by kind, by column, and where the first of them were last written."""
+
+    expected: int
+    found: int
+    missing: int
+    unexpected: int
+    different: int
+    columns: dict[str, int]
+    places: list[MessagePlace]
+
+    @property
+    def is_none(self) -> bool:
+        """Whether both hold the same rows."""
+        return self.missing == self.unexpected == self.different == 0
+
+
+def compare_rows(expected: DataFrame, found: DataFrame, target: TableSchema) -> Difference:
+    """Compare two states of a mirror key by key, value by value; reads back one row of counts.
+
+    Args:
+        expected: the rows that should be there, with our own column.
+        found: the rows that are.
+        target: the mirror's columns.
+    """
+    sides = _sides(expected, found, target)
+    counted = sides.agg(*_counts(target)).collect()[0]
+    names = [*target.types, CDC]
+    columns = {name: counted[f"column_{at}"] for at, name in enumerate(names) if counted[f"column_{at}"]}
+    kinds = ("expected", "found", "missing", "unexpected", "different")
+    difference = Difference(**{kind: counted[kind] for kind in kinds}, columns=columns, places=[])
+    return difference if difference.is_none else replace(difference, places=_places(sides))
 
 
 def _doubled_error(line: Line, doubled: int) -> ErrorInfo:

@@ -315,6 +315,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm status --json", models.StatusReport),
     ("cdcm report --json", violation_models.ViolationReport),
     ("cdcm verify --json", models.VerifyReport),
+    ("cdcm replay --json", models.ReplayReport),
     ("cdcm adopt --json", models.AdoptReport),
     ("cdcm quarantine list --json", violation_models.QuarantineList),
     ("cdcm quarantine show --json", violation_models.QuarantineDetails),

@@ -1,4 +1,4 @@
-"""The commands that work: `demo`, `run`, `verify`, `adopt`. They start Spark where there is something to do."""
+"""The commands that work: `demo`, `run`, `verify`, `replay`, `adopt`. They start Spark where there is work."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,11 +7,13 @@ import typer
 
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
 from cdc_materializer.cli.output import Output, load, now, program
-from cdc_materializer.errors import EXIT_DONE
+from cdc_materializer.errors import EXIT_DONE, UsageError
+from cdc_materializer.names import shown
 
 if TYPE_CHECKING:
     from cdc_materializer.cli.progress import RunProgress
-    from cdc_materializer.config import Config
+    from cdc_materializer.config import Config, TableConfig
+    from cdc_materializer.line import Batch
     from cdc_materializer.run import RunOptions
 
 #: Where the demo goes when nobody says.
@@ -23,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(demo)
     app.command()(run)
     app.command()(verify)
+    app.command()(replay)
     app.command()(adopt)
 
 
@@ -148,3 +151,55 @@ def adopt(
         found = adopt_table(loaded, table, Decision(user_name(), now(), reason))
     output.show(found)
     return EXIT_DONE
+
+
+def replay(  # noqa: PLR0913 - the options are the command's own
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="The mirrors to rebuild.")],
+    *,
+    start: Annotated[
+        str, typer.Option("--from", metavar="WHERE", help="`earliest`: raw's first message.")
+    ] = "earliest",
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Make the rebuilt mirror the one that readers see, in one commit.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Throw away what an earlier replay has left; else it is gone on with.")
+    ] = False,
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Give readers back what the last published replay has replaced.")
+    ] = False,
+    config: ConfigFile = CONFIG_DEFAULT,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Rebuild mirrors from their raw tables beside the live ones.
+
+    Decodes and folds every message anew, with today's contract, and shows the difference; ends with 8 if there is one
+    and nothing was published.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.replay import ReplayOptions, replay_tables, roll_back
+    from cdc_materializer.status import exit_code_of_replay
+
+    if start != "earliest":
+        raise UsageError(f"`--from {shown(start)}` comes with a later version.", "This one has: `--from earliest`.")
+    if rollback and (publish or restart):
+        raise UsageError("`--rollback` goes with neither `--publish` nor `--restart`.", "Give one of them.")
+    loaded = load(config)
+    with Steps(output) as steps:
+        if rollback:
+            steps.begin("Going back to what was there before the replay")
+            found = roll_back(loaded, tuple(tables))
+        else:
+            steps.begin("Folding every message again")
+            read: dict[str, int] = {}
+
+            def advance(table: "TableConfig", batch: "Batch") -> None:
+                name = str(table.mirror)
+                read[name] = read.get(name, 0) + sum(batch.counts.values())
+                steps.begin(f"{name}: {read[name]:,} messages folded again")
+
+            found = replay_tables(loaded, tuple(tables), ReplayOptions(publish, restart, advance))
+    output.show(found)
+    return exit_code_of_replay(found)

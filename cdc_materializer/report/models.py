@@ -177,6 +177,41 @@ class VerifyReport(Report):
         return all(table.equal and table.error is None for table in self.tables)
 
 
+# --- cdcm replay --------------------------------------------------------------------------------------------------
+
+
+class TableReplay(Report):
+    """How a mirror that was rebuilt from raw differs from the live one, and whether it took its place."""
+
+    table: str = Field(description="Name of the mirror.")
+    topic: str = Field(description="Topic that feeds it.")
+    batches: int = Field(default=0, ge=0, description="Batches folded; fewer where an earlier replay was gone on with.")
+    equal: bool = Field(default=False, description="True when both hold the same rows.")
+    rebuilt: int = Field(default=0, ge=0, description="Rows of the rebuilt mirror.")
+    live: int = Field(default=0, ge=0, description="Rows of the live mirror.")
+    only_rebuilt: int = Field(default=0, ge=0, description="Keys that only the rebuilt mirror has.")
+    only_live: int = Field(default=0, ge=0, description="Keys that only the live mirror has.")
+    different: int = Field(default=0, ge=0, description="Keys in both with different values.")
+    columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
+    places: list[MessagePlace] = Field(
+        default_factory=list, description="Where the first differing keys were last written; never their values."
+    )
+    held_live: dict[str, int] = Field(default_factory=dict, description="Open violations by code and rule, live.")
+    held_rebuilt: dict[str, int] = Field(default_factory=dict, description="The same of the rebuilt mirror.")
+    published: bool = Field(default=False, description="True when the rebuilt mirror took the live one's place.")
+    rolled_back: bool = Field(default=False, description="True when readers see again what a replay had replaced.")
+    live_snapshot: int | None = Field(default=None, description="Snapshot of the live mirror that was compared.")
+    rebuilt_snapshot: int | None = Field(default=None, description="Snapshot of the rebuilt mirror.")
+    error: ErrorInfo | None = Field(default=None, description="Why the table could not be rebuilt.")
+
+
+class ReplayReport(Report):
+    """What ``cdcm replay`` found and did."""
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    tables: list[TableReplay] = Field(default_factory=list, description="One entry a table, in the file's order.")
+
+
 # --- cdcm adopt ---------------------------------------------------------------------------------------------------
 
 

@@ -7,26 +7,26 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import singledispatch
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from cdc_materializer.report.layout import INDENT, fact_list, failure, heading, new_table, number, place_line, size
 from cdc_materializer.report.models import (
     AdoptReport,
-    ErrorInfo,
     FileHealth,
     LintReport,
     MessagePlace,
+    ReplayReport,
     Report,
     RunReport,
     StatusReport,
     TableRun,
     TableStatus,
-    TableVerify,
     VerifyReport,
 )
+from cdc_materializer.report.terminal_proof import adopt_view, replay_view, verify_view
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
     QuarantineList,
@@ -60,10 +60,6 @@ _STYLES: Mapping[TableVerdict, str] = {
     TableVerdict.CLEAN: "green",
     TableVerdict.EMPTY: "dim",
 }
-_INDENT = 2
-
-_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_THOUSAND = 1_000
 
 
 def render(report: Report, *, now: datetime) -> RenderableType:
@@ -77,60 +73,18 @@ def _render(report: Report, now: datetime) -> RenderableType:
     raise NotImplementedError(message)
 
 
-def _number(count: int | None) -> str:
-    return "–" if count is None else f"{count:,}"
-
-
-def _size(count: float) -> str:
-    for unit in _BYTE_UNITS:
-        if count < _THOUSAND or unit == _BYTE_UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= _THOUSAND
-    return ""
-
-
-def _table(*columns: str, numbers: Iterable[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1))
-    right = set(numbers)
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return table
-
-
-def _facts(pairs: Iterable[tuple[str, RenderableType]]) -> RenderableType:
-    """Lay out names and values under a heading."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        grid.add_row(name, value if not isinstance(value, str) else Text(value))
-    return Padding(grid, (0, 0, 0, _INDENT))
-
-
-def _heading(text: str, style: str, note: str = "") -> Text:
-    return Text.assemble((text, "bold"), ("  ", ""), (note, style))
-
-
-def _failure(table: str, error: ErrorInfo) -> RenderableType:
-    return Group(Text(""), _heading(table, "bold red", error.code), Padding(Text(error.message), (0, 0, 0, _INDENT)))
-
-
-def _place(place: MessagePlace, now: datetime) -> str:
-    return f"partition {place.partition}, offset {place.offset}, {moment(place.timestamp, now)}"
-
-
 # --- run ----------------------------------------------------------------------------------------------------------
 
 
 @_render.register
 def _run(report: RunReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
-    table = _table("table", "read", "upserted", "deleted", "held", "other", "seconds", numbers=_RUN_NUMBERS)
+    table = new_table("table", "read", "upserted", "deleted", "held", "other", "seconds", numbers=_RUN_NUMBERS)
     for run in report.tables:
         other = run.unchanged + run.superseded + run.replayed + run.ignored
         name = Text(run.table, style="red" if run.error else "")
         counts = (run.read, run.upserted, run.deleted, run.quarantined, other)
-        table.add_row(name, *map(_number, counts), f"{run.seconds:.1f}")
-    below = [_failure(run.table, run.error) for run in report.tables if run.error]
+        table.add_row(name, *map(number, counts), f"{run.seconds:.1f}")
+    below = [failure(run.table, run.error) for run in report.tables if run.error]
     violations = _run_violations(report.tables)
     nothing = not any(run.read or run.error for run in report.tables)
     done = [Text("Nothing new to read.", style="dim")] if nothing else []
@@ -154,16 +108,16 @@ def _run_violations(tables: Iterable[TableRun]) -> list[RenderableType]:
 
 @_render.register
 def _status(report: StatusReport, now: datetime) -> RenderableType:
-    table = _table("table", "rows", "lag", "behind", "held", "files", "published", numbers=("rows", "lag", "held"))
+    table = new_table("table", "rows", "lag", "behind", "held", "files", "published", numbers=("rows", "lag", "held"))
     for status in report.tables:
         files = _files(status.files)
         behind = "–" if status.lag_seconds is None else duration(status.lag_seconds)
-        held = Text(_number(status.quarantine_open), style="yellow" if status.quarantine_open else "")
+        held = Text(number(status.quarantine_open), style="yellow" if status.quarantine_open else "")
         published = age(now - status.last_publish) if status.last_publish else "never"
         table.add_row(
             Text(status.table, style="red" if status.error else ""),
-            _number(status.rows),
-            _number(status.lag_messages),
+            number(status.rows),
+            number(status.lag_messages),
             behind,
             held,
             files,
@@ -171,7 +125,7 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
         )
     legend = "lag and held in messages; files: data+deletes, size; as of " + moment(report.as_of, now)
     waiting = [line for status in report.tables if (line := _held(status, now))]
-    failures = [_failure(status.table, status.error) for status in report.tables if status.error]
+    failures = [failure(status.table, status.error) for status in report.tables if status.error]
     return Group(table, Text(legend, style="dim"), *waiting, *failures)
 
 
@@ -185,7 +139,7 @@ def _held(status: TableStatus, now: datetime) -> Text | None:
 
 
 def _files(files: FileHealth | None) -> str:
-    return f"{files.data_files}+{files.delete_files}, {_size(files.bytes)}" if files else "–"
+    return f"{files.data_files}+{files.delete_files}, {size(files.bytes)}" if files else "–"
 
 
 # --- violations ---------------------------------------------------------------------------------------------------
@@ -205,10 +159,10 @@ def _violations(report: ViolationReport, now: datetime) -> RenderableType:
 
 def _table_violations(table: TableViolations, now: datetime) -> list[RenderableType]:
     style, note = _STYLES[table.verdict], VERDICTS[table.verdict]
-    parts: list[RenderableType] = [_heading(table.table, style, note)]
+    parts: list[RenderableType] = [heading(table.table, style, note)]
     if table.violations:
-        parts.append(Padding(Text(standing(table), style="dim"), (0, 0, 0, _INDENT)))
-    parts += [Padding(Text(line, style="dim"), (0, 0, 0, _INDENT)) for line in contract_lines(table.contract)]
+        parts.append(Padding(Text(standing(table), style="dim"), (0, 0, 0, INDENT)))
+    parts += [Padding(Text(line, style="dim"), (0, 0, 0, INDENT)) for line in contract_lines(table.contract)]
     for group in table.violations:
         parts += [Text(""), _violation_group(group, now)]
     return [*parts, Text("")]
@@ -221,15 +175,15 @@ def _violation_group(group: ViolationGroup, now: datetime) -> RenderableType:
         ("found", found_words(group)),
         *([("column", group.column)] if group.column else []),
         ("done", done_words(group)),
-        ("first", _place(group.first, now)),
-        *([("last", _place(group.last, now))] if group.count > 1 else []),
+        ("first", place_line(group.first, now)),
+        *([("last", place_line(group.last, now))] if group.count > 1 else []),
         *([("schema", schema_words(group))] if group.first.schema_id is not None else []),
         *([("open since", moment(group.since, now))] if group.since else []),
         ("means", group.explanation),
         ("do", group.remedy),
     ]
     style = _STYLES[TableVerdict(group.action)] if group.open or group.action == "reported" else "dim"
-    return Padding(Group(Text(name, style=style), _facts(facts)), (0, 0, 0, _INDENT))
+    return Padding(Group(Text(name, style=style), fact_list(facts)), (0, 0, 0, INDENT))
 
 
 # --- quarantine ---------------------------------------------------------------------------------------------------
@@ -268,7 +222,7 @@ def _rows(rows: Iterable[QuarantineRow], widths: Mapping[str, int], now: datetim
         old = age(now - row.detected_at) if row.detected_at else "–"
         subject = Text("\n".join(filter(None, (row.column, row.key))) or "–")
         table.add_row(f"{row.partition}/{row.offset}", code, subject, Text.assemble((row.status, style), f"\n{old}"))
-    return Padding(table, (0, 0, 0, _INDENT))
+    return Padding(table, (0, 0, 0, INDENT))
 
 
 @_render.register
@@ -281,7 +235,7 @@ def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
         facts: list[tuple[str, RenderableType]] = [
             ("table", found.table),
             ("topic", found.topic),
-            ("message", _place(place, now)),
+            ("message", place_line(place, now)),
             *([("schema", str(found.schema_id))] if found.schema_id is not None else []),
             ("key", found.key or "– (none that can be read)"),
             *([("column", found.column)] if found.column else []),
@@ -290,66 +244,13 @@ def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
             ("means", found.explanation),
             ("do", found.remedy),
         ]
-        parts += [_heading(name, *status), _facts(facts), Text("")]
+        parts += [heading(name, *status), fact_list(facts), Text("")]
     return Group(*parts, Text(f"The message itself is in {report.table}__raw; values are never shown.", style="dim"))
 
 
-# --- verify -------------------------------------------------------------------------------------------------------
-
-
-@_render.register
-def _verify(report: VerifyReport, now: datetime) -> RenderableType:
-    table = _table("table", "rows", "missing", "unexpected", "different", "held", "verdict", numbers=_VERIFY_NUMBERS)
-    for found in report.tables:
-        counts = (found.found, found.missing, found.unexpected, found.different, found.held)
-        table.add_row(Text(found.table), *map(_number, counts), _verify_verdict(found))
-    parts: list[RenderableType] = [table]
-    for found in report.tables:
-        if found.error:
-            parts.append(_failure(found.table, found.error))
-        elif not found.equal:
-            parts += [Text(""), _heading(found.table, "red", "differs from raw"), _verify_facts(found, now)]
-    if report.equal:
-        parts.append(Text("Every mirror equals the fold of its raw table.", style="green"))
-    return Group(*parts)
-
-
-_VERIFY_NUMBERS = ("rows", "missing", "unexpected", "different", "held")
-
-
-def _verify_verdict(found: TableVerify) -> Text:
-    if found.error:
-        return Text("not verified", style="red")
-    return Text("equal", style="green") if found.equal else Text("differs", style="red")
-
-
-def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
-    columns = ", ".join(f"{name} × {count}" for name, count in found.columns.items())
-    facts: list[tuple[str, RenderableType]] = [("columns", columns)] if columns else []
-    facts += [("last written", _place(place, now)) for place in found.places]
-    return _facts(facts)
-
-
-# --- adopt --------------------------------------------------------------------------------------------------------
-
-_ADOPTED = {
-    "gap": "The table goes on behind messages that left the topic before they were read.",
-    "topic": "The table goes on with the topic as it is now; its offsets follow on the earlier ones.",
-    "positions": "A new epoch begins: positions from here on are not held against earlier ones.",
-}
-
-
-@_render.register
-def _adopt(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
-    parts: list[RenderableType] = [_heading(report.table, "yellow", "accepted, on the record")]
-    for found in report.adopted:
-        places = ", ".join(f"{partition}/{offset}" for partition, offset in found.offsets.items())
-        facts: list[tuple[str, RenderableType]] = [("what", _ADOPTED[found.what]), ("from", places)]
-        facts += [("lost", f"at most {quantity(found.lost, 'message')}")] if found.lost else []
-        facts += [("by", found.by), *([("reason", found.reason)] if found.reason else [])]
-        parts.append(_facts(facts))
-    note = "Rows that the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`, or a replay."
-    return Group(*parts, Text(""), Text(f"`cdcm run` goes on. {note}", style="dim"))
+_render.register(VerifyReport, verify_view)
+_render.register(ReplayReport, replay_view)
+_render.register(AdoptReport, adopt_view)
 
 
 # --- lint ---------------------------------------------------------------------------------------------------------
@@ -363,11 +264,11 @@ def _lint(report: LintReport, now: datetime) -> RenderableType:  # noqa: ARG001 
             content = (
                 f"{quantity(file.columns, 'column')}, {quantity(file.rules, 'rule')}, fingerprint {file.fingerprint}"
             )
-            parts += [_heading(file.path, "green", "valid"), _facts([("", content)])]
+            parts += [heading(file.path, "green", "valid"), fact_list([("", content)])]
             continue
-        parts.append(_heading(file.path, "red", quantity(len(file.problems), "problem")))
+        parts.append(heading(file.path, "red", quantity(len(file.problems), "problem")))
         for problem in file.problems:
             at = f"line {problem.line}" if problem.line else "file"
-            parts.append(_facts([(at, Text.assemble(problem.message, " ", (problem.do, "italic")))]))
-            parts.append(Padding(Text(problem.where, style="dim"), (0, 0, 0, _INDENT * 2)))
+            parts.append(fact_list([(at, Text.assemble(problem.message, " ", (problem.do, "italic")))]))
+            parts.append(Padding(Text(problem.where, style="dim"), (0, 0, 0, INDENT * 2)))
     return Group(*parts) if parts else Text("No contract to check.", style="dim")

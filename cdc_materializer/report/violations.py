@@ -72,7 +72,7 @@ REMEDIES: Mapping[Code, str] = {
     Code.KEY_NULL: "Name the key's columns in the table's `key`, or give the source table a primary key.",
     Code.KEY_VALUE_MISMATCH: "Check the connector's message key columns and single message transforms.",
     Code.KEY_COLLISION: "Give each source table a mirror of its own, or add a column that tells them apart to `key`.",
-    Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or wait for `cdcm replay`, which rebuilds a table.",
+    Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or mirror the topic under another `mirror` name.",
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
     Code.CONTRACT: "Mend the row at the source (a later good version takes its place by itself), or mend the rule.",
     Code.UNAVAILABLE_NO_BASE: "Touch the row at the source, or take an incremental snapshot of the table.",

@@ -19,7 +19,7 @@ LAYERS = (
         *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "maintain", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "rows", "verdict", "quarantine"),
     ),
-    ("source", "registry", "lake", "contract", "report", "session", "progress"),
+    ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
     ("decode", "changes", "epochs", "fold", "base", "merge", "schema", "catalog", "local_table"),
     ("config",),
     ("jars",),

@@ -80,7 +80,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["replay", "shop.orders"], "`cdcm replay` comes with a later version."),
+        (["query", "select 1"], "`cdcm query` comes with a later version."),
         (["doctor"], "`cdcm doctor` comes with a later version."),
         (["quarantine", "release"], "`cdcm quarantine release` comes with a later version. This one has: list, show."),
         (["quarantine", "show", "shop.orders"], "Nothing says which violation."),

@@ -115,6 +115,16 @@ REPORTS: list[models.Report] = [
             models.TableVerify(table="shop.lines", topic="t", equal=False, error=ERROR),
         ],
     ),
+    models.ReplayReport(
+        pipeline="p",
+        tables=[
+            models.TableReplay(
+                table="shop.orders", topic="t", batches=3, rebuilt=4, live=5, only_live=1, different=2,
+                columns={"price": 2}, places=[PLACE], held_live={"CONTRACT price": 1}, published=True,
+            ),
+            models.TableReplay(table="shop.lines", topic="t", error=ERROR),
+        ],
+    ),
     models.AdoptReport(
         pipeline="p",
         table="shop.orders",

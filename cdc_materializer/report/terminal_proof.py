@@ -1,0 +1,109 @@
+"""Terminal views of what proves and repairs mirrors: `verify`, `replay`, `adopt`."""
+
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from cdc_materializer.report.layout import fact_list, failure, heading, new_table, number, place_line
+from cdc_materializer.report.models import AdoptReport, ReplayReport, TableReplay, TableVerify, VerifyReport
+from cdc_materializer.report.wording import quantity
+
+# --- verify -------------------------------------------------------------------------------------------------------
+
+
+def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
+    """What `cdcm verify` found."""
+    table = new_table("table", "rows", "missing", "unexpected", "different", "held", "verdict", numbers=_VERIFY_NUMBERS)
+    for found in report.tables:
+        counts = (found.found, found.missing, found.unexpected, found.different, found.held)
+        table.add_row(Text(found.table), *map(number, counts), _verify_verdict(found))
+    parts: list[RenderableType] = [table]
+    for found in report.tables:
+        if found.error:
+            parts.append(failure(found.table, found.error))
+        elif not found.equal:
+            parts += [Text(""), heading(found.table, "red", "differs from raw"), _verify_facts(found, now)]
+    if report.equal:
+        parts.append(Text("Every mirror equals the fold of its raw table.", style="green"))
+    return Group(*parts)
+
+
+_VERIFY_NUMBERS = ("rows", "missing", "unexpected", "different", "held")
+
+
+def _verify_verdict(found: TableVerify) -> Text:
+    if found.error:
+        return Text("not verified", style="red")
+    return Text("equal", style="green") if found.equal else Text("differs", style="red")
+
+
+def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
+    columns = ", ".join(f"{name} × {count}" for name, count in found.columns.items())
+    facts: list[tuple[str, RenderableType]] = [("columns", columns)] if columns else []
+    facts += [("last written", place_line(place, now)) for place in found.places]
+    return fact_list(facts)
+
+
+# --- replay -------------------------------------------------------------------------------------------------------
+
+_REPLAY_NUMBERS = ("live", "rebuilt", "gone", "new", "changed")
+
+
+def replay_view(report: ReplayReport, now: datetime) -> RenderableType:
+    """What `cdcm replay` found and did."""
+    table = new_table("table", *_REPLAY_NUMBERS, "outcome", numbers=_REPLAY_NUMBERS)
+    parts: list[RenderableType] = [table]
+    for found in report.tables:
+        counts = (found.live, found.rebuilt, found.only_live, found.only_rebuilt, found.different)
+        table.add_row(Text(found.table), *map(number, counts), _replay_outcome(found))
+        if found.error:
+            parts.append(failure(found.table, found.error))
+        elif not found.equal and not found.rolled_back:
+            parts += [Text(""), heading(found.table, "yellow", "rebuilt, and not the same"), _replay_facts(found, now)]
+    if any(not (found.equal or found.error or found.rolled_back) for found in report.tables):
+        parts.append(Text("gone: keys that only the live mirror has; new: keys that only the rebuilt one has.", "dim"))
+    if any(not (found.published or found.rolled_back or found.error) for found in report.tables):
+        parts.append(Text("Nothing was swapped; `--publish` makes the rebuilt mirror the one that readers see.", "dim"))
+    return Group(*parts)
+
+
+def _replay_outcome(found: TableReplay) -> Text:
+    if found.error:
+        return Text("failed", style="red")
+    if found.published or found.rolled_back:
+        return Text("published" if found.published else "rolled back", style="green")
+    return Text("equal", style="green") if found.equal else Text("differs", style="yellow")
+
+
+def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
+    facts: list[tuple[str, RenderableType]] = []
+    if found.columns:
+        facts.append(("columns", ", ".join(f"{name} × {count}" for name, count in found.columns.items())))
+    for title, held in (("held, live", found.held_live), ("held, rebuilt", found.held_rebuilt)):
+        if held:
+            facts.append((title, ", ".join(f"{name} × {count}" for name, count in held.items())))
+    facts += [("last written", place_line(place, now)) for place in found.places]
+    return fact_list(facts)
+
+
+# --- adopt --------------------------------------------------------------------------------------------------------
+
+_ADOPTED = {
+    "gap": "The table goes on behind messages that left the topic before they were read.",
+    "topic": "The table goes on with the topic as it is now; its offsets follow on the earlier ones.",
+    "positions": "A new epoch begins: positions from here on are not held against earlier ones.",
+}
+
+
+def adopt_view(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    """What `cdcm adopt` accepted."""
+    parts: list[RenderableType] = [heading(report.table, "yellow", "accepted, on the record")]
+    for found in report.adopted:
+        places = ", ".join(f"{partition}/{offset}" for partition, offset in found.offsets.items())
+        facts: list[tuple[str, RenderableType]] = [("what", _ADOPTED[found.what]), ("from", places)]
+        facts += [("lost", f"at most {quantity(found.lost, 'message')}")] if found.lost else []
+        facts += [("by", found.by), *([("reason", found.reason)] if found.reason else [])]
+        parts.append(fact_list(facts))
+    note = "Rows that the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`."
+    return Group(*parts, Text(""), Text(f"`cdcm run` goes on. {note}", style="dim"))
