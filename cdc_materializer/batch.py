@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.debezium import to_changes
+from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.decode.framing import selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.epochs import CONTINUED, Recorded, in_epochs
@@ -76,6 +76,10 @@ class Past:
     retried: Span | None = None
     truncate: str = "apply"
 
+    def doubting(self) -> Past:
+        """The same, for a fold that holds deletes against their `before`."""
+        return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, doubtful_keys=True)))
+
     def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
         """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions."""
         is_ordered = self.recorded.partitions == 1
@@ -113,17 +117,21 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     states = fold.states(own, decoders.plan.target, decoders.partial, past.recorded).persist()
     folded = Folded(states, [states])
     try:
-        folded.facts = facts_of(states, past.recorded)
+        doubtful = doubtful_keys(decoders.writers, decoders.plan.target, past.lookup.options)
+        folded.facts = facts_of(states, past.recorded, doubtful)
         if folded.facts.continued:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
-            later = replace(past, recorded=_next_epoch(past.recorded, folded.facts, states))
-            folded.release()
-            return fold_batch(current, decoders, later)
-        _complete(folded, own, decoders, past)
+            past = replace(past, recorded=_next_epoch(past.recorded, folded.facts, states))
+        elif folded.facts.doubtful and not past.lookup.options.doubtful_keys:
+            past = past.doubting()
+        else:
+            _complete(folded, own, decoders, past)
+            return folded
     except BaseException:
         folded.release()
         raise
-    return folded
+    folded.release()
+    return fold_batch(current, decoders, past)
 
 
 def _changes(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:

@@ -32,6 +32,7 @@ class Facts:
         continued: the first change of each partition that goes on from an earlier position.
         ends: one past the last offset of each partition.
         epochs: all the epochs up to the end of the batch.
+        doubtful: how many depend on a key that may be made up; see `changes.fillers`.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -46,6 +47,7 @@ class Facts:
     continued: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
+    doubtful: int = 0
 
 
 def wants_history(recorded: Recorded) -> Column:
@@ -60,13 +62,16 @@ def wants_history(recorded: Recorded) -> Column:
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
 
 
-def facts_of(states: DataFrame, recorded: Recorded) -> Facts:
+def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] = ()) -> Facts:
     """Find out about the folded states of a batch what the next steps need; one job, a few rows.
 
     Args:
         states: from `fold.states`.
         recorded: how far the source had got before.
+        doubtful: the keys (m.KEY) that may be made up. One matters at a delete, and where its past is folded once more.
     """
+    ends = fold.is_delete() | wants_history(recorded)
+    is_doubtful = F.coalesce(F.col(m.KEY).isin(*doubtful) & ends, F.lit(False)) if doubtful else F.lit(False)
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
@@ -83,6 +88,7 @@ def facts_of(states: DataFrame, recorded: Recorded) -> Facts:
             F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
+            F.count_if(is_doubtful).alias("doubtful"),
         )
         .collect()
     )
@@ -107,6 +113,7 @@ def facts_of(states: DataFrame, recorded: Recorded) -> Facts:
         continued={row[m.PARTITION]: row["continued"] for row in again},
         ends={row[m.PARTITION]: row["last"] + 1 for row in last},
         epochs=recorded.epochs,
+        doubtful=sum(row["doubtful"] for row in rows),
     )
 
 

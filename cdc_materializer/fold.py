@@ -121,14 +121,17 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded.partitions)
-    previous = {name: F.lag(name).over(_window()) for name in (m.OP, m.POSITION, m.STREAMING)}
-    # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is.
+    previous = {name: F.lag(name).over(_window()) for name in (m.OP, m.POSITION, m.STREAMING, m.NAMELESS)}
+    # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
+    # delete at all where that one does not say which row it ends.
     follows = (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP] == "d")
+    repeats = (F.col(m.OP) == m.TOMBSTONE) & F.coalesce(previous[m.NAMELESS], F.lit(False))
     placed = grouped.withColumns(
         {
+            m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
             m.POSITION: F.when(follows, previous[m.POSITION]).otherwise(F.col(m.POSITION)),
             m.STREAMING: F.when(follows, previous[m.STREAMING]).otherwise(F.col(m.STREAMING)),
-            ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull(),
+            ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
         }
     )
     comparable = F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()

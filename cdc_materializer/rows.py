@@ -63,8 +63,11 @@ def published_keys(decided: DataFrame, target: TableSchema) -> DataFrame:
 
 def violation_rows(decided: DataFrame, batch: str, detected_at: datetime) -> DataFrame:
     """One row a message and code (and rule), without any value of the row."""
+    # A key that is none: later messages of the row which has it do not say that this one is over.
+    key = F.when(~F.col(m.NAMELESS), F.col(m.KEY)).alias(m.KEY)
     found = decided.where(F.size(verdict.VIOLATIONS) > 0).select(
-        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.KEY)],
+        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME)],
+        key,
         F.explode(verdict.VIOLATIONS).alias("violation"),
     )
     return found.select(

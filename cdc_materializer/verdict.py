@@ -145,7 +145,8 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     """The quarantine rows of a message, one a code and rule; none for messages that an earlier batch accounted for."""
     status = F.when(after_final, OPEN).otherwise(RESOLVED)
     is_final = F.col("__cdc_passes") & (F.col(ORDER) == F.col("__cdc_final"))
-    message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=status)))
+    lasting = F.when(F.col(m.NAMELESS), OPEN).otherwise(status)
+    message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=lasting)))
     is_row = effective() & ~is_delete()
     codes = [
         Code.SCHEMA_INCOMPATIBLE,

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.positions import SOURCE_FIELDS, log, position
@@ -51,11 +52,19 @@ class Writers:
 
 @dataclass(frozen=True)
 class Options:
-    """The table settings that decide how an envelope is read."""
+    """How an envelope is read: by the table's settings, and by what the batch turned out to need.
+
+    Attributes:
+        special_values: the table's setting.
+        placeholder: its `unavailable_value`.
+        key: its `key`.
+        doubtful_keys: whether deletes are held against their `before`, because a key among them may be made of fillers.
+    """
 
     special_values: Special = "null"
     placeholder: str = "__debezium_unavailable_value"
     key: tuple[str, ...] = ()
+    doubtful_keys: bool = False
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
@@ -88,6 +97,17 @@ def key_schema(writer: Writer, options: Options) -> TableSchema:
     """What a writer of keys adds to the table: its fields, all of them key; nothing where the key is configured."""
     columns = () if options.key else _columns(writer.wire, options.reader(writer))
     return TableSchema(columns, tuple(column.name for column in columns))
+
+
+def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+    """The keys (m.KEY) that PostgreSQL's connector gives to a delete whose row it was not told (`changes.fillers`)."""
+    envelopes = [writer for writer in writers.envelopes if is_from_postgresql(writer.wire)]
+    # A batch of nothing but tombstones does not say what they come from.
+    if writers.envelopes and not envelopes:
+        return []
+    keyed = [(row_type(writer), writer) for writer in envelopes] if options.key else [(k.wire, k) for k in writers.keys]
+    found = [filled_key(wire, target, options.reader(writer)) for wire, writer in keyed if wire is not None]
+    return [key for key in found if key is not None]
 
 
 def _columns(record: WireType, reader: Reader) -> tuple[TableColumn, ...]:
@@ -165,7 +185,7 @@ def _envelope_ddl(writer: Writer, options: Options) -> str:
 
 
 def _sides(writer: Writer, options: Options) -> list[str]:
-    wanted = ["after", "before"] if options.key else ["after"]
+    wanted = ["after", "before"] if options.key or options.doubtful_keys else ["after"]
     return [side for side in wanted if writer.wire.get(side) is not None]
 
 
@@ -199,9 +219,8 @@ def _by_selector(name: str, choices: list[tuple[str, Column]], ddl: str) -> Colu
 def _value_type(target: TableSchema, options: Options) -> str:
     old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
     source = _struct_ddl(SOURCE_FIELDS)
-    return (
-        f"struct<corrupt:boolean,empty:boolean,op:string,image:{image_type(target)},old_key:{old_key},source:{source}>"
-    )
+    flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
+    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source}>"
 
 
 def _key_type(target: TableSchema) -> str:
@@ -226,6 +245,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
     return F.struct(
         (writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())).alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
+        _elsewhere(body, row, writer, target, options).alias("elsewhere"),
         F.lower(body["op"]).alias("op"),
         image(Image(after, row, names), options.reader(writer), target).alias("image"),
         _old_key(body, row, writer, target, options).alias("old_key"),
@@ -237,6 +257,12 @@ def _old_key(body: Column, row: WireType, writer: Writer, target: TableSchema, o
     if not options.key or writer.wire.get("before") is None:
         return F.lit(None)
     return _typed(body["before"], row, options.key, options.reader(writer), target)
+
+
+def _elsewhere(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
+    if not options.doubtful_keys or writer.wire.get("before") is None or not is_from_postgresql(writer.wire):
+        return F.lit(False)
+    return names_other_columns(body["before"], row, target.key, options.reader(writer))
 
 
 def _source(body: Column, writer: Writer) -> Column:
@@ -281,7 +307,8 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says.
     says_nothing = (op == m.TOMBSTONE) & (F.lit(bool(options.key)) | F.col("key_writer").isNull())
     ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | says_nothing
-    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, op, has_key))
+    nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
+    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, op, has_key, nameless))
     streaming = F.coalesce(value["source"]["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
@@ -302,12 +329,18 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
         F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
         code.alias(m.CODE),
+        F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
     ]
 
 
 def _source_time(source: Column) -> Column:
     return F.timestamp_micros(F.coalesce(source["ts_us"], F.try_multiply(source["ts_ms"], F.lit(1000))))
+
+
+def _is_doubtful(key: Column, writers: Writers, target: TableSchema, options: Options) -> Column:
+    known = doubtful_keys(writers, target, options) if options.doubtful_keys else []
+    return m.key_json(key, target).isin(*known) if known else F.lit(False)
 
 
 def _all(tests: Sequence[Column]) -> Column:
@@ -320,7 +353,7 @@ def _all(tests: Sequence[Column]) -> Column:
     return found
 
 
-def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column) -> Column:
+def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column, nameless: Column) -> Column:
     """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
     value, wire_key, shown = F.col("value"), F.col("wire_key"), F.col("image")
     value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
@@ -339,7 +372,7 @@ def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column) ->
         (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
         ((op != m.TRUNCATE) & ~has_key & _is_avro_key(writers), Code.UNDECODABLE),
         ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
-        (differs, Code.KEY_VALUE_MISMATCH),
+        (differs | nameless, Code.KEY_VALUE_MISMATCH),
     ]
     found = F.lit(None).cast("string")
     for test, code in reversed(reasons):

@@ -46,12 +46,15 @@ UNAVAILABLE = "__cdc_unavailable"
 PROBLEMS = "__cdc_problems"
 #: The code of a message that cannot be understood as a whole.
 CODE = "__cdc_code"
+#: Whether the message is a delete that does not say which row it ends (see `changes.fillers`); its tombstone, which
+#: repeats its key, says it no more than it does.
+NAMELESS = "__cdc_nameless"
 #: Hash of operation and image: equal for the same event sent twice.
 SIGNATURE = "__cdc_signature"
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SOURCE_TIME,
-    ABSENT, UNAVAILABLE, PROBLEMS, CODE, SIGNATURE,
+    ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

@@ -38,7 +38,8 @@ class WireType:
     """One type of a writer schema.
 
     `literal` is one of boolean, int, long, float, double, string, bytes, fixed, enum, array, map, record, union, null;
-    `name` the schema's own name for its meaning (`io.debezium.time.Date`, or an Avro logical type), "" if it has none.
+    `name` the schema's own name for its meaning (`io.debezium.time.Date`, or an Avro logical type), "" if it has none;
+    `default` what Connect's schema names for a value that was not told, as the wire writes it: never data of a row.
     """
 
     literal: str
@@ -48,6 +49,7 @@ class WireType:
     fields: tuple[tuple[str, WireType], ...] = ()
     items: WireType | None = None
     doc: str | None = None
+    default: Any = None
 
     def get(self, name: str) -> WireType | None:
         """The type of a record's field, None where it has no such field."""
@@ -75,6 +77,7 @@ def _connect(schema: Mapping[str, Any]) -> WireType:
         optional=bool(schema.get("optional")),
         parameters=dict(schema.get("parameters") or {}),
         doc=schema.get("doc"),
+        default=schema.get("default"),
     )
     if kind == "struct":
         fields = tuple((part["field"], _connect(part)) for part in schema["fields"])
@@ -133,6 +136,7 @@ def _annotated(schema: Any, named: dict[str, Any], namespace: str, within: tuple
         name=schema.get("connect.name") or schema.get("logicalType") or "",
         parameters=_parameters(schema),
         doc=schema.get("doc") or schema.get("connect.doc"),
+        default=schema.get("connect.default"),
     )
     if kind in {"array", "map"}:
         return replace(base, items=_avro(schema["items" if kind == "array" else "values"], named, namespace, within))

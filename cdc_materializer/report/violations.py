@@ -70,7 +70,10 @@ REMEDIES: Mapping[Code, str] = {
     Code.SCHEMA_UNKNOWN: "Bring the schema back to the registry, or check `registry.id`; the next run tries again.",
     Code.UNKNOWN_OP: "Check the table's `format`; the message was not made by the connector it names.",
     Code.KEY_NULL: "Name the key's columns in the table's `key`, or give the source table a primary key.",
-    Code.KEY_VALUE_MISMATCH: "Check the connector's message key columns and single message transforms.",
+    Code.KEY_VALUE_MISMATCH: (
+        "Check the connector's message key columns and single message transforms; where the source table has"
+        " REPLICA IDENTITY USING INDEX, give it DEFAULT or FULL, and take a new snapshot."
+    ),
     Code.KEY_COLLISION: "Give each source table a mirror of its own, or add a column that tells them apart to `key`.",
     Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or mirror the topic under another `mirror` name.",
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",

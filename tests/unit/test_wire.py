@@ -37,7 +37,15 @@ def test_a_default_first_union_is_optional_all_the_same() -> None:
     """With a default that is not null the type stands first in the union."""
     note = parse_avro(record(note=[{"type": "string", "connect.default": "n/a"}, "null"])).get("note")
 
-    assert note == WireType("string", optional=True)
+    assert note == WireType("string", optional=True, default="n/a")
+
+
+def test_a_columns_default_is_known_in_both_spellings() -> None:
+    """A connector writes it in place of a NOT NULL value that it was not told; it is never taken for a row's value."""
+    block = {"type": "struct", "fields": [{"field": "qty", "type": "int32", "optional": False, "default": 3}]}
+
+    assert parse_connect(block).get("qty") == WireType("int", default=3)
+    assert parse_avro(record(qty={"type": "int", "connect.default": 3})).get("qty") == WireType("int", default=3)
 
 
 def test_a_decimals_parameters_are_those_of_connect() -> None:
