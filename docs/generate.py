@@ -19,7 +19,7 @@ from cdc_materializer.config import config_json_schema
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import CDC_STRUCT, QUARANTINE_SCHEMA, RAW_SCHEMA
-from cdc_materializer.report import models, violation_models
+from cdc_materializer.report import models, setup_models, violation_models
 from cdc_materializer.report.violations import REMEDIES
 from cdc_materializer.schema import TableSchema
 
@@ -321,6 +321,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm quarantine show --json", violation_models.QuarantineDetails),
     ("cdcm contract lint --json", models.LintReport),
     ("cdcm demo --json", DemoReport),
+    ("cdcm init --json", setup_models.InitReport),
 )
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
@@ -26,9 +27,6 @@ from cdc_materializer.errors import Code
 from cdc_materializer.names import quote
 from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
-
-#: Ends of the schema names of messages that never change a row (§1.4).
-_OTHER_MESSAGES = ("Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "Notification", "MessageValue")
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Writers:
     @property
     def others(self) -> tuple[str, ...]:
         """The selectors of messages that are known and change no row: heartbeats, transaction marks and the like."""
-        return tuple(writer.selector for writer in self.values if writer.wire.name.endswith(_OTHER_MESSAGES))
+        return tuple(writer.selector for writer in self.values if is_other(writer.wire))
 
 
 @dataclass(frozen=True)
@@ -73,17 +71,14 @@ class Options:
 
 def row_type(writer: Writer) -> WireType | None:
     """The type of a row in the writer's envelope, None where the schema is no envelope."""
-    if writer.wire.get("op") is None:
-        return None
-    found = writer.wire.get("after") or writer.wire.get("before")
-    return found if found is not None and found.literal == "record" else None
+    return row_of(writer.wire)
 
 
 def check_readable(writer: Writer, options: Options) -> None:
     """Raise WireSchemaInvalid for a writer, of keys or of values, with a column that has no table form."""
     is_envelope = writer.wire.get("op") is not None
     columns = row_type(writer) if is_envelope else writer.wire
-    if columns is not None and not writer.wire.name.endswith(_OTHER_MESSAGES):
+    if columns is not None and not is_other(writer.wire):
         _columns(columns, options.reader(writer))
 
 

@@ -6,12 +6,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from cdc_materializer.decode.columns import DECIMAL_DIGITS_MAX, decimal_ddl, decimal_number, decimal_type
 from cdc_materializer.decode.reading import Reading, Settings
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema import decimal_of
 
-#: The most digits that Iceberg's decimal holds.
-DECIMAL_DIGITS_MAX = 38
 #: Decimal digits that every double keeps.
 _DOUBLE_DIGITS = 15
 #: The scales of values that are plausible (Oracle's NUMBER ends at 10^-130): others would only fill memory with zeros.
@@ -30,32 +29,12 @@ def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
     return from_avro(framed, schema, {"mode": "PERMISSIVE"})
 
 
-def decimal_type(wire: WireType) -> tuple[int, int]:
-    """Precision and scale of a Connect Decimal; 38 digits where the writer does not say (Avro then writes 64).
-
-    Raises:
-        WireSchemaInvalid: one of them is not a number.
-    """
-    scale = _number(wire.parameters.get("scale", "0"))
-    told = wire.parameters.get("connect.decimal.precision") or wire.parameters.get("precision")
-    precision = _number(told) if told else DECIMAL_DIGITS_MAX
-    return (precision if 0 < precision <= DECIMAL_DIGITS_MAX else DECIMAL_DIGITS_MAX), scale
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        message = "a decimal's scale or precision is not a number"
-        raise WireSchemaInvalid(message) from error
-
-
 def decimal(settings: Settings, wire: WireType) -> Reading:
     """Connect's Decimal, exactly; a negative scale becomes whole numbers, more than 38 digits are out of range."""
     precision, scale = decimal_type(wire)
     if not 0 <= scale <= precision:
         return _decimal_without_fraction(precision, scale)
-    ddl = f"decimal({precision},{scale})"
+    ddl = decimal_ddl(precision, scale)
     if settings.form == "avro" and avro_decimal_is_exact(wire):
         return Reading(ddl, ddl)
     return Reading(
@@ -68,15 +47,15 @@ def decimal(settings: Settings, wire: WireType) -> Reading:
 
 def _decimal_without_fraction(precision: int, scale: int) -> Reading:
     # NUMBER(p,-s): the unscaled value counts units of 10^s. Avro and Iceberg know no negative scale.
-    digits = min(precision - scale, DECIMAL_DIGITS_MAX)
-    factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
+    ddl = decimal_ddl(precision, scale)
 
     def value(octets: Column) -> Column:
         unscaled = unscaled_decimal(octets, DECIMAL_DIGITS_MAX, 0)
-        return F.try_multiply(unscaled, factor).try_cast(f"decimal({digits},0)")
+        factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
+        return F.try_multiply(unscaled, factor).try_cast(ddl)
 
     return Reading(
-        f"decimal({digits},0)",
+        ddl,
         "binary",
         value=value,
         invalid=lambda octets: octets.isNotNull() & value(octets).isNull(),
@@ -86,8 +65,8 @@ def _decimal_without_fraction(precision: int, scale: int) -> Reading:
 def avro_decimal_is_exact(wire: WireType) -> bool:
     """Whether Spark's Avro reader can be trusted with a decimal: it stops on more than 38 digits."""
     told = wire.parameters.get("precision")
-    scale = _number(wire.parameters.get("scale", "0"))
-    return told is not None and 0 <= scale <= _number(told) <= DECIMAL_DIGITS_MAX
+    scale = decimal_number(wire.parameters.get("scale", "0"))
+    return told is not None and 0 <= scale <= decimal_number(told) <= DECIMAL_DIGITS_MAX
 
 
 def declared_decimal(ddl: str) -> Reading:

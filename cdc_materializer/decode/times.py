@@ -18,11 +18,11 @@ MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 def _ranged(settings: Settings, ddl: str, wire: str, bounds: tuple[int, int], make: Convert) -> Reading:
     """A date or time counted from 1970: outside the years 1 to 9999 it is special, as Debezium's infinities are."""
-    low, high = F.lit(bounds[0]), F.lit(bounds[1])
+    low, high = bounds
 
     def value(count: Column) -> Column:
         if settings.special_values == "clamp":
-            return make(F.greatest(low, F.least(high, count)))
+            return make(F.greatest(F.lit(low), F.least(F.lit(high), count)))
         return make(F.when(count.between(low, high), count))
 
     def clamped(count: Column) -> Column:

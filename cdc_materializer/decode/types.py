@@ -14,26 +14,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode import times
+from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS
 from cdc_materializer.decode.decimals import decimal, declared_decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.names import quote
 from cdc_materializer.schema import decimal_of
-
-_DEBEZIUM = "io.debezium."
-_CONNECT = "org.apache.kafka.connect.data."
-
-_LITERALS = {
-    "boolean": "boolean",
-    "int": "int",
-    "long": "bigint",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "enum": "string",
-    "bytes": "binary",
-    "fixed": "binary",
-}
 
 
 @dataclass(frozen=True)
@@ -49,7 +35,7 @@ class Reader(Settings):
         named = _NAMED.get(wire.name or (wire.literal if wire.literal == "declared" else ""))
         if named is not None:
             return named(self, wire)
-        if wire.literal in _LITERALS:
+        if wire.literal in LITERALS:
             return _literal(self, wire)
         if wire.literal == "array":
             return _array(self, wire)
@@ -62,7 +48,7 @@ class Reader(Settings):
 
 
 def _literal(reader: Reader, wire: WireType) -> Reading:
-    ddl = _LITERALS[wire.literal]
+    ddl = LITERALS[wire.literal]
     if ddl == "string":
         return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
     if ddl == "binary":
@@ -102,13 +88,12 @@ def _any(test: Convert | None) -> Convert | None:
 
 def _array_placeholder(reader: Reader, wire: WireType, item: Reading) -> Convert | None:
     octets = reader.octets()
-    if wire.name == _DEBEZIUM + "data.Uuid":
+    if wire.name == DEBEZIUM + "data.Uuid":
         # Java's UUID.nameUUIDFromBytes: version 3 without a name space.
         named = uuid.UUID(bytes=_md5(octets), version=3)
         return lambda column: column == F.array(F.lit(str(named)))
     if item.wire in {"int", "bigint"}:
-        codes = F.array(*[F.lit(code).cast(item.wire) for code in octets])
-        return lambda column: column == codes
+        return lambda column: column == F.array(*[F.lit(code).cast(item.wire) for code in octets])
     if item.unavailable is None:
         return None
     return _any(item.unavailable)
@@ -170,25 +155,25 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
 
 
 _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
-    _CONNECT + "Decimal": decimal,
+    CONNECT + "Decimal": decimal,
     "decimal": decimal,
-    _DEBEZIUM + "data.VariableScaleDecimal": variable_scale,
-    _DEBEZIUM + "time.Date": times.date,
-    _CONNECT + "Date": times.date,
+    DEBEZIUM + "data.VariableScaleDecimal": variable_scale,
+    DEBEZIUM + "time.Date": times.date,
+    CONNECT + "Date": times.date,
     "date": times.date,
-    _DEBEZIUM + "time.Time": times.time(1000, "int"),
-    _CONNECT + "Time": times.time(1000, "int"),
+    DEBEZIUM + "time.Time": times.time(1000, "int"),
+    CONNECT + "Time": times.time(1000, "int"),
     "time-millis": times.time(1000, "int"),
-    _DEBEZIUM + "time.MicroTime": times.time(1, "bigint"),
+    DEBEZIUM + "time.MicroTime": times.time(1, "bigint"),
     "time-micros": times.time(1, "bigint"),
-    _DEBEZIUM + "time.NanoTime": times.time_nanos,
-    _DEBEZIUM + "time.Timestamp": times.timestamp_millis,
-    _CONNECT + "Timestamp": times.timestamp_millis,
-    _DEBEZIUM + "time.MicroTimestamp": times.timestamp_micros,
-    _DEBEZIUM + "time.NanoTimestamp": times.timestamp_nanos,
-    _DEBEZIUM + "time.ZonedTimestamp": times.zoned("timestamp"),
-    _DEBEZIUM + "time.IsoTimestamp": times.zoned("timestamp_ntz"),
-    _DEBEZIUM + "time.IsoDate": times.zoned("date"),
-    _DEBEZIUM + "data.Json": _text,
+    DEBEZIUM + "time.NanoTime": times.time_nanos,
+    DEBEZIUM + "time.Timestamp": times.timestamp_millis,
+    CONNECT + "Timestamp": times.timestamp_millis,
+    DEBEZIUM + "time.MicroTimestamp": times.timestamp_micros,
+    DEBEZIUM + "time.NanoTimestamp": times.timestamp_nanos,
+    DEBEZIUM + "time.ZonedTimestamp": times.zoned("timestamp"),
+    DEBEZIUM + "time.IsoTimestamp": times.zoned("timestamp_ntz"),
+    DEBEZIUM + "time.IsoDate": times.zoned("date"),
+    DEBEZIUM + "data.Json": _text,
     "declared": _declared,
 }

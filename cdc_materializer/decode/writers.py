@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from cdc_materializer.decode.decimals import DECIMAL_DIGITS_MAX
+from cdc_materializer.decode.columns import DECIMAL_DIGITS_MAX
 from cdc_materializer.decode.framing import payload
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from cdc_materializer.config_values import reveal
 from cdc_materializer.source.failures import read_failure
 from cdc_materializer.source.kafka import KafkaSource
-from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Source, TopicState
+from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, Source, TopicState
 from cdc_materializer.source.recorded import RecordedSource
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ __all__ = [
     "MESSAGE_COLUMNS",
     "MESSAGE_SCHEMA",
     "KafkaSource",
+    "Message",
     "RecordedSource",
     "Source",
     "TopicState",

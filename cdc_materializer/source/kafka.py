@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from cdc_materializer.errors import ConfigError, SourceUnavailable, TopicMissing
 from cdc_materializer.names import nearest
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.source.kafka_ends import read_ends
 from cdc_materializer.source.kafka_properties import brokers, librdkafka_properties, spark_options
-from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, TopicState
+from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, TopicState
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -74,6 +75,17 @@ class KafkaSource:
         beginnings = self._offsets(topic, partitions, OffsetSpec.earliest())
         topic_id = str(described.topic_id) if described.topic_id is not None else _NO_TOPIC_ID
         return TopicState(topic, None if topic_id == _NO_TOPIC_ID else topic_id, beginnings, ends)
+
+    def sample(self, topic: str, count: int) -> tuple[Message, ...]:
+        """Read both ends of each partition with a consumer that commits nothing; see `Source.sample`."""
+        from confluent_kafka import KafkaException
+
+        state = self.state(topic)
+        settings: dict[str, Any] = {"log_level": "0", **self._client_properties, "error_cb": self._note}
+        try:
+            return read_ends(settings, state, count, self._timeout_seconds)
+        except KafkaException as error:
+            self._refuse(error.args[0], error, topic)
 
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Let Spark read the span's offsets, and only those; see `Source.read`."""

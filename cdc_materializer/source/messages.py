@@ -35,6 +35,23 @@ class TopicState:
     ends: "Offsets"
 
 
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as the topic holds it, for those who look at a few without Spark.
+
+    Attributes:
+        partition: its partition.
+        offset: its offset.
+        key: the key's bytes; None where it has none.
+        value: the value's bytes; None for a tombstone.
+    """
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
 class Source(Protocol):
     """Where messages come from. It decides nothing: what to read is planned from its states, on the driver."""
 
@@ -48,6 +65,15 @@ class Source(Protocol):
 
     def state(self, topic: str) -> TopicState:
         """Say where a topic begins and ends now.
+
+        Raises:
+            TopicMissing: there is no such topic.
+            SourceUnavailable: the source cannot be read.
+        """
+        ...
+
+    def sample(self, topic: str, count: int) -> tuple[Message, ...]:
+        """Return the first and the last ``count`` messages of each partition, each once, by offset and partition.
 
         Raises:
             TopicMissing: there is no such topic.

@@ -8,6 +8,8 @@ import binascii
 import gzip
 import json
 import zlib
+from collections import deque
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +20,7 @@ from cdc_materializer.errors import SourceUnavailable, TopicMissing
 from cdc_materializer.names import nearest
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.source.failures import READ_REFUSED
-from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, TopicState
+from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, TopicState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -71,6 +73,22 @@ class RecordedSource:
         scan = self._scan(self._file(topic))
         ends = {partition: offset + 1 for partition, offset in scan.last.items()}
         return TopicState(topic, None, Offsets(scan.first), Offsets(ends))
+
+    def sample(self, topic: str, count: int) -> tuple[Message, ...]:
+        """Take messages from both ends of the file, partition by partition; see `Source.sample`."""
+        path = self._file(topic)
+        complete = self._scan(path).position
+        first: dict[int, list[Message]] = {}
+        last: dict[int, deque[Message]] = {}
+        with closing(_opened(path)) as file:
+            for line in _lines(file, complete):
+                message = _message(line)
+                if len(first.setdefault(message.partition, [])) < count:
+                    first[message.partition].append(message)
+                else:
+                    last.setdefault(message.partition, deque(maxlen=count)).append(message)
+        taken = [message for part in (*first.values(), *last.values()) for message in part]
+        return tuple(sorted(taken, key=lambda message: (message.offset, message.partition)))
 
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Let Spark read the span's lines; see `Source.read`."""
@@ -220,6 +238,22 @@ def _parsed(line: bytes) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
+
+
+def _lines(file: IO[bytes], complete: int) -> Iterator[bytes]:
+    """The lines up to a byte that have something in them."""
+    position = 0
+    while position < complete and (line := file.readline()):
+        position += len(line)
+        if not line.isspace():
+            yield line
+
+
+def _message(line: bytes) -> Message:
+    """The message of a line that was checked."""
+    found = json.loads(line)
+    octets = [None if found[name] is None else binascii.a2b_base64(found[name]) for name in ("key", "value")]
+    return Message(found["partition"], found["offset"], *octets)
 
 
 def _is_number(value: object, bits: int) -> TypeGuard[int]:

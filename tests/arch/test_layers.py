@@ -17,7 +17,7 @@ LAYERS = (
     ("cli",),
     (
         *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "maintain", "testing"),
-        *("pipeline", "line", "batch", "facts", "decoders", "rows", "verdict", "quarantine"),
+        *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "rows", "verdict", "quarantine"),
     ),
     ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
     ("decode", "changes", "epochs", "fold", "base", "merge", "schema", "catalog", "local_table"),

@@ -52,6 +52,7 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["quarantine", "list", "--json"],
         ["run", "--help"],
         ["contract", "lint"],
+        ["init", "--files", "recorded", "-c", "new.yaml"],
     ],
 )
 def test_commands_that_need_no_data_import_nothing_heavy(pipeline: Path, fresh: "Fresh", arguments: list[str]) -> None:

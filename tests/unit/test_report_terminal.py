@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from cdc_materializer.errors import Code
-from cdc_materializer.report import models, violation_models
+from cdc_materializer.report import models, setup_models, violation_models
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
@@ -123,6 +123,18 @@ REPORTS: list[models.Report] = [
                 columns={"price": 2}, places=[PLACE], held_live={"CONTRACT price": 1}, published=True,
             ),
             models.TableReplay(table="shop.lines", topic="t", error=ERROR),
+        ],
+    ),
+    setup_models.InitReport(
+        pipeline="p",
+        config="pipeline.yaml",
+        written=["pipeline.yaml", "contracts/orders.yaml"],
+        topics=[
+            setup_models.InitTopic(
+                topic="t", mirror="shop.orders", contract="contracts/orders.yaml", why="[Avro]", key=["id"],
+                columns={"id": "bigint"}, remarks=["1 of 9 messages will be held: garbage"],
+            ),
+            setup_models.InitTopic(topic="u", reason="it has no messages yet"),
         ],
     ),
     models.AdoptReport(
@@ -270,7 +282,7 @@ def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
         model
         for model in models.Report.__subclasses__()
         if model.__name__.endswith(("Report", "List", "Details"))
-        and model.__module__ in {models.__name__, violation_models.__name__}
+        and model.__module__ in {models.__name__, setup_models.__name__, violation_models.__name__}
     }
 
     assert documents == printed

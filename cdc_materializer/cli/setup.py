@@ -1,0 +1,55 @@
+"""The commands that set up: `init`. None of them starts Spark."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug
+from cdc_materializer.cli.output import Output
+from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands of this module."""
+    app.command()(init)
+
+
+def init(  # noqa: PLR0913 - where to look is the command's options
+    *,
+    files: Annotated[
+        Path | None, typer.Option("--files", metavar="FOLDER", help="Look at a folder of recorded topics.")
+    ] = None,
+    schemas: Annotated[
+        Path | None,
+        typer.Option("--schemas", metavar="FOLDER", help="Recorded schemas; `schemas` in that folder if left out."),
+    ] = None,
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Look at the topics of this Kafka cluster.")
+    ] = None,
+    registry: Annotated[
+        str | None, typer.Option("--registry", metavar="URL", help="The schema registry of its messages.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="GLOB", help="Only topics like this; can be given more than once."),
+    ] = None,
+    config: ConfigFile = CONFIG_DEFAULT,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Write a pipeline's file and a contract a table, from what the topics show.
+
+    Looks at the first and last messages of every table's topic and at their schemas; never replaces a file unasked.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.init import Origin, initialise
+
+    origin = Origin(files, schemas, bootstrap, registry, tuple(topic or ("*",)))
+    with Steps(output) as steps:
+        steps.begin("Looking at the topics")
+        found = initialise(origin, config, force=force, tell=lambda name: steps.begin(f"Looking at {name}"))
+    output.show(found)
+    return EXIT_DONE if found.written else EXIT_USAGE

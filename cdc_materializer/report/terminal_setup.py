@@ -1,0 +1,48 @@
+"""What a terminal shows of `cdcm init`; registered in `terminal`."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from cdc_materializer.report.setup_models import InitReport, InitTopic
+from cdc_materializer.report.wording import quantity
+
+_INDENT = 2
+_DEFAULT_FILE = "pipeline.yaml"
+
+
+def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    """Return what `cdcm init` shows: each topic, what was written, and what to do next."""
+    parts: list[RenderableType] = []
+    for topic in report.topics:
+        parts += [_topic_heading(topic), *(_below(line, "dim") for line in _topic_lines(topic))]
+    if not report.written:
+        return Group(*parts, Text(""), Text("No topic can be mirrored, so nothing was written.", style="yellow"))
+    at = "" if report.config == _DEFAULT_FILE else f" -c {report.config}"
+    parts += [Text(""), Text("Written:", style="bold"), *(_below(path) for path in report.written)]
+    parts += [Text(""), Text("Next:", style="bold")]
+    steps = (("contract lint", "checks the contracts"), ("run", "brings the mirrors up to the ends of the topics"))
+    for command, why in steps:
+        parts.append(_below(Text.assemble((f"cdcm {command}{at}", "bold cyan"), (f"  {why}", "dim"))))
+    return Group(*parts)
+
+
+def _topic_heading(topic: InitTopic) -> Text:
+    if topic.mirror is None:
+        return Text.assemble((topic.topic, "bold"), ("  not taken", "yellow"))
+    return Text.assemble((topic.topic, "bold"), (f"  → {topic.mirror}", "green"))
+
+
+def _topic_lines(topic: InitTopic) -> Iterator[str]:
+    if topic.reason is not None:
+        yield f"{topic.reason}."
+        return
+    yield f"{topic.why}; {quantity(len(topic.columns), 'column')}, key {', '.join(topic.key)}"
+    yield from (f"{remark}." for remark in topic.remarks)
+
+
+def _below(text: str | Text, style: str = "") -> RenderableType:
+    return Padding(Text(text, style=style) if isinstance(text, str) else text, (0, 0, 0, _INDENT))

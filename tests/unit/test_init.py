@@ -1,0 +1,260 @@
+"""`cdcm init`: what it writes from recorded topics, and what it leaves alone."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc_materializer.cli import main
+from cdc_materializer.config import load_config
+from cdc_materializer.contract import lint, load_contract
+from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.init import Origin, initialise
+from cdc_materializer.init_contract import is_personal
+from cdc_materializer.report.setup_models import InitReport
+from cdc_materializer.testing import (
+    MemoryRegistry,
+    TopicBuilder,
+    avro_envelope_schema,
+    avro_key_schema,
+    confluent_avro,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from tests.demo_run import ROOT
+
+_RECORDED = ROOT / "tests" / "data" / "recorded"
+_TOPIC = "shop.public.orders"
+_ORDERS = {
+    "id": "bigint",
+    "customer_id": "int",
+    "status": "string",
+    "amount": "decimal(12,2)",
+    "qty": "bigint",
+    "note": "string",
+    "placed_at": "timestamp_ntz",
+    "due": "date",
+    "tags": "array<string>",
+    "doc": "string",
+    "uid": "string",
+}
+
+
+def _types(root: Path, contract: str) -> dict[str, str | None]:
+    return {column.name: column.type for column in load_contract(root / contract).columns}
+
+
+def _sound(found: InitReport, root: Path) -> None:
+    """The file is read, and every contract that it names is without a problem."""
+    config = load_config(root / "pipeline.yaml")
+    assert [str(table.mirror) for table in config.tables] == [topic.mirror for topic in found.topics if topic.mirror]
+    for table in config.tables:
+        assert table.contract is not None
+        assert lint(table.contract, table=str(table.mirror)).valid
+
+
+@pytest.mark.parametrize(("folder", "encoding"), [("pg-avro", "avro"), ("pg-json", "json")])
+def test_recorded_topics_become_a_pipeline_that_can_be_followed(tmp_path: Path, folder: str, encoding: str) -> None:
+    """Types, keys and what can never be null are those of the database, whatever the encoding."""
+    found = initialise(Origin(files=_RECORDED / folder), tmp_path / "pipeline.yaml")
+
+    _sound(found, tmp_path)
+    assert {topic.encoding for topic in found.topics} == {encoding}
+    assert _types(tmp_path, "contracts/orders.yaml") == _ORDERS
+    lines = {topic.mirror: topic for topic in found.topics}["shop.order_lines"]
+    assert lines.key == ["order_id", "line_no"]
+    orders = load_contract(tmp_path / "contracts" / "orders.yaml")
+    assert [column.name for column in orders.columns if column.required] == ["status", "amount"]
+    assert [column.name for column in orders.columns if column.primary_key] == ["id"]
+
+
+def test_rules_that_stand_as_comments_can_be_switched_on(tmp_path: Path) -> None:
+    """Every example becomes a rule that `contract lint` accepts by taking its `# ` away; masks are said not to be."""
+    initialise(Origin(files=_RECORDED / "pg-avro"), tmp_path / "pipeline.yaml")
+
+    for name, rules in {"orders": 6, "customers": 4}.items():
+        path = tmp_path / "contracts" / f"{name}.yaml"
+        drafted = path.read_text(encoding="utf-8")
+        before = lint(path).files[0].rules
+        mask = r"( +)# customProperties:\n +#   - property: mask\n +#     value: hash\n"
+        on = re.sub(r"(?m)^( +)# ( *(- )?[a-zA-Z]+:)", r"\1\2", re.sub(mask, "", drafted))
+        path.write_text(on, encoding="utf-8")
+        switched = lint(path)
+        assert switched.valid
+        assert (before, switched.files[0].rules) == (2, rules)
+        assert ("This version does not enforce masks" in drafted) == bool(re.search(mask, drafted))
+
+
+def _record(root: Path, columns: Mapping[str, Any], row: Mapping[str, Any], topic: str = _TOPIC) -> None:
+    """Record one row of a table in Avro, with its schemas."""
+    registry = MemoryRegistry()
+    key, value = avro_key_schema(topic, {"id": "long"}), avro_envelope_schema(topic, columns)
+    ids = registry.add(key), registry.add(value)
+    (root / "recorded").mkdir(exist_ok=True)
+    messages = TopicBuilder(topic)
+    envelope = debezium_envelope("c", None, after=row)
+    messages.add(confluent_avro(ids[0], key, {"id": 1}), confluent_avro(ids[1], value, envelope))
+    messages.write(root / "recorded")
+    registry.write(root / "recorded" / "schemas")
+
+
+def test_names_and_words_of_the_source_cannot_end_a_comment_or_a_text(tmp_path: Path) -> None:
+    """Column names that mean something in YAML, and documentation with quotes, environment variables and signs."""
+    odd = ["yes", "No", "a: b", "#c", "it's", 'say "x"', "- d", "*e", "{f}", "é ü", "null", "1.5"]
+    doc = "First: #1, 'quoted' \"twice\" ${HOME} \\ é"
+    topic = "shop.public.t"
+    value = connect_envelope_schema(
+        topic,
+        {
+            "id": {"type": "int64", "optional": False, "doc": doc},
+            **{n: {"type": "string", "optional": True} for n in odd},
+        },
+    )
+    (tmp_path / "recorded").mkdir()
+    messages = TopicBuilder(topic)
+    key = debezium_json({"id": 1}, connect_key_schema(topic, {"id": {"type": "int64", "optional": False}}))
+    messages.add(key, debezium_json(debezium_envelope("c", None, after=dict.fromkeys(["id", *odd])), value))
+    messages.write(tmp_path / "recorded")
+
+    found = initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    _sound(found, tmp_path)
+    contract = load_contract(tmp_path / "contracts" / "t.yaml")
+    assert [column.name for column in contract.columns] == ["id", *odd]
+    assert contract.columns[0].description == doc
+
+
+def test_a_file_that_is_there_is_never_touched_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the pipeline's file nor a contract; with --force they are replaced."""
+    monkeypatch.chdir(tmp_path)
+    _record(tmp_path, {"id": "long"}, {"id": 1})
+    (tmp_path / "contracts").mkdir()
+    mine = tmp_path / "contracts" / "orders.yaml"
+    mine.write_text("mine", encoding="utf-8")
+
+    assert main(["init", "--files", "recorded"]) == EXIT_USAGE
+    assert "contracts/orders.yaml is there already; nothing was written." in capsys.readouterr().err
+    assert not (tmp_path / "pipeline.yaml").exists()
+    assert mine.read_text(encoding="utf-8") == "mine"
+
+    assert main(["init", "--files", "recorded", "--force"]) == EXIT_DONE
+    assert mine.read_text(encoding="utf-8") != "mine"
+    assert main(["init", "--files", "recorded"]) == EXIT_USAGE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["contracts", "pipeline.yaml", "recorded"]
+
+
+def test_paths_of_the_file_start_from_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that the folder can be moved as a whole; what was written is in the document."""
+    _record(tmp_path, {"id": "long"}, {"id": 1})
+
+    assert main(["init", "--files", str(tmp_path / "recorded"), "-c", str(tmp_path / "p.yaml"), "--json"]) == EXIT_DONE
+    told = json.loads(capsys.readouterr().out)
+    assert told["written"] == [str(tmp_path / "p.yaml"), str(tmp_path / "contracts" / "orders.yaml")]
+    assert told["topics"][0]["columns"] == {"id": "bigint"}
+    assert "files: recorded #" in (tmp_path / "p.yaml").read_text(encoding="utf-8")
+    assert "files: recorded/schemas #" in (tmp_path / "p.yaml").read_text(encoding="utf-8")
+
+
+_ROW_SCHEMA = {"type": "struct", "fields": [{"field": "id", "type": "int64"}], "optional": False, "name": "s.t.Value"}
+_HEARTBEAT = {**_ROW_SCHEMA, "name": "io.debezium.connector.common.Heartbeat"}
+_ENVELOPE = connect_envelope_schema(_TOPIC, {"id": {"type": "int64", "optional": False}})
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "only tombstones"),
+        (b"\x00\x00\x00\x00\x09\x02", "the registry does not know the schema"),
+        (b"\x07", "begin like nothing that is known"),
+        (b'{"op":"c","after":{"id":1}}', "write a contract"),
+        (b'{"database":"d","table":"t","type":"insert","data":{}}', "Maxwell"),
+        (b'{"id":1}', "without an envelope"),
+        (debezium_json({"id": 1}, _ROW_SCHEMA), "flattened Debezium"),
+        (debezium_json({"id": 1}, _HEARTBEAT), "change no row"),
+        (
+            debezium_json(debezium_envelope("c", None, after={"id": 1}), _ENVELOPE),
+            "name the columns that identify a row",
+        ),
+    ],
+)
+def test_a_topic_that_cannot_be_mirrored_is_told_with_the_reason(
+    tmp_path: Path, value: bytes | None, reason: str
+) -> None:
+    """It stands in the file as a comment, beside those that can; others are not looked at."""
+    _record(tmp_path, {"id": "long"}, {"id": 1}, "shop.public.good")
+    for topic in (_TOPIC, "__debezium-heartbeat.shop", "shop.transaction"):
+        messages = TopicBuilder(topic)
+        messages.add(None, value)
+        messages.write(tmp_path / "recorded")
+
+    found = initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    told = {topic.topic: topic.reason for topic in found.topics}
+    assert list(told) == ["shop.public.good", _TOPIC]
+    assert reason in (told[_TOPIC] or "")
+    assert f"  # - topic: {_TOPIC}\n" in (tmp_path / "pipeline.yaml").read_text(encoding="utf-8")
+    _sound(found, tmp_path)
+
+
+def test_without_a_topic_that_can_be_mirrored_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with 2 and says why of each topic; a folder that is not there is the source's fault, 3."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recorded").mkdir()
+    (tmp_path / "recorded" / f"{_TOPIC}.jsonl").touch()
+
+    assert main(["init", "--files", "recorded"]) == EXIT_USAGE
+    assert "no messages yet" in capsys.readouterr().out
+    assert not (tmp_path / "pipeline.yaml").exists()
+    assert main(["init", "--files", "gone"]) == EXIT_SOURCE
+    assert main(["init"]) == EXIT_USAGE
+    assert "Nothing says where to look." in capsys.readouterr().err
+
+
+def test_a_column_is_required_only_if_no_writer_lets_it_be_null(tmp_path: Path) -> None:
+    """A row that an older writer wrote has NULL in a column that came later, and would be held."""
+    first = avro_envelope_schema(_TOPIC, {"id": "long", "a": "string", "b": ["null", "string"]})
+    later = avro_envelope_schema(_TOPIC, {"id": "long", "a": "string", "b": "string", "c": "string"})
+    key = avro_key_schema(_TOPIC, {"id": "long"})
+    registry = MemoryRegistry({1: key, 2: first, 3: later})
+    messages = TopicBuilder(_TOPIC)
+    for schema_id, schema, row in ((2, first, {"a": "x", "b": None}), (3, later, {"a": "x", "b": "y", "c": "z"})):
+        envelope = debezium_envelope("c", None, after={"id": schema_id, **row})
+        messages.add(confluent_avro(1, key, {"id": schema_id}), confluent_avro(schema_id, schema, envelope))
+    (tmp_path / "recorded").mkdir()
+    messages.write(tmp_path / "recorded")
+    registry.write(tmp_path / "recorded" / "schemas")
+
+    initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    columns = load_contract(tmp_path / "contracts" / "orders.yaml").columns
+    assert [(column.name, column.required) for column in columns[1:]] == [("a", True), ("b", False), ("c", False)]
+
+
+def test_two_topics_do_not_go_to_one_mirror(tmp_path: Path) -> None:
+    """The second is left to the user, who knows a name for it."""
+    _record(tmp_path, {"id": "long"}, {"id": 1}, "a.public.orders")
+    _record(tmp_path, {"id": "long"}, {"id": 1}, "b.public.orders")
+
+    found = initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    assert [topic.mirror for topic in found.topics] == ["public.orders", None]
+    assert "as a.public.orders does" in (found.topics[1].reason or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "personal"),
+    [("email", True), ("e_mail", True), ("creditCard", True), ("IPAddress", True), ("phone_no", True)]
+    + [(name, False) for name in ("name", "description", "shipping_id", "discard", "telephony_cost")],
+)
+def test_personal_data_is_told_by_whole_words(name: str, personal: bool) -> None:  # noqa: FBT001 - what is expected
+    """`discard` is no card."""
+    assert is_personal(name) is personal
