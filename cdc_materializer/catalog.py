@@ -164,9 +164,17 @@ class Tables:
 def snapshots_of(table: "Table") -> Iterator[SnapshotLine]:
     """Give every snapshot that PyIceberg's table keeps, of all its branches."""
     for found in table.metadata.snapshots:
-        summary = found.summary.additional_properties if found.summary else {}
+        summary: Mapping[str, str] = {}
+        if found.summary:
+            summary = {"operation": found.summary.operation.value, **found.summary.additional_properties}
         numbers = found.snapshot_id, found.parent_snapshot_id, found.sequence_number or 0
         yield SnapshotLine(*numbers, summary, found.timestamp_ms)
+
+
+def needs_spark(config: CatalogConfig) -> bool:
+    """Whether only Spark can open a catalog of this kind."""
+    given = reveal(config.properties)
+    return config.sqlite_path is None and (given.get("catalog-impl") or given.get("type", "")) not in _KINDS
 
 
 def open_tables(config: CatalogConfig) -> Tables:

@@ -38,6 +38,7 @@ def pipeline_text(name: str, place: Place, entries: Sequence[Entry]) -> str:
     """Return pipeline.yaml: every topic that can be mirrored, and the others as comments with the reason."""
     lines = [
         *comment(f"Written by `cdcm init` from what the topics of {place.shown} show."),
+        "# Check the set-up with:  cdcm doctor",
         "# Bring the mirrors up to the ends of the topics with:  cdcm run",
         f"name: {scalar(name)}",
         "source:",

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,12 +44,17 @@ def require_java() -> Path:
     Raises:
         JavaMissing: there is none, or its version is not one of ``JAVA_VERSIONS``.
     """
+    return found_java()[0]
+
+
+def found_java() -> tuple[Path, int]:
+    """Return the ``java`` that Spark will start and its version; see `require_java`."""
     java = _find_java()
     found = _java_version(java)
     if found not in JAVA_VERSIONS:
         version = f"Java {found}" if found else "a Java that does not tell its version"
         raise JavaMissing(f"Spark 4.1 runs on Java 17 or 21, but this machine's java is {version}.", _JAVA_ADVICE)
-    return java
+    return java, found
 
 
 def resolve(folder: Path | None = None, cache: Path | None = None) -> tuple[Path, ...]:
@@ -65,10 +71,44 @@ def resolve(folder: Path | None = None, cache: Path | None = None) -> tuple[Path
     if folder is not None:
         return _own_jars(folder)
     checksums = read_checksums(_CHECKSUM_FILE.read_text(encoding="utf-8"))
-    target = (cache or environment.cache_folder()) / "cdc-materializer" / "jars" / _cache_key()
+    target = _cached(cache)
     if not _is_complete(target, checksums):
         _fetch(target, checksums)
     return tuple(target / name for name in checksums)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The Java libraries as they are on this machine.
+
+    Attributes:
+        folder: where they are, or would be.
+        jars: how many are there.
+        missing: the names of those of ours that are not.
+        wrong: the names of those of ours whose content is not the tested one.
+        is_own: whether the user named the folder, with ``CDCM_JARS``.
+    """
+
+    folder: Path
+    jars: int
+    missing: tuple[str, ...]
+    wrong: tuple[str, ...]
+    is_own: bool
+
+
+def inspect(folder: Path | None = None, cache: Path | None = None) -> Found:
+    """Say which libraries are there, and hold each against its checksum; fetches nothing. Arguments as of `resolve`."""
+    own = folder or environment.jars_folder()
+    checksums = read_checksums(_CHECKSUM_FILE.read_text(encoding="utf-8"))
+    target = own or _cached(cache)
+    there = {path.name: path for path in sorted(target.glob("*.jar"))}
+    missing = tuple(name for name in checksums if name not in there)
+    wrong = tuple(name for name, digest in checksums.items() if name in there and _sha256(there[name]) != digest)
+    return Found(target, len(there), missing, wrong, is_own=own is not None)
+
+
+def _cached(cache: Path | None) -> Path:
+    return (cache or environment.cache_folder()) / "cdc-materializer" / "jars" / _cache_key()
 
 
 def read_checksums(text: str) -> dict[str, str]:

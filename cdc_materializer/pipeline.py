@@ -19,7 +19,6 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import (
     Code,
     ContractBlocked,
-    OffsetRegression,
     OutOfRange,
     PositionRegression,
     SchemaIncompatible,
@@ -32,6 +31,7 @@ from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
+from cdc_materializer.progress import plan_reading
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import TopicState, read_failure
 
@@ -108,17 +108,7 @@ def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, *, rewoun
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
     """
-    limit = line.table.records_max
-    if raw is None:
-        return plan_span(topic.topic, None, topic.beginnings, topic.ends, limit)
-    marker = marker_of(raw)
-    is_known = None not in (marker.topic_id, topic.topic_id)
-    if marker.topic_id != topic.topic_id if is_known else rewound:
-        what = f"Topic {topic.topic} was deleted and made again since it was last read; its offsets start anew."
-        do = f"Nothing was written. Accept it with `cdcm adopt {line.mirror}`, best after the connector's new snapshot."
-        raise OffsetRegression(what, do, next(iter(marker.offsets.items()), None))
-    beginnings, ends = marker.in_table(topic.beginnings), marker.in_table(topic.ends)
-    return plan_span(topic.topic, marker.next_of(ends), beginnings, ends, limit)
+    return plan_reading(line.table, topic, None if raw is None else marker_of(raw), rewound=rewound)
 
 
 def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> LakeTable:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.errors import CdcError, Code, LakeUnavailable
+from cdc_materializer.errors import CdcError, Code, LakeUnavailable, OffsetRegression
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Offsets
+from cdc_materializer.offsets import Offsets, Span, plan_span
 from cdc_materializer.source import Source, TopicState
 
 
@@ -76,6 +76,32 @@ def backlogs(config: Config, source: Source, tables: Iterable[TableConfig]) -> l
     except LakeUnavailable:
         lake = None
     return [_backlog(lake, source, table) for table in tables]
+
+
+def plan_reading(table: TableConfig, topic: TopicState, raw: Marker | None, *, rewound: bool = False) -> Span:
+    """The messages of the topic that raw has not got yet, at most a batch of them, in raw's own offsets.
+
+    Args:
+        table: the table's settings.
+        topic: its beginnings and ends.
+        raw: raw's marker; None where there is none yet.
+        rewound: whether the table stopped because the topic was. One without an id does not show that any more once it
+            has grown to its earlier length.
+
+    Raises:
+        OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
+    """
+    if raw is None:
+        return plan_span(topic.topic, None, topic.beginnings, topic.ends, table.records_max)
+    is_known = None not in (raw.topic_id, topic.topic_id)
+    if raw.topic_id != topic.topic_id if is_known else rewound:
+        what = f"Topic {topic.topic} was deleted and made again since it was last read; its offsets start anew."
+        do = (
+            f"Nothing was written. Accept it with `cdcm adopt {table.mirror}`, best after the connector's new snapshot."
+        )
+        raise OffsetRegression(what, do, next(iter(raw.offsets.items()), None))
+    beginnings, ends = raw.in_table(topic.beginnings), raw.in_table(topic.ends)
+    return plan_span(topic.topic, raw.next_of(ends), beginnings, ends, table.records_max)
 
 
 def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog:

@@ -322,6 +322,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm contract lint --json", models.LintReport),
     ("cdcm demo --json", DemoReport),
     ("cdcm init --json", setup_models.InitReport),
+    ("cdcm doctor --json", setup_models.DoctorReport),
 )
 
 

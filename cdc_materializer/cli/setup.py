@@ -1,4 +1,4 @@
-"""The commands that set up: `init`. None of them starts Spark."""
+"""The commands that set up: `init`, `doctor`. None of them starts Spark."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,13 +6,14 @@ from typing import Annotated
 import typer
 
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug
-from cdc_materializer.cli.output import Output
+from cdc_materializer.cli.output import Output, load
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this module."""
     app.command()(init)
+    app.command()(doctor)
 
 
 def init(  # noqa: PLR0913 - where to look is the command's options
@@ -53,3 +54,20 @@ def init(  # noqa: PLR0913 - where to look is the command's options
         found = initialise(origin, config, force=force, tell=lambda name: steps.begin(f"Looking at {name}"))
     output.show(found)
     return EXIT_DONE if found.written else EXIT_USAGE
+
+
+def doctor(*, config: ConfigFile = CONFIG_DEFAULT, as_json: AsJson = False, debug: Debug = False) -> int:
+    """Check the set-up, and say how to mend it.
+
+    Java, its libraries, the configuration, contracts, source, registry, catalog, and each table's markers beside its
+    topic. Ends with 0 without a problem, else with the code of a run that would meet the worst.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.doctor import examine, exit_code
+
+    with Steps(output) as steps:
+        steps.begin("Looking at the set-up")
+        found = examine(config, load)
+    output.show(found)
+    return exit_code(found)

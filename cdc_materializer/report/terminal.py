@@ -26,9 +26,9 @@ from cdc_materializer.report.models import (
     TableStatus,
     VerifyReport,
 )
-from cdc_materializer.report.setup_models import InitReport
+from cdc_materializer.report.setup_models import DoctorReport, InitReport
 from cdc_materializer.report.terminal_proof import adopt_view, replay_view, verify_view
-from cdc_materializer.report.terminal_setup import init_view
+from cdc_materializer.report.terminal_setup import doctor_view, init_view
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
     QuarantineList,
@@ -254,6 +254,7 @@ _render.register(VerifyReport, verify_view)
 _render.register(ReplayReport, replay_view)
 _render.register(AdoptReport, adopt_view)
 _render.register(InitReport, init_view)
+_render.register(DoctorReport, doctor_view)
 
 
 # --- lint ---------------------------------------------------------------------------------------------------------

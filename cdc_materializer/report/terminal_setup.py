@@ -1,4 +1,4 @@
-"""What a terminal shows of `cdcm init`; registered in `terminal`."""
+"""What a terminal shows of `cdcm init` and `cdcm doctor`; registered in `terminal`."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -7,10 +7,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from cdc_materializer.report.setup_models import InitReport, InitTopic
+from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport, InitReport, InitTopic
 from cdc_materializer.report.wording import quantity
 
 _INDENT = 2
+_OUTCOMES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _DEFAULT_FILE = "pipeline.yaml"
 
 
@@ -24,10 +25,36 @@ def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG
     at = "" if report.config == _DEFAULT_FILE else f" -c {report.config}"
     parts += [Text(""), Text("Written:", style="bold"), *(_below(path) for path in report.written)]
     parts += [Text(""), Text("Next:", style="bold")]
-    steps = (("contract lint", "checks the contracts"), ("run", "brings the mirrors up to the ends of the topics"))
+    steps = (("doctor", "checks the set-up"), ("run", "brings the mirrors up to the ends of the topics"))
     for command, why in steps:
         parts.append(_below(Text.assemble((f"cdcm {command}{at}", "bold cyan"), (f"  {why}", "dim"))))
     return Group(*parts)
+
+
+def doctor_view(report: DoctorReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    """Return what `cdcm doctor` shows: a line a check, how to mend what is wrong, and the sum."""
+    parts: list[RenderableType] = []
+    about: str | None = None
+    for check in report.checks:
+        if check.table != about and check.table is not None:
+            parts += [Text(""), Text(check.table, style="bold")]
+        about = check.table
+        parts += _check_lines(check)
+    return Group(*parts, Text(""), _sum(report))
+
+
+def _check_lines(check: DoctorCheck) -> Iterator[RenderableType]:
+    yield Text.assemble((f"{check.outcome:<9}", _OUTCOMES[check.outcome]), (f"{check.name}: ", "bold"), check.message)
+    if check.do is not None:
+        yield Padding(Text(check.do, style="italic"), (0, 0, 0, len("problem  ")))
+
+
+def _sum(report: DoctorReport) -> Text:
+    problems, warnings = (sum(check.outcome == kind for check in report.checks) for kind in ("problem", "warning"))
+    if not problems and not warnings:
+        return Text("Everything is as it should be.", style="green")
+    words = f"{quantity(problems, 'problem')}, {quantity(warnings, 'warning')}."
+    return Text(words, style="red" if problems else "yellow")
 
 
 def _topic_heading(topic: InitTopic) -> Text:

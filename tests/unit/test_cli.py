@@ -82,7 +82,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     ("arguments", "said"),
     [
         (["query", "select 1"], "`cdcm query` comes with a later version."),
-        (["doctor"], "`cdcm doctor` comes with a later version."),
+        (["why", "shop.orders"], "`cdcm why` comes with a later version."),
         (["quarantine", "release"], "`cdcm quarantine release` comes with a later version. This one has: list, show."),
         (["quarantine", "show", "shop.orders"], "Nothing says which violation."),
         (["quarantine", "show", "shop.orders", "9"], "9 is no place of a message."),

@@ -9,17 +9,7 @@ import pytest
 
 from cdc_materializer import jars
 from cdc_materializer.errors import JarsUnavailable, JavaMissing
-
-VERSION_LINE = 'openjdk version "{}" 2025-04-15'
-
-
-def make_java(home: Path, version_line: str = VERSION_LINE.format("17.0.15"), ivy: str = "exit 9") -> Path:
-    """Write a `java` that answers `-version`, and for anything else runs the shell lines `ivy`."""
-    java = home / "bin" / "java"
-    java.parent.mkdir(parents=True, exist_ok=True)
-    java.write_text(f"#!/bin/sh\nif [ \"$1\" = -version ]; then echo '{version_line}' >&2; exit 0; fi\n{ivy}\n")
-    java.chmod(0o755)
-    return java
+from tests.unit.javas import VERSION_LINE, make_java
 
 
 @pytest.fixture(autouse=True)
@@ -263,3 +253,18 @@ def test_the_slower_of_two_leaves_the_faster_ones_files_in_place(two_jars: dict[
     jars._move_into_place(staged, target, two_jars)
 
     assert target.stat().st_ino == before
+
+
+def test_libraries_are_held_against_their_checksums(two_jars: dict[str, str], tmp_path: Path) -> None:
+    """What is missing and what is not the tested one is named; nothing is fetched."""
+    nothing = jars.inspect()
+    folder = jars.resolve()[0].parent
+    complete = jars.inspect()
+    (folder / "a-1.jar").write_text("another")
+    (folder / "b-1.jar").unlink()
+    found = jars.inspect()
+
+    assert (nothing.jars, nothing.missing, nothing.is_own) == (0, tuple(two_jars), False)
+    assert (complete.folder, complete.jars, complete.missing, complete.wrong) == (folder, 2, (), ())
+    assert (found.jars, found.missing, found.wrong) == (1, ("b-1.jar",), ("a-1.jar",))
+    assert len(calls(tmp_path)) == 1

@@ -125,6 +125,16 @@ REPORTS: list[models.Report] = [
             models.TableReplay(table="shop.lines", topic="t", error=ERROR),
         ],
     ),
+    setup_models.DoctorReport(
+        pipeline="p",
+        checks=[
+            setup_models.DoctorCheck(name="Java", outcome="ok", message="17."),
+            setup_models.DoctorCheck(
+                name="topic", outcome="problem", message="[gone]", do="Adopt it.", table="shop.orders", exit_code=6
+            ),
+            setup_models.DoctorCheck(name="x", outcome="warning", message="NULL", do="Set it.", table="shop.orders"),
+        ],
+    ),
     setup_models.InitReport(
         pipeline="p",
         config="pipeline.yaml",

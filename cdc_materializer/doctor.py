@@ -1,0 +1,214 @@
+"""`cdcm doctor`: looks at everything that a run needs, and says how to mend what is wrong; without Spark.
+
+One check after the other, from the machine to the tables. What fails is a finding and never the end: later checks that
+depend on it are left out. A problem has the exit code of a run that would meet it; warnings are for people to judge.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cdc_materializer import jars
+from cdc_materializer.catalog import Tables, needs_spark, open_tables
+from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.config_values import reveal
+from cdc_materializer.contract import lint
+from cdc_materializer.doctor_tables import check_table
+from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, worst_exit_code
+from cdc_materializer.recognise import Recognised, recognise
+from cdc_materializer.registry import Registry, open_registry
+from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
+from cdc_materializer.source import Source, TopicState, open_source
+from cdc_materializer.source_settings import doubts
+from cdc_materializer.status import configured_tables
+
+#: How many messages of each end of a topic are looked at.
+SAMPLE_MESSAGES = 20
+#: An id to ask the registry for: any answer will do, that it does not know it too.
+_SOME_ID = 1
+_RESOLVE = "python -m cdc_materializer.jars"
+
+
+def examine(path: Path, load: Callable[[Path], Config]) -> DoctorReport:
+    """Make every check that can be made.
+
+    Args:
+        path: the pipeline's file.
+        load: reads it.
+    """
+    checks = [*_machine()]
+    try:
+        config = load(path)
+    except CdcError as error:
+        return DoctorReport(pipeline=None, checks=[*checks, problem("configuration", error)])
+    checks.append(fine("configuration", f"{path} can be followed."))
+    checks += _pipeline(config)
+    return DoctorReport(pipeline=config.name, checks=checks)
+
+
+def exit_code(found: DoctorReport) -> int:
+    """0 without a problem, else the worst of what a run would end with."""
+    return worst_exit_code(check.exit_code for check in found.checks if check.outcome == "problem")
+
+
+def fine(name: str, message: str, table: str | None = None) -> DoctorCheck:
+    """A check that found nothing wrong."""
+    return DoctorCheck(name=name, outcome="ok", message=message, table=table)
+
+
+def problem(name: str, error: CdcError, table: str | None = None) -> DoctorCheck:
+    """A check that ended with an error."""
+    return DoctorCheck(
+        name=name, outcome="problem", message=error.what, do=error.do, table=table, exit_code=error.exit_code
+    )
+
+
+# --- the machine
+# ---------------------------------------------------------------------------------------------------------
+
+
+def _machine() -> Iterator[DoctorCheck]:
+    yield fine("Python", f"{platform.python_version()}.")
+    try:
+        java, version = jars.found_java()
+        yield fine("Java", f"{version}, {java}.")
+    except CdcError as error:
+        yield problem("Java", error)
+    yield _libraries()
+
+
+def _libraries() -> DoctorCheck:
+    found = jars.inspect()
+    name, where = "Java libraries", f"in {found.folder}"
+    if found.wrong:
+        message = f"{', '.join(found.wrong)} {where}: the content is not what this version was tested with."
+        do = f"Replace them by those of cdc_materializer/ivy.xml: remove the folder, then `{_RESOLVE}`."
+        outcome: DoctorOutcome = "warning" if found.is_own else "problem"
+        return DoctorCheck(name=name, outcome=outcome, message=message, do=do, exit_code=EXIT_USAGE)
+    if found.is_own and not found.jars:
+        message = f"There is no *.jar {where}, which CDCM_JARS names."
+        do = "Put the libraries of cdc_materializer/ivy.xml there, or unset CDCM_JARS to have them downloaded."
+        return DoctorCheck(name=name, outcome="problem", message=message, do=do, exit_code=EXIT_USAGE)
+    if found.missing:
+        message = (
+            f"{len(found.missing)} are not {where}: {', '.join(found.missing[:3])}{' …' * (len(found.missing) > 3)}."  # noqa: PLR2004 - enough to see which
+        )
+        do = "Add them." if found.is_own else f"The first run downloads them (about 70 MB), as does `{_RESOLVE}`."
+        return DoctorCheck(name=name, outcome="warning", message=message, do=do)
+    return fine(name, f"{found.jars} with the right checksums, {where}.")
+
+
+# --- the pipeline
+# --------------------------------------------------------------------------------------------------------
+
+
+def _pipeline(config: Config) -> Iterator[DoctorCheck]:
+    try:
+        source = open_source(config.source)
+        topics = source.topics()
+        yield fine("source", f"Answers, with {len(topics)} topics.")
+        tables: tuple[TableConfig, ...] = configured_tables(config, (), source)
+        answers: Source | None = source
+    except CdcError as error:
+        yield problem("source", error)
+        tables = tuple(table for table in config.tables if not table.is_glob)
+        answers = None
+    registry_checks, registry = _registry(config)
+    yield from registry_checks
+    lake_checks, lake = _catalog(config, tables)
+    yield from lake_checks
+    for table in tables:
+        yield from _contract(table)
+        yield from _table(config, table, answers, registry, lake)
+
+
+def _contract(table: TableConfig) -> Iterator[DoctorCheck]:
+    if table.contract is None:
+        return
+    name = str(table.mirror)
+    (file,) = lint(table.contract, table=name).files
+    if not file.problems:
+        yield fine("contract", f"{table.contract.name}: {file.columns} columns, {file.rules} rules.", name)
+        return
+    first = file.problems[0]
+    message = f"{table.contract.name} has {len(file.problems)} problems; line {first.line or 1}: {first.message}"
+    do = f"{first.do} All of them: `cdcm contract lint`."
+    yield DoctorCheck(name="contract", outcome="problem", message=message, do=do, table=name, exit_code=EXIT_USAGE)
+
+
+def _registry(config: Config) -> tuple[list[DoctorCheck], Registry | None]:
+    try:
+        registry = open_registry(config.registry)
+        if registry is None:
+            return [], None
+        registry.schema(_SOME_ID)
+    except CdcError as error:
+        return [problem("registry", error)], None
+    return [fine("registry", "Answers.")], registry
+
+
+def _catalog(config: Config, tables: tuple[TableConfig, ...]) -> tuple[list[DoctorCheck], Tables | None]:
+    checks = [*_warehouse(config)]
+    if needs_spark(config.catalog):
+        message = "Only Spark can open a catalog of this kind, so the tables were not looked at."
+        do = "Look with `cdcm verify`, which starts Spark."
+        return [*checks, DoctorCheck(name="catalog", outcome="warning", message=message, do=do)], None
+    try:
+        lake = open_tables(config.catalog)
+        for table in tables[:1]:
+            lake.lines_of(table.mirror.raw)
+    except CdcError as error:
+        return [*checks, problem("catalog", error)], None
+    return [*checks, fine("catalog", f"`{config.catalog.name}` answers.")], lake
+
+
+def _warehouse(config: Config) -> Iterator[DoctorCheck]:
+    """Whether a warehouse on this machine can be written to."""
+    place = reveal(config.catalog.properties).get("warehouse", "")
+    if not place.startswith("file://"):
+        return
+    folder = Path(place.removeprefix("file://"))
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        yield fine("warehouse", f"{folder} can be written to.")
+        return
+    message = f"{there} cannot be written to, so no table can be made in {folder}."
+    do = "Mend its permissions, or name another `warehouse` under `catalog`."
+    yield DoctorCheck(name="warehouse", outcome="problem", message=message, do=do, exit_code=EXIT_LAKE)
+
+
+def _table(
+    config: Config, table: TableConfig, source: Source | None, registry: Registry | None, lake: Tables | None
+) -> Iterator[DoctorCheck]:
+    name = str(table.mirror)
+    topic: TopicState | None = None
+    if source is not None:
+        try:
+            topic = source.state(table.topic)
+            yield from _messages(table, recognise(table.topic, source.sample(table.topic, SAMPLE_MESSAGES), registry))
+        except CdcError as error:
+            yield problem("topic", error, name)
+    if lake is not None:
+        try:
+            yield from check_table(config.name, table, lake, topic)
+        except CdcError as error:
+            yield problem("tables", error, name)
+
+
+def _messages(table: TableConfig, found: Recognised) -> Iterator[DoctorCheck]:
+    """What the topic's messages say of the settings that they were written with."""
+    name = str(table.mirror)
+    needs_settings = found.reason is not None and (table.contract is not None or table.key)
+    if found.reason is not None and not needs_settings:
+        message = f"{table.topic} cannot be mirrored as it is: {found.reason}."
+        do = "Mend the topic's connector, or the table's settings."
+        yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=name)
+    elif found.why:
+        yield fine("topic", f"{table.topic}: {found.why}.", name)
+    else:
+        yield fine("topic", f"{table.topic} is there.", name)
+    for message, do in doubts(found):
+        yield DoctorCheck(name="source settings", outcome="warning", message=message, do=do, table=name)

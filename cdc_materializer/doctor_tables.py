@@ -1,0 +1,163 @@
+"""The part of `cdcm doctor` that looks at one table: raw, mirror, quarantine and their markers, beside the topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cdc_materializer.catalog import Tables
+from cdc_materializer.config import TableConfig
+from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, EXIT_USAGE, Code, Handling, InvariantBroken, SourceRewound
+from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.marker import Marker
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.progress import plan_reading
+from cdc_materializer.report.setup_models import DoctorCheck
+from cdc_materializer.report.violations import OPEN
+from cdc_materializer.source import TopicState
+
+#: Operations of commits that change rows; compaction is `replace`.
+_CHANGING = frozenset({"append", "overwrite", "delete"})
+
+
+def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicState | None) -> Iterator[DoctorCheck]:
+    """Look at the three tables of a mirror.
+
+    Args:
+        pipeline: the pipeline's name.
+        table: the table's settings.
+        lake: the catalog.
+        topic: where the topic begins and ends; None where it cannot be asked.
+
+    Raises:
+        LakeUnavailable: a table cannot be read.
+    """
+    name = str(table.mirror)
+    raw_faults, raw = _marker(lake, table.mirror.raw, name)
+    mirror_faults, mirror = _marker(lake, table.mirror, name)
+    faults = [*raw_faults, *mirror_faults]
+    if not faults and raw is None and mirror is None:
+        yield DoctorCheck(name="tables", outcome="ok", message="Not there yet; the first run makes them.", table=name)
+        return
+    faults += _pair(pipeline, table, raw, mirror)
+    lost = [*_losses(table, topic, raw)]
+    faults += lost or _stops(lake, table)
+    if not any(fault.outcome == "problem" for fault in faults):
+        message = f"Raw has {_count(raw)}, the mirror {_count(mirror)}; both markers can be read."
+        yield DoctorCheck(name="tables", outcome="ok", message=message, table=name)
+    yield from faults
+
+
+def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck], Marker | None]:
+    """The marker of a table, and what is wrong with it: unreadable, missing, or followed by another writer's rows."""
+    lines = lake.lines_of(table)
+    try:
+        marker = lake.marker_of(table)
+    except InvariantBroken as error:
+        return [_broken(f"The marker of {table} cannot be read: {error.what}", error.do, name)], None
+    if marker is None:
+        if not any(_changes(line) for line in lines):
+            return [], None
+        what = f"{table} has rows and no marker: something else wrote them, or the snapshot that had it was expired."
+        do = "Move the table away, or give the table another `mirror`; never write to it beside this program."
+        return [_broken(what, do, name)], None
+    foreign = _foreign(lines)
+    if foreign:
+        what = (
+            f"{len(foreign)} snapshots of {table} changed rows after the last marked one: something else writes to it."
+        )
+        do = "Stop the other writer, then compare with `cdcm verify`; `cdcm replay` rebuilds the mirror from raw."
+        return [DoctorCheck(name="tables", outcome="warning", message=what, do=do, table=name)], marker
+    return [], marker
+
+
+def _foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
+    """The snapshots since the newest marked one that changed rows."""
+    since: list[SnapshotLine] = []
+    for line in lines:
+        if Marker.from_summary(line.summary) is not None:
+            break
+        since.append(line)
+    return [line for line in since if _changes(line)]
+
+
+def _changes(line: SnapshotLine) -> bool:
+    counts = (line.summary.get(f"{what}-records", "0") for what in ("added", "deleted"))
+    return line.summary.get("operation") in _CHANGING and any(count != "0" for count in counts)
+
+
+def _pair(pipeline: str, table: TableConfig, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:
+    """Whether raw and mirror belong together, and to this pipeline and topic."""
+    name = str(table.mirror)
+    landed = raw.offsets if raw is not None else Offsets()
+    ahead = [p for p, offset in (mirror.offsets.items() if mirror is not None else ()) if offset > landed.get(p, 0)]
+    if ahead:
+        p = ahead[0]
+        what = f"The mirror is ahead of raw in partition {p}" + (
+            f" ({mirror.offsets[p]} past {landed.get(p, 0)})."
+            if mirror is not None and raw is not None
+            else ": no raw."
+        )
+        yield _broken(what, "Restore raw from a snapshot or a backup; the mirror cannot go on without it.", name)
+    for marker in (raw, mirror):
+        if marker is None:
+            continue
+        for told, known, noun in ((marker.pipeline, pipeline, "pipeline"), (marker.topic, table.topic, "topic")):
+            if told != known:
+                what = f"The table was written by the {noun} {told}, and the file says {known}."
+                do = f"Give the table another `mirror`, or the {noun} its earlier name."
+                yield DoctorCheck(name="tables", outcome="warning", message=what, do=do, table=name)
+                return
+
+
+def _losses(table: TableConfig, topic: TopicState | None, raw: Marker | None) -> Iterator[DoctorCheck]:
+    """Whether the topic still has what raw waits for."""
+    if topic is None or raw is None:
+        return
+    try:
+        plan_reading(table, topic, raw)
+    except SourceRewound as loss:
+        yield DoctorCheck(
+            name="topic",
+            outcome="problem",
+            message=f"{loss.code}: {loss.what}",
+            do=loss.do,
+            table=str(table.mirror),
+            exit_code=loss.exit_code,
+        )
+
+
+def _stops(lake: Tables, table: TableConfig) -> Iterator[DoctorCheck]:
+    """Stops that are open in quarantine, and what else it holds."""
+    rows = lake.values_of(table.mirror.quarantine, ["code", "status"]) or []
+    codes = [row["code"] for row in rows if row["status"] == OPEN]
+    name = str(table.mirror)
+    for code in dict.fromkeys(code for code in codes if _is_stop(code)):
+        accepted = code != Code.DUPLICATE_COLUMN
+        do = f"Decide, then `cdcm adopt {name}`." if accepted else "Rename a column in the source, then `cdcm run`."
+        yield DoctorCheck(
+            name="quarantine",
+            outcome="problem",
+            message=f"{code} has stopped the table. {Code(code).explanation}",
+            do=do,
+            table=name,
+            exit_code=EXIT_REWOUND if accepted else EXIT_USAGE,
+        )
+    held = [code for code in codes if not _is_stop(code)]
+    if held:
+        message = f"{len(held)} violations are open: {', '.join(sorted(set(held)))}."
+        yield DoctorCheck(name="quarantine", outcome="warning", message=message, do="See `cdcm report`.", table=name)
+
+
+def _is_stop(code: str) -> bool:
+    return code in set(Code) and Code(code).handling is Handling.STOP
+
+
+def _broken(what: str, do: str, name: str) -> DoctorCheck:
+    return DoctorCheck(name="tables", outcome="problem", message=what, do=do, table=name, exit_code=EXIT_LAKE)
+
+
+def _count(marker: Marker | None) -> str:
+    if marker is None:
+        return "nothing yet"
+    return "got to " + (", ".join(f"{p}/{offset}" for p, offset in marker.offsets.items()) or "no partition")

@@ -1,0 +1,43 @@
+"""What schemas give away of a connector's settings that lose values before they are on the wire; see `cdcm doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdc_materializer.decode.wire import WireType
+from cdc_materializer.recognise import Recognised
+
+#: The parameter by which `column.propagate.source.type` passes the database's type on.
+_SOURCE_TYPE = "__debezium.source.column.type"
+
+
+def doubts(found: Recognised) -> Iterator[tuple[str, str]]:
+    """Give what may be lost at the source, and what to set there; only what the newest schema shows."""
+    fields = found.newest.fields if found.newest is not None else ()
+    filled = [name for name, kind in fields if kind.optional and kind.default is not None]
+    if filled:
+        what = (
+            "may be NULL and has a default: unless the converter was told otherwise, a NULL in the database comes as "
+            "that default, and nothing here can tell."
+        )
+        do = "Set `replace.null.with.default=false` for the converter (and for ExtractNewRecordState), then snapshot."
+        yield _about(filled, what), do
+    texts = [name for name, kind in fields if kind.literal == "string" and _source_type(kind) == "BYTEA"]
+    if texts:
+        what = (
+            "is bytea sent as text: in the base64 modes a large value that an update left alone comes as NULL, and "
+            "nothing here can tell."
+        )
+        yield _about(texts, what), "Set `binary.handling.mode` to bytes or hex, or REPLICA IDENTITY FULL for the table."
+    wrapped = [name for name, kind in fields if kind.literal == "long" and _source_type(kind) == "BIGINT UNSIGNED"]
+    if wrapped:
+        what = "is BIGINT UNSIGNED sent as a signed number: values from 2^63 on come negative."
+        yield _about(wrapped, what), "Set `bigint.unsigned.handling.mode=precise` in the connector."
+
+
+def _source_type(kind: WireType) -> str:
+    return kind.parameters.get(_SOURCE_TYPE, "").upper()
+
+
+def _about(names: list[str], what: str) -> str:
+    return f"Column {names[0]} {what}" if len(names) == 1 else f"Each of the columns {', '.join(names)} {what}"

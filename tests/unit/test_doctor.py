@@ -1,0 +1,254 @@
+"""`cdcm doctor`: what it finds in a set-up, how it says to mend it, and what it ends with."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.cli import main
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.doctor import examine, exit_code
+from cdc_materializer.doctor_tables import check_table
+from cdc_materializer.errors import EXIT_DONE, EXIT_LAKE, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.recognise import recognise
+from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport
+from cdc_materializer.source import Message, TopicState
+from cdc_materializer.source_settings import doubts
+from cdc_materializer.testing import (
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from tests.unit.javas import make_java
+from tests.unit.lakes import open_writer
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Fresh
+
+_ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+_KEY_SCHEMA = connect_key_schema("s.t", {"id": {"type": "int64", "optional": False}})
+_KEY = debezium_json({"id": 1}, _KEY_SCHEMA)
+#: How far raw and mirror of each table got; the topics begin at 3 and end at 10.
+_REACHED = {
+    "well": (9, 7),
+    "gap": (1, None),
+    "rewound": (50, None),
+    "ahead": (7, 9),
+    "foreign": (9, 9),
+    "stopped": (9, None),
+    "held": (9, None),
+    "moved": (9, None),
+}
+_TABLES = (*_REACHED, "unmarked", "unreadable", "new")
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A machine with Java 17 and no libraries yet."""
+    home = tmp_path_factory.mktemp("machine")
+    make_java(home)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.delenv("CDCM_JARS", raising=False)
+
+
+def _value(columns: dict[str, Any]) -> bytes:
+    row = dict.fromkeys(columns)
+    return debezium_json(debezium_envelope("c", None, {**row, "id": 1}), connect_envelope_schema("s.t", columns))
+
+
+def _pipeline(root: Path, names: Sequence[str], more: str = "") -> Path:
+    """Write a pipeline of recorded topics, one a name."""
+    (root / "recorded").mkdir(exist_ok=True)
+    for name in names:
+        topic = TopicBuilder(f"s.public.{name}", first_offset=3)
+        for _ in range(7):
+            topic.add(_KEY, _value({"id": {"type": "int64", "optional": False}}))
+        topic.write(root / "recorded")
+    tables = ", ".join(f"{{topic: s.public.{name}}}" for name in names)
+    path = root / "pipeline.yaml"
+    path.write_text(f"name: shop\nsource: {{files: recorded}}\n{more}tables: [{tables}]\n", encoding="utf-8")
+    return path
+
+
+def _marker(name: str, offset: int) -> Marker:
+    return Marker("shop", f"b{offset}", f"s.public.{name}", "one", Offsets({0: offset}), {}, None, None, {})
+
+
+def _fill(lake: SqlCatalog) -> None:
+    """Make each table with the fault that it is named after."""
+    lake.create_namespace("public")
+
+    def append(table: str, marker: dict[str, str] | None, rows: pa.Table = _ROWS) -> None:
+        lake.create_table_if_not_exists(f"public.{table}", schema=rows.schema).append(rows, marker or {})
+
+    for name, (raw, mirror) in _REACHED.items():
+        pipeline = "other" if name == "moved" else "shop"
+        append(f"{name}__raw", replace(_marker(name, raw), pipeline=pipeline).to_summary())
+        if mirror is not None:
+            append(name, _marker(name, mirror).to_summary())
+    append("foreign", None)
+    append("unmarked__raw", None)
+    append("unreadable__raw", {**_marker("unreadable", 9).to_summary(), "cdcm.version": "99"})
+    for name, code in (("stopped", "POSITION_REGRESSION"), ("held", "CONTRACT")):
+        append(f"{name}__quarantine", None, pa.table({"code": [code, code], "status": ["open", "released"]}))
+
+
+@pytest.fixture(scope="module")
+def examined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Config, DoctorReport]]:
+    """A pipeline of tables that each have one fault, and what the doctor says of it."""
+    root = tmp_path_factory.mktemp("examined")
+    writer = open_writer(root / "lake")
+    _fill(writer)
+    path = _pipeline(root, _TABLES)
+    yield load_config(path), examine(path, load_config)
+    writer.engine.dispose()
+
+
+def _faults(found: DoctorReport, table: str) -> list[DoctorCheck]:
+    return [check for check in found.checks if check.table == f"public.{table}" and check.outcome != "ok"]
+
+
+@pytest.mark.parametrize(
+    ("table", "outcome", "ends", "said", "do"),
+    [
+        ("gap", "problem", EXIT_REWOUND, "up to 2 messages are lost", "`cdcm adopt`"),
+        ("rewound", "problem", EXIT_REWOUND, "the partition ends at offset 10", "`cdcm adopt`"),
+        ("ahead", "problem", EXIT_LAKE, "ahead of raw in partition 0 (9 past 7)", "Restore raw"),
+        ("unmarked", "problem", EXIT_LAKE, "has rows and no marker", "another `mirror`"),
+        ("unreadable", "problem", EXIT_LAKE, "has version 99", "newer version"),
+        ("stopped", "problem", EXIT_REWOUND, "POSITION_REGRESSION has stopped", "`cdcm adopt public.stopped`"),
+        ("foreign", "warning", 0, "1 snapshots of public.foreign changed rows", "`cdcm verify`"),
+        ("held", "warning", 0, "1 violations are open: CONTRACT", "`cdcm report`"),
+        ("moved", "warning", 0, "written by the pipeline other", "earlier name"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_told_with_a_remedy(
+    examined: tuple[Config, DoctorReport], table: str, outcome: str, ends: int, said: str, do: str
+) -> None:
+    """Each fault once, with the exit code of a run that meets it."""
+    (fault,) = _faults(examined[1], table)
+
+    assert (fault.outcome, fault.exit_code) == (outcome, ends)
+    assert said in fault.message
+    assert do in (fault.do or "")
+
+
+@pytest.mark.parametrize("table", ["well", "new"])
+def test_a_table_that_is_well_has_no_fault(examined: tuple[Config, DoctorReport], table: str) -> None:
+    """With progress, or before the first run."""
+    assert not _faults(examined[1], table)
+
+
+def test_the_worst_problem_decides_the_exit_code(examined: tuple[Config, DoctorReport]) -> None:
+    """Lost source data comes before a lake that is broken."""
+    assert exit_code(examined[1]) == EXIT_REWOUND
+
+
+def test_a_topic_that_was_made_again_is_noticed_by_its_id(examined: tuple[Config, DoctorReport]) -> None:
+    """As long as it was, and all the same another one."""
+    config = examined[0]
+    table = config.tables[0]
+    state = TopicState(table.topic, "two", Offsets({0: 3}), Offsets({0: 10}))
+
+    found = [*check_table("shop", table, open_tables(config.catalog), state)]
+
+    (fault,) = [check for check in found if check.outcome != "ok"]
+    assert fault.exit_code == EXIT_REWOUND
+    assert "made again" in fault.message
+    assert "`cdcm adopt public.well`" in (fault.do or "")
+
+
+@pytest.mark.parametrize(
+    ("more", "ends", "faulty"),
+    [
+        ("", EXIT_DONE, set()),
+        ("registry: {files: gone}\n", EXIT_SOURCE, {"registry"}),
+        ("catalog: {uri: 'jdbc:sqlite:recorded'}\n", EXIT_LAKE, {"catalog"}),
+        ("defaults: {contract: gone.yaml}\n", EXIT_USAGE, {"contract"}),
+        ("defaults: {contrakt: x}\n", EXIT_USAGE, {"configuration"}),
+        ("spark: {spark.x: '${NOT_SET_ANYWHERE}'}\n", EXIT_USAGE, {"configuration"}),
+    ],
+)
+def test_each_part_of_a_pipeline_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, ends: int, faulty: set[str]
+) -> None:
+    """What fails is a finding; the document has every check all the same."""
+    path = _pipeline(tmp_path, ["orders"], more)
+
+    assert main(["doctor", "-c", str(path), "--json"]) == ends
+    told = json.loads(capsys.readouterr().out)
+    problems = {check["name"] for check in told["checks"] if check["outcome"] == "problem"}
+    assert problems == faulty
+    assert told["healthy"] == (not faulty)
+    assert all(check["do"] for check in told["checks"] if check["outcome"] != "ok")
+    assert ("tables" in {check["name"] for check in told["checks"]}) == (not {"configuration", "catalog"} & faulty)
+
+
+def test_a_source_that_is_not_there_leaves_the_lake_to_be_checked(tmp_path: Path) -> None:
+    """And a topic that is missing is the finding of its table."""
+    path = _pipeline(tmp_path, ["orders"])
+    (tmp_path / "recorded" / "s.public.orders.jsonl").unlink()
+    missing = examine(path, load_config)
+    (tmp_path / "recorded").rmdir()
+    silent = examine(path, load_config)
+
+    assert [(c.name, c.table) for c in missing.checks if c.outcome == "problem"] == [("topic", "public.orders")]
+    assert [(c.name, c.table) for c in silent.checks if c.outcome == "problem"] == [("source", None)]
+    assert "tables" in {check.name for check in silent.checks}
+    assert exit_code(missing) == exit_code(silent) == EXIT_SOURCE
+
+
+def test_a_machine_without_java_is_told_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the pipeline's own checks all the same."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    assert main(["doctor", "-c", str(_pipeline(tmp_path, ["orders"]))]) == EXIT_USAGE
+    shown = capsys.readouterr().out
+    assert "problem  Java: JAVA_HOME names a folder without bin/java" in shown
+    assert "1 problem, 1 warning." in shown
+
+
+def test_no_spark_is_needed(tmp_path: Path, fresh: "Fresh") -> None:
+    """Nor what takes as long to import, where the lake is on this disk."""
+    make_java(tmp_path / "java")
+    code = (
+        f"import os, sys; os.environ['JAVA_HOME'] = {str(tmp_path / 'java')!r};"
+        "from cdc_materializer.cli import main; main(['doctor']);"
+        "sys.exit(str({'pyspark', 'great_expectations', 'pyiceberg', 'pandas'} & sys.modules.keys()))"
+    )
+
+    assert fresh.run(code, folder=_pipeline(tmp_path, ["orders"]).parent).err.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"type": "string", "optional": True, "default": "n/a"}, "a NULL in the database comes as that default"),
+        ({"type": "string", "optional": True, "parameters": {"__debezium.source.column.type": "BYTEA"}}, "base64"),
+        ({"type": "int64", "parameters": {"__debezium.source.column.type": "bigint unsigned"}}, "come negative"),
+        ({"type": "string", "optional": False, "default": "n/a"}, None),
+        ({"type": "bytes", "optional": True, "parameters": {"__debezium.source.column.type": "BYTEA"}}, None),
+    ],
+)
+def test_settings_of_the_source_that_lose_values_are_doubted(column: dict[str, Any], said: str | None) -> None:
+    """Only where the schema shows them: a column that cannot be NULL may have a default."""
+    columns = {"id": {"type": "int64", "optional": False}, "c": {"optional": False, **column}}
+    found = recognise("s.t", [Message(0, 0, _KEY, _value(columns))], None)
+
+    assert found.reason is None
+    told = [message for message, _ in doubts(found)]
+    assert len(told) == (said is not None)
+    assert all(message.startswith("Column c ") and (said or "") in message for message in told)
