@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold
+from cdc_materializer import base, fold, life
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.decode.framing import selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.epochs import CONTINUED, Recorded, in_epochs
-from cdc_materializer.facts import Facts, facts_of, wants_history
+from cdc_materializer.facts import Facts, facts_of, truncate_fields, wants_history
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
-from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
 
@@ -66,6 +65,7 @@ class Past:
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
+        lives: whether all states of a row matter, and not the last alone (see `life`).
     """
 
     lookup: Lookup
@@ -75,6 +75,7 @@ class Past:
     recorded: Recorded = field(default_factory=Recorded)
     retried: Span | None = None
     truncate: str = "apply"
+    lives: bool = False
 
     def doubting(self) -> Past:
         """The same, for a fold that holds deletes against their `before`."""
@@ -84,6 +85,11 @@ class Past:
         """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions."""
         is_ordered = self.recorded.partitions == 1
         return tuple(found for found in truncates if self.truncate == "apply" and (is_ordered or found.position))
+
+    def is_late(self, truncates: Sequence[Truncate]) -> bool:
+        """Whether a truncate is no later than what was read: which rows it is about, only their keys' past tells."""
+        highest = max(self.recorded.positions.values(), default="")
+        return any(found.position is not None and found.position <= highest for found in truncates)
 
 
 @dataclass
@@ -118,7 +124,7 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     folded = Folded(states, [states])
     try:
         doubtful = doubtful_keys(decoders.writers, decoders.plan.target, past.lookup.options)
-        folded.facts = facts_of(states, past.recorded, doubtful)
+        folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives)
         if folded.facts.continued:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
             past = replace(past, recorded=_next_epoch(past.recorded, folded.facts, states))
@@ -158,16 +164,22 @@ def _next_epoch(recorded: Recorded, facts: Facts, states: DataFrame) -> Recorded
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
     """Find out what the batch alone could not tell, and fold once more with it."""
     target, partial, states, facts = decoders.plan.target, decoders.partial, folded.states, folded.facts
-    truncates = past.wiping(facts.truncates)
+    truncates, earlier = past.wiping(facts.truncates), past.wiping(())
     history = _history(states, facts, past, target)
     if truncates or history is not None:
-        changes = own
+        changes, recorded = own, past.recorded
         if history is not None:
             changes = _with_history(own, history)
             partial = partial.union(history.partial)
-            truncates = (*past.wiping(history.truncates), *truncates)
+            earlier = past.wiping(history.truncates)
+        truncates = (*earlier, *truncates)
+        if past.lives:
+            # Here a truncate ends each row at its place, where otherwise it leaves out what the row was before.
+            changes = life.with_wipes(changes, target, truncates, earlier)
+            recorded = replace(past.recorded, truncated=None)
+            truncates = ()
         folded.release()
-        folded.keep(fold.states(changes, target, partial, past.recorded, truncates))
+        folded.keep(fold.states(changes, target, partial, recorded, truncates, with_wipes=past.lives))
         again = facts_of(folded.states, Recorded())
         kept = ("positions", "times", "held", "logs", "epochs")
         folded.facts = facts = replace(again, **{name: getattr(facts, name) for name in kept})
@@ -212,14 +224,16 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
     A pass over raw decodes keys, operations and positions, and no rows. It is made again for each link of a chain of
     key changes: a row that came from another key needs that key's past as well.
     """
-    if past.raw is None or not (facts.wants_history or facts.moved):
+    is_late = past.lives and past.is_late(past.wiping(facts.truncates))
+    if past.raw is None or not (facts.wants_history or facts.moved or is_late):
         return None
+    wants = F.col(m.KEY).isNotNull() if is_late else wants_history(past.recorded, lives=past.lives)
     # Materialised, so that the states' cache can be given back.
-    wanted = states.where(wants_history(past.recorded)).select(m.KEY).distinct().localCheckpoint()
+    wanted = states.where(wants).select(m.KEY).distinct().localCheckpoint()
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
     if halves is not None and halves.isEmpty():
         halves = None
-    if halves is None and not facts.wants_history:
+    if halves is None and not (facts.wants_history or is_late):
         return None
     earlier = find_decoders(past.raw, past.lookup)
     everything = _changes(past.raw, earlier, target, past)
@@ -239,8 +253,7 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
             break
         wanted, halves = wanted.unionByName(ended).localCheckpoint(), None
         places = _places(everything, wanted)
-    place = F.struct(m.POSITION, m.PARTITION, m.OFFSET)
-    truncated = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, place)).alias("found")
+    truncated = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, truncate_fields())).alias("found")
     return _History(
         keys=wanted,
         changes=changes,
@@ -281,13 +294,8 @@ def _with_history(own: DataFrame, history: _History) -> DataFrame:
 
 
 def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate]) -> DataFrame:
-    # The batch may have brought columns, or wider types, that the mirror's snapshot does not have yet.
-    row = {
-        name: (m.column(name) if name in mirror.columns else F.lit(None)).cast(ddl)
-        for name, ddl in target.types.items()
-    }
-    key = F.struct(*[row[name].alias(name) for name in target.key])
-    placed = mirror.select(*[value.alias(name) for name, value in row.items()], CDC).withColumns(
+    key = F.struct(*[m.column(name).alias(name) for name in target.key])
+    placed = life.live_rows(mirror, target).withColumns(
         {
             m.KEY: m.key_json(key, target),
             m.POSITION: F.col("__cdc.position"),

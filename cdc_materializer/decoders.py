@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes.debezium import Options, Writers, check_readable, key_schema, row_type, table_schema
+from cdc_materializer.changes.model import TRANSACTION_FIELDS
 from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.framing import PLAIN_JSON, schema_block
@@ -148,6 +149,7 @@ def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
         ("before", declared(types)),
         ("after", declared(types)),
         ("source", WireType("record", fields=source)),
+        ("transaction", WireType("record", fields=tuple((name, text) for name in TRANSACTION_FIELDS))),
     )
     return Writer(PLAIN_JSON, "json", WireType("record", fields=fields))
 

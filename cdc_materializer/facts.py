@@ -50,27 +50,39 @@ class Facts:
     doubtful: int = 0
 
 
-def wants_history(recorded: Recorded) -> Column:
+def wants_history(recorded: Recorded, *, lives: bool = False) -> Column:
     """Whether a change has to be held against its key's past.
 
     A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
-    count: nothing says that a key has always been in this one.
+    count: nothing says that a key has always been in this one. Where all states of a row matter (`life`), so does what
+    came before a truncate that was read earlier.
     """
     positions = recorded.positions.values()
     late = F.col(m.POSITION) <= F.lit(max(positions, default=None))
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
+    past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
 
 
-def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] = ()) -> Facts:
+def truncate_fields() -> Column:
+    """The fields of a `Truncate`, in their order."""
+    return F.struct(m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, F.unix_micros(m.SOURCE_TIME).alias("micros"))
+
+
+def _in_order(truncate: Truncate) -> tuple[str, int]:
+    return truncate.position or "", truncate.offset
+
+
+def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] = (), *, lives: bool = False) -> Facts:
     """Find out about the folded states of a batch what the next steps need; one job, a few rows.
 
     Args:
         states: from `fold.states`.
         recorded: how far the source had got before.
         doubtful: the keys (m.KEY) that may be made up. One matters at a delete, and where its past is folded once more.
+        lives: whether all states of a row matter, and not the last alone.
     """
-    ends = fold.is_delete() | wants_history(recorded)
+    ends = fold.is_delete() | wants_history(recorded, lives=lives)
     is_doubtful = F.coalesce(F.col(m.KEY).isin(*doubtful) & ends, F.lit(False)) if doubtful else F.lit(False)
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
@@ -82,8 +94,8 @@ def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] =
             F.max(F.when(is_own & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
             F.max(F.when(F.col(CURRENT), F.col(m.OFFSET))).alias("last"),
-            F.collect_list(F.when(is_truncate, F.struct(F.col(m.POSITION), F.col(m.OFFSET)))).alias("truncates"),
-            F.count_if(wants_history(recorded)).alias("wants_history"),
+            F.collect_list(F.when(is_truncate, truncate_fields())).alias("truncates"),
+            F.count_if(wants_history(recorded, lives=lives)).alias("wants_history"),
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
             F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),
@@ -101,9 +113,7 @@ def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] =
     return Facts(
         positions={partition: position for partition, (position, _) in highest.items()},
         times={partition: micros for partition, (_, micros) in highest.items() if micros is not None},
-        truncates=tuple(
-            Truncate(found[m.POSITION], row[m.PARTITION], found[m.OFFSET]) for row in rows for found in row["truncates"]
-        ),
+        truncates=tuple(sorted((Truncate(*found) for row in rows for found in row["truncates"]), key=_in_order)),
         wants_history=sum(row["wants_history"] for row in rows),
         wants_base=sum(row["wants_base"] for row in rows),
         moved=sum(row["moved"] for row in rows),

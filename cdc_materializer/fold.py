@@ -54,11 +54,21 @@ PROBLEM = "struct<column:string,code:string>"
 
 @dataclass(frozen=True)
 class Truncate:
-    """A truncate of the batch: its position where the source gives one, and where it stands in its partition."""
+    """A truncate of the batch.
+
+    Attributes:
+        position: where the source says it happened, if it does.
+        partition: its partition.
+        offset: its place in the partition.
+        epoch: the epoch of its position.
+        micros: when the source made it, in microseconds since 1970.
+    """
 
     position: str | None
     partition: int
     offset: int
+    epoch: int = m.FIRST_EPOCH
+    micros: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,8 @@ def states(
     partial: Partial,
     recorded: Recorded,
     truncates: Sequence[Truncate] = (),
+    *,
+    with_wipes: bool = False,
 ) -> DataFrame:
     """Each message with the state of its row after it, as far as the batch itself tells it.
 
@@ -109,8 +121,10 @@ def states(
         partial: the columns that have to be carried.
         recorded: how far the source had got before.
         truncates: the truncates among the changes, once they are known.
+        with_wipes: whether the changes have what truncates do to each key in them, in place of `truncates`.
     """
-    return _carry(_guard(changes, recorded, truncates), target, partial)
+    guarded = _guard(changes, recorded, truncates)
+    return _carry(_without_late_wipes(guarded) if with_wipes else guarded, target, partial)
 
 
 # --- 1. was it sent before?
@@ -143,7 +157,8 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
         "number": F.col(m.LOG_NUMBER),
         "epoch": F.col(m.EPOCH),
     }
-    shown = F.when(comparable, F.struct(*[fact.alias(name) for name, fact in facts.items()]))
+    # What a truncate shows says nothing of the log that its key's changes come from.
+    shown = F.when(comparable & (F.col(m.OP) != m.WIPE), F.struct(*[fact.alias(name) for name, fact in facts.items()]))
     highest, at_highest = F.max(mark).over(_before()), F.max_by(shown, mark).over(_before())
     again = (mark < highest) | ((mark == highest) & (F.col(m.SIGNATURE) == at_highest["signature"]))
     return placed.withColumns(
@@ -153,6 +168,12 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
             **went_back(recorded, comparable, highest[m.POSITION], at_highest),
         },
     )
+
+
+def _without_late_wipes(guarded: DataFrame) -> DataFrame:
+    """A truncate that is sent again leaves alone what its key has shown since, rows of snapshots too."""
+    is_late = (F.col(m.OP) == m.WIPE) & (F.max(m.POSITION).over(_before()) > F.col(m.POSITION))
+    return guarded.withColumn(REPLAYED, F.col(REPLAYED) | F.coalesce(is_late, F.lit(False)))
 
 
 def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
@@ -168,14 +189,15 @@ def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
         position, time = F.max(F.coalesce(m.POSITION, F.lit(""))).over(so_far), F.max(m.TIME).over(so_far)
         whole = Window.partitionBy(GROUP)
         is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
-        several = is_change & (F.min(m.PARTITION).over(whole) != F.max(m.PARTITION).over(whole))
+        of_messages = F.when(F.col(m.OP).eqNullSafe(m.WIPE), None).otherwise(F.col(m.PARTITION))
+        several = is_change & (F.min(of_messages).over(whole) != F.max(of_messages).over(whole))
     place = F.struct(position.alias("position"), time.alias("time"), m.OFFSET, m.PARTITION, m.PART)
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
 def _rank() -> Column:
     """Order among events of one key at one position: a key change deletes, then inserts (§2.4)."""
-    ranks = {m.TRUNCATE: 0, "d": 1, m.TOMBSTONE: 2, "r": 3, "c": 4, "u": 5}
+    ranks = {m.TRUNCATE: 0, m.WIPE: 0, "d": 1, m.TOMBSTONE: 2, "r": 3, "c": 4, "u": 5}
     found = F.lit(9)
     for op, rank in ranks.items():
         found = F.when(F.col(m.OP) == op, rank).otherwise(found)
@@ -202,13 +224,13 @@ def _is_truncated(recorded: Recorded) -> Column:
 
 def effective() -> Column:
     """Whether the message changes a row: understood, not sent before, not truncated away."""
-    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.WIPE)
     return F.coalesce(is_change & ~F.col(REPLAYED) & ~F.col(WIPED), F.lit(False))
 
 
 def is_delete() -> Column:
     """Whether the message ends its row."""
-    return F.col(m.OP).isin("d", m.TOMBSTONE)
+    return F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE)
 
 
 def link() -> Column:

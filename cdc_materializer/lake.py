@@ -47,6 +47,7 @@ class LakeTable:
         marker: the newest marker on that branch's ancestry; None where no snapshot has one.
         schema: its columns, without ours.
         is_empty: whether the branch holds no row.
+        keeps_deleted: whether it is a mirror that was made with `deletes: soft`.
     """
 
     name: TableName
@@ -55,6 +56,7 @@ class LakeTable:
     marker: Marker | None
     schema: TableSchema
     is_empty: bool
+    keeps_deleted: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,14 @@ class Lake:
                 marker=_newest_marker(table, snapshot),
                 schema=self._schema(name, table),
                 is_empty=int(summary.get("total-records", "0")) == 0,
+                keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
             )
+
+    def fields(self, table: LakeTable, name: str) -> TableSchema:
+        """The fields of a struct column as a schema of their own."""
+        kind = self.spark.table(merge.table_path(self.catalog, table.name)).schema[name].dataType
+        found = kind.fields if isinstance(kind, StructType) else ()
+        return TableSchema(tuple(Column(field.name, _ddl(field.dataType)) for field in found))
 
     def rows(self, table: LakeTable) -> DataFrame:
         """The rows of a table as it was when it was loaded."""
@@ -144,6 +153,8 @@ class Lake:
         marker: Marker,
         properties: Mapping[str, str],
         layout: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+        *,
+        soft: bool = False,
     ) -> LakeTable:
         """Make a table with an empty marked commit, so that it has a head to branch from.
 
@@ -153,9 +164,10 @@ class Lake:
             marker: what the first commit says: where reading begins.
             properties: Iceberg table properties.
             layout: partition and sort fields.
+            soft: whether the mirror keeps the rows that are deleted.
         """
         partitioned_by, sorted_by = layout
-        full = merge.mirror_schema(schema) if schema.key else schema
+        full = merge.mirror_schema(schema, soft=soft) if schema.key else schema
         statements = [
             merge.create_table(self.catalog, name, full, {**properties, _MADE_BY: marker.pipeline}, partitioned_by),
             *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
@@ -181,11 +193,15 @@ class Lake:
             raise CommitConflict(what, "Run again; only one process should write a table.")
         self.spark.sql(merge.drop_table(self.catalog, name))
 
-    def evolve(self, table: LakeTable, plan: SchemaPlan) -> LakeTable:
-        """Add and widen columns; before the rows, because a schema is the table's and not a branch's."""
+    def evolve(self, table: LakeTable, plan: SchemaPlan, inside: Sequence[str | None] = (None,)) -> LakeTable:
+        """Add and widen columns; before the rows, because a schema is the table's and not a branch's.
+
+        With `inside` the changes are made to the fields of those struct columns, else to the table's own columns.
+        """
         with translated(table.name):
-            for statement in merge.evolve_table(self.catalog, table.name, plan):
-                self.spark.sql(statement)
+            for struct in inside:
+                for statement in merge.evolve_table(self.catalog, table.name, plan, struct):
+                    self.spark.sql(statement)
         loaded = self.load(table.name)
         if loaded is None or loaded.head != table.head:
             what = f"Table {table.name} was changed by another writer while its columns were being added."

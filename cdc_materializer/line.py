@@ -14,7 +14,7 @@ from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import ConfigError, InvariantBroken, LakeUnavailable
 from cdc_materializer.facts import Facts
 from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
@@ -47,9 +47,20 @@ class Line:
         return self.table.mirror
 
     @property
+    def is_soft(self) -> bool:
+        """Whether the mirror keeps the rows that are deleted."""
+        return self.table.deletes == "soft"
+
+    @property
+    def keeps_lives(self) -> bool:
+        """Whether more than the last state of a row is kept (`life`)."""
+        return self.is_soft or self.table.history
+
+    @property
     def options(self) -> Options:
         """How the table's envelopes are read."""
-        return Options(self.table.special_values, self.table.unavailable_value, tuple(self.table.key))
+        table = self.table
+        return Options(table.special_values, table.unavailable_value, tuple(table.key), transactions=table.history)
 
     def recorded(self, marker: Marker | None, partitions: int) -> Recorded:
         """How far the source had got at a marker, in a topic that has so many partitions now."""
@@ -78,11 +89,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of one line as they were loaded; None where one is yet to be made."""
+    """The tables of one line as they were loaded; None where one is yet to be made, or is not asked for."""
 
     raw: LakeTable | None
     mirror: LakeTable | None
     quarantine: LakeTable | None
+    history: LakeTable | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,8 @@ class Decided:
     violations: dict[str, int]
     blocked: tuple[str, ...]
     published: int
+    marked: int = 0
+    applied: int = 0
 
 
 def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:
@@ -151,6 +165,15 @@ def marker_of(table: LakeTable) -> Marker:
         what = f"Table {table.name} is there, and no snapshot of it says how far it was filled. Nothing was written."
         raise LakeUnavailable(what, "If another tool made the table, give the topic another `mirror` name.")
     return table.marker
+
+
+def check_deletes(line: Line, mirror: LakeTable | None) -> None:
+    """Refuse a mirror that was made under the other setting of `deletes`: it would hold one kind of row for a while."""
+    if mirror is None or mirror.keeps_deleted == line.is_soft:
+        return
+    made, asked = ("soft", "hard") if mirror.keeps_deleted else ("hard", "soft")
+    what = f"{line.mirror} was made with `deletes: {made}`, and pipeline.yaml says `{asked}`. Nothing was written."
+    raise ConfigError(what, f"Set `deletes: {made}`, or mirror the topic under another `mirror` name.")
 
 
 def reload(line: Line, name: TableName) -> LakeTable:

@@ -1,22 +1,31 @@
 """Every SQL statement of the package, built from parsed names and nothing else.
 
 Names come as `TableName` and column names, and are quoted here; values never appear in a statement's text, with one
-exception that cannot carry data: offsets and positions of a truncate, which are checked for their form first.
+exception that cannot carry data: offsets, positions and times of a truncate, which are checked for their form first.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from cdc_materializer.errors import InvariantBroken
+from pyspark.sql.types import StructType
+
+from cdc_materializer.changes.model import TRANSACTION_TYPE
+from cdc_materializer.errors import InvalidName, InvariantBroken
 from cdc_materializer.fold import Truncate
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 CDC = "__cdc"
 #: What a mirror's row says of the message that it comes from (design §4.4).
 CDC_STRUCT = "struct<op:string,source_ts:timestamp,position:string,epoch:int,topic:string,partition:int,offset:bigint>"
+#: The field of that struct which only mirrors with `deletes: soft` have.
+DELETED = "deleted"
 RAW_SCHEMA = TableSchema(
     (
         Column("topic", "string"),
@@ -49,6 +58,31 @@ QUARANTINE_SCHEMA = TableSchema(
         Column("batch_id", "string"),
     )
 )
+
+
+def history_schema(schema: TableSchema) -> TableSchema:
+    """The columns of the history of a mirror that has the given ones."""
+    row = f"struct<{','.join(f'{quote(column.name)}:{column.type}' for column in schema.columns)}>"
+    return TableSchema(
+        (
+            Column("op", "string"),
+            Column("before", row, "The row as readers saw it before the change"),
+            Column("after", row, "The row after it"),
+            Column("source_ts", "timestamp"),
+            Column("position", "string"),
+            Column("epoch", "int"),
+            Column("topic", "string"),
+            Column("partition", "int"),
+            Column("offset", "bigint"),
+            Column("timestamp", "timestamp"),
+            Column("transaction", TRANSACTION_TYPE),
+        )
+    )
+
+
+_HISTORY_VIEW = "__cdc_history"
+#: The columns that a type-2 table has besides the row's.
+TYPE_2_COLUMNS = ("valid_from", "valid_to", "is_current")
 
 _POSITION = re.compile(r"[\w./:~-]{1,200}")
 _SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
@@ -99,9 +133,14 @@ def drop_table(catalog: str, table: TableName) -> str:
     return f"DROP TABLE IF EXISTS {table_path(catalog, table)}"
 
 
-def mirror_schema(schema: TableSchema) -> TableSchema:
+def cdc_struct(*, soft: bool) -> str:
+    """The type of a mirror's own column, where it keeps the rows that were deleted and where it does not."""
+    return f"{CDC_STRUCT.removesuffix('>')},{DELETED}:boolean>" if soft else CDC_STRUCT
+
+
+def mirror_schema(schema: TableSchema, *, soft: bool) -> TableSchema:
     """A mirror's columns: the source's, then ours."""
-    return TableSchema((*schema.columns, Column(CDC, CDC_STRUCT)), schema.key)
+    return TableSchema((*schema.columns, Column(CDC, cdc_struct(soft=soft))), schema.key)
 
 
 def finish_mirror(catalog: str, table: TableName, schema: TableSchema, sorted_by: Sequence[str]) -> list[str]:
@@ -112,15 +151,20 @@ def finish_mirror(catalog: str, table: TableName, schema: TableSchema, sorted_by
     return [f"ALTER TABLE {path} SET IDENTIFIER FIELDS {keys}", f"ALTER TABLE {path} WRITE LOCALLY ORDERED BY {order}"]
 
 
-def evolve_table(catalog: str, table: TableName, plan: SchemaPlan) -> list[str]:
-    """Statements that make the planned changes; new columns stand behind the source's others, before ours."""
-    path = table_path(catalog, table)
+def evolve_table(catalog: str, table: TableName, plan: SchemaPlan, inside: str | None = None) -> list[str]:
+    """Statements that make the planned changes; new columns stand behind the source's others, before ours.
+
+    With `inside` they are changes of the fields of that struct column.
+    """
+    path, within = table_path(catalog, table), f"{quote(inside)}." if inside else ""
     names = [column.name for column in plan.target.columns]
-    statements = [f"ALTER TABLE {path} ALTER COLUMN {quote(column.name)} TYPE {column.type}" for column in plan.widened]
+    statements = [
+        f"ALTER TABLE {path} ALTER COLUMN {within}{quote(column.name)} TYPE {column.type}" for column in plan.widened
+    ]
     for column in plan.added:
         before = names[names.index(column.name) - 1] if names.index(column.name) else None
         place = f"AFTER {quote(before)}" if before else "FIRST"
-        statements.append(f"ALTER TABLE {path} ADD COLUMN {_column(column, required=False)} {place}")
+        statements.append(f"ALTER TABLE {path} ADD COLUMN {within}{_column(column, required=False)} {place}")
     return statements
 
 
@@ -143,18 +187,52 @@ def delete_keys(catalog: str, table: TableName, branch: str, keys_view: str, sch
 
 
 def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate) -> str:
-    """Delete the rows that a truncate removes: at an earlier position, or without one behind it in its partition."""
+    """Delete the rows that a truncate removes."""
+    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {_is_truncated(truncate)}"
+
+
+def _is_truncated(truncate: Truncate) -> str:
+    """Whether a row `t` is from before a truncate: at an earlier position, or if it has none behind its offset."""
     cdc = f"t.{quote(CDC)}"
     behind = f"({cdc}.partition = {int(truncate.partition)} AND {cdc}.offset < {int(truncate.offset)})"
     if truncate.position is None:
-        where = behind
-    else:
-        if not _POSITION.fullmatch(truncate.position):
-            what = "A truncate has a position that is none."
-            raise InvariantBroken(what, "Report this as a bug; nothing was written.")
-        earlier = f"{cdc}.position < '{truncate.position}'"
-        where = f"({cdc}.position IS NOT NULL AND {earlier}) OR ({cdc}.position IS NULL AND {behind})"
-    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {where}"
+        return behind
+    if not _POSITION.fullmatch(truncate.position):
+        what = "A truncate has a position that is none."
+        raise InvariantBroken(what, "Report this as a bug; nothing was written.")
+    earlier = f"{cdc}.position < '{truncate.position}'"
+    return f"({cdc}.position IS NOT NULL AND {earlier}) OR ({cdc}.position IS NULL AND {behind})"
+
+
+def mark_deleted(catalog: str, table: TableName, branch: str, view: str, schema: TableSchema) -> str:
+    """Mark the live rows whose keys are in a view as deleted; the view's `__cdc` says by which message.
+
+    The rows keep their values. A row that was deleted before stays as that delete left it.
+    """
+    match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in schema.key)
+    cdc = quote(CDC)
+    return (
+        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
+        f"WHEN MATCHED AND NOT t.{cdc}.{DELETED} THEN UPDATE SET t.{cdc} = s.{cdc}"
+    )
+
+
+def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate) -> str:
+    """Mark the live rows that a truncate removes as deleted by it; they keep their values."""
+    cdc = quote(CDC)
+    micros = "NULL" if truncate.micros is None else f"timestamp_micros({int(truncate.micros)})"
+    values = {
+        "op": "'t'",
+        "source_ts": f"CAST({micros} AS TIMESTAMP)",
+        "position": "CAST(NULL AS STRING)" if truncate.position is None else f"'{truncate.position}'",
+        "epoch": f"CAST({int(truncate.epoch)} AS INT)",
+        "partition": f"CAST({int(truncate.partition)} AS INT)",
+        "offset": f"CAST({int(truncate.offset)} AS BIGINT)",
+        DELETED: "true",
+    }
+    changed = ", ".join(f"t.{cdc}.{quote(name)} = {value}" for name, value in values.items())
+    where = f"({_is_truncated(truncate)}) AND NOT t.{cdc}.{DELETED}"
+    return f"UPDATE {branch_path(catalog, table, branch)} t SET {changed} WHERE {where}"
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
@@ -165,6 +243,91 @@ def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
         f"WHEN MATCHED THEN UPDATE SET status = s.{quote('to')}"
     )
+
+
+def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark: str = "`") -> str:
+    """A query that makes a type-2 table of a history: each version of a row with the time in which it was the row.
+
+    It is plain SQL for any engine that reads the history. Order is that of the fold: a source's epoch, then the highest
+    position that the key has shown in the change's partition, then the record's timestamp and offset. Times only rise
+    along it: a snapshot's row has the time at which it was read, which can be later than that of a change behind it. A
+    version that ended in the moment in which it began was never seen and is left out.
+
+    Args:
+        history: the quoted name under which the engine knows the history.
+        key: the key columns.
+        columns: the row's columns that are wanted.
+        mark: the engine's quotation mark for names: a backtick for Spark and Hive, a double quote for the others.
+
+    Raises:
+        InvalidName: a column has the name of one that the table adds.
+    """
+    taken = [column for column in columns if column.lower() in TYPE_2_COLUMNS]
+    if taken:
+        what = f"The row has a column `{taken[0]}`, a name that a type-2 table gives to a column of its own."
+        raise InvalidName(what, "Leave it out of `columns`.")
+
+    def name(text: str) -> str:
+        return f"{mark}{text.replace(mark, mark * 2)}{mark}"
+
+    keys = [name(f"__cdc_key_{at}") for at in range(len(key))]
+    of_key = [
+        f"COALESCE({name('after')}.{name(column)}, {name('before')}.{name(column)}) AS {alias}"
+        for column, alias in zip(key, keys, strict=True)
+    ]
+    kept = [name(text) for text in ("epoch", "position", "topic", "partition", "offset", "timestamp")]
+    happened = f"COALESCE({name('source_ts')}, {name('timestamp')}) AS __cdc_at"
+    event = ", ".join([name("after"), happened, *kept])
+    nothing = ", ".join([f"NULL AS {name('after')}", happened, *kept])
+    row, each = ", ".join(keys), ", ".join([*keys, *[name(text) for text in ("epoch", "topic", "partition")]])
+    so_far = f"OVER (PARTITION BY {each} ORDER BY {name('offset')} ROWS UNBOUNDED PRECEDING)"
+    place = ", ".join([name("epoch"), "__cdc_place", "__cdc_time", name("offset"), name("partition"), name("topic")])
+    ordered = f"PARTITION BY {row} ORDER BY {place}"
+    shown = ", ".join(f"{name('after')}.{name(column)} AS {name(column)}" for column in columns)
+    return f"""
+WITH __cdc_changes AS (
+  SELECT {", ".join(of_key)}, {event} FROM {history} WHERE {name("op")} <> 't'
+), __cdc_events AS (
+  SELECT {row}, {", ".join([name("after"), "__cdc_at", *kept])} FROM __cdc_changes
+  UNION ALL
+  SELECT k.*, t.* FROM (SELECT DISTINCT {row} FROM __cdc_changes) k
+  CROSS JOIN (SELECT {nothing} FROM {history} WHERE {name("op")} = 't') t
+), __cdc_placed AS (
+  SELECT *, MAX(COALESCE({name("position")}, '')) {so_far} AS __cdc_place,
+    MAX({name("timestamp")}) {so_far} AS __cdc_time
+  FROM __cdc_events
+), __cdc_timed AS (
+  SELECT *, MAX(__cdc_at) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS valid_from FROM __cdc_placed
+), __cdc_versions AS (
+  SELECT *, LEAD(valid_from) OVER ({ordered}) AS valid_to FROM __cdc_timed
+)
+SELECT {shown}, valid_from, valid_to, valid_to IS NULL AS is_current
+FROM __cdc_versions
+WHERE {name("after")} IS NOT NULL AND (valid_to IS NULL OR valid_from < valid_to)
+""".strip()
+
+
+def type_2(history: DataFrame, key: Sequence[str], columns: Sequence[str] | None = None) -> DataFrame:
+    """Make a type-2 table of a history: each version of a row, and the time in which it was the row.
+
+    Versions of one row never overlap; a delete or a truncate ends the last one. See `type_2_query` for how times
+    are found; it gives the same as SQL for other engines.
+
+    Args:
+        history: rows of a `__history` table, all or those of some keys; leave truncates in.
+        key: the row's key columns.
+        columns: the row's columns that are wanted; all for None.
+
+    Returns:
+        The columns, then `valid_from` and `valid_to` (timestamps; NULL for the row as it is now), and `is_current`.
+
+    Raises:
+        InvalidName: a column has one of these names.
+    """
+    row = history.schema["after"].dataType
+    names = columns if columns is not None else row.names if isinstance(row, StructType) else ()
+    history.createOrReplaceTempView(_HISTORY_VIEW)
+    return history.sparkSession.sql(type_2_query(quote(_HISTORY_VIEW), key, names))
 
 
 def transform(text: str) -> str:

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, facts, fold, quarantine, rows, verdict
+from cdc_materializer import batch, facts, fold, history, life, quarantine, rows, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import (
@@ -27,9 +27,9 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.lake import LakeTable, Stage
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
+from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, check_deletes, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated
+from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.schema import TableSchema
@@ -92,7 +92,14 @@ def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool 
 def load(line: Line) -> Tables:
     """The line's tables as they are now, none of them half made."""
     mirror = line.mirror
-    return Tables(line.lake.load(mirror.raw), line.lake.load(mirror), line.lake.load(mirror.quarantine))
+    tables = Tables(
+        raw=line.lake.load(mirror.raw),
+        mirror=line.lake.load(mirror),
+        quarantine=line.lake.load(mirror.quarantine),
+        history=line.lake.load(mirror.history) if line.table.history else None,
+    )
+    check_deletes(line, tables.mirror)
+    return tables
 
 
 def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, *, rewound: bool = False) -> Span:
@@ -208,12 +215,14 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         held=quarantine.held_keys(line, tables.quarantine),
         recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None, len(reading.span.end)),
         truncate=line.table.truncate,
+        lives=line.keeps_lives,
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
         judgement = line.judgement(decoders.plan.target, past.recorded.partitions)
-        judged = verdict.decide(folded.states, judgement).persist()
-        counted = judged.agg(*_outcomes(), *_sums()).collect()[0].asDict()
+        judged = verdict.decide(folded.states, judgement)
+        judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
+        counted = judged.agg(*_outcomes(), *_sums(lives=line.keeps_lives)).collect()[0].asDict()
         if folded.facts.further_parts:
             counted |= verdict.by_message(judged).agg(*_outcomes()).collect()[0].asDict()
     finally:
@@ -228,6 +237,8 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},
         blocked=tuple(sorted(counted["blocked"])),
         published=counted["published"] or 0,
+        marked=counted.get("marked", 0),
+        applied=counted.get("applied", 0),
     )
 
 
@@ -236,12 +247,13 @@ def _outcomes() -> list[Column]:
     return [F.count_if(own & (F.col(verdict.OUTCOME) == outcome)).alias(outcome) for outcome in verdict.OUTCOMES]
 
 
-def _sums() -> list[Column]:
+def _sums(*, lives: bool) -> list[Column]:
     codes = [F.sum(F.size(verdict.with_code(F.col(verdict.VIOLATIONS), code))).alias(f"code_{code}") for code in Code]
-    blocked = F.array_distinct(F.flatten(F.collect_set(F.when(F.col(fold.CURRENT), F.col(verdict.BLOCKED))))).alias(
-        "blocked"
-    )
-    return [*codes, blocked, F.count_if(F.col(verdict.PUBLISHED)).alias("published")]
+    own = F.col(fold.CURRENT)
+    blocked = F.array_distinct(F.flatten(F.collect_set(F.when(own, F.col(verdict.BLOCKED))))).alias("blocked")
+    of_lives = {"marked": life.is_mark(), "applied": own & F.col(life.APPLIED)} if lives else {}
+    counts = {"published": F.col(verdict.PUBLISHED), **of_lives}
+    return [*codes, blocked, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 
 # --- step 5
@@ -249,7 +261,7 @@ def _sums() -> list[Column]:
 
 
 def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch | None:
-    """Quarantine first, then rows, deletes and marker together; None where there is no mirror to make yet."""
+    """Quarantine and history first, then rows, deletes and marker together; None where no mirror can be made yet."""
     span = decided.span
     mirror = _prepare_mirror(line, raw, tables.mirror, decided)
     earlier = marker_of(mirror) if mirror is not None else None
@@ -276,6 +288,8 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     if mirror is None:
         _refuse_without_mirror(line, decided)
         return None
+    if line.table.history:
+        history.keep(line, tables, reached, marker, decided)
     head = line.lake.publish(mirror, marker, lambda stage: _stage(stage, mirror, decided))
     if held is not None and quarantine.has_stops(held):
         quarantine.release_stops(line, held)
@@ -295,7 +309,7 @@ def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decide
         return None
     start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
     layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
-    return line.lake.create(line.mirror, plan.target, start, line.table.format_properties(), layout)
+    return line.lake.create(line.mirror, plan.target, start, line.table.format_properties(), layout, soft=line.is_soft)
 
 
 def _refuse_without_mirror(line: Line, decided: Decided) -> None:
@@ -314,15 +328,19 @@ def _refuse_without_mirror(line: Line, decided: Decided) -> None:
 
 
 def _stage(stage: Stage, mirror: LakeTable, decided: Decided) -> None:
-    target, lake = decided.decoders.plan.target, stage.lake
+    target, soft = decided.decoders.plan.target, mirror.keeps_deleted
+    branch = (stage.lake.catalog, mirror.name, stage.branch)
+    if soft and decided.marked and not mirror.is_empty:
+        rows.marked_keys(decided.states, target).createOrReplaceTempView(_KEYS_VIEW)
+        stage.execute(mark_deleted(*branch, _KEYS_VIEW, target))
     for truncate in decided.truncates if not mirror.is_empty else ():
-        stage.execute(delete_truncated(lake.catalog, mirror.name, stage.branch, truncate))
+        stage.execute(mark_truncated(*branch, truncate) if soft else delete_truncated(*branch, truncate))
     if decided.published == 0:
         return
     if not mirror.is_empty:
-        rows.published_keys(decided.states, target).createOrReplaceTempView(_KEYS_VIEW)
-        stage.execute(delete_keys(lake.catalog, mirror.name, stage.branch, _KEYS_VIEW, target))
-    stage.append(rows.final_rows(decided.states, target))
+        rows.published_keys(decided.states, target, soft=soft).createOrReplaceTempView(_KEYS_VIEW)
+        stage.execute(delete_keys(*branch, _KEYS_VIEW, target))
+    stage.append(rows.final_rows(decided.states, target, soft=soft))
 
 
 def _stop_if_asked(line: Line, decided: Decided) -> None:

@@ -21,7 +21,7 @@ from cdc_materializer.branches import drop_branch, follows, go_back, swap
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import Lake, LakeTable, Stage
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Batch, Line, Tables, marker_of
+from cdc_materializer.line import Batch, Line, Tables, check_deletes, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import delete_all
 from cdc_materializer.pipeline import fold_next
@@ -158,6 +158,7 @@ def _replay(sides: _Sides, options: ReplayOptions) -> TableReplay:
         live = sides.load_live()
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
+        check_deletes(sides.live, live.mirror)
         with translated(name):
             _begin(sides, live.mirror, live.quarantine, options)
             batches = _catch_up(sides, live.mirror, options)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold, verdict
+from cdc_materializer import fold, life, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.framing import schema_id
-from cdc_materializer.merge import CDC, CDC_STRUCT
+from cdc_materializer.merge import CDC, DELETED, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
 
 
@@ -41,24 +41,69 @@ def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int]) -> DataF
     )
 
 
-def final_rows(decided: DataFrame, target: TableSchema) -> DataFrame:
-    """The rows that the mirror is to hold for the batch's keys."""
-    cdc = F.struct(
-        F.col(m.OP).alias("op"),
-        F.col(m.SOURCE_TIME).alias("source_ts"),
-        F.col(m.POSITION).alias("position"),
-        F.col(m.EPOCH).alias("epoch"),
-        F.col(m.TOPIC).alias("topic"),
-        F.col(m.PARTITION).alias("partition"),
-        F.col(m.OFFSET).alias("offset"),
-    )
-    rows = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
-    return rows.select(*[m.column(name) for name in target.types], cdc.cast(CDC_STRUCT).alias(CDC))
+def final_rows(decided: DataFrame, target: TableSchema, *, soft: bool) -> DataFrame:
+    """The rows that the mirror is to hold for the batch's keys; deleted ones too, where it keeps those."""
+    if not soft:
+        live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
+        return live.select(*[m.column(name) for name in target.types], _cdc(soft=False))
+    known = decided.where(F.col(life.WRITTEN) & ~life.is_mark())
+    return known.select(*[life.last_values(name).alias(name) for name in target.types], _cdc(soft=True))
 
 
-def published_keys(decided: DataFrame, target: TableSchema) -> DataFrame:
+def _cdc(*, soft: bool) -> Column:
+    """What a row says of the message that made it what it is."""
+    parts = _origin() | ({DELETED: fold.is_delete()} if soft else {})
+    return F.struct(*[part.alias(name) for name, part in parts.items()]).cast(cdc_struct(soft=soft)).alias(CDC)
+
+
+def _origin() -> dict[str, Column]:
+    """The message and the event of the source that a row comes from."""
+    op = F.col(m.OP)
+    return {
+        "op": F.when(op == m.WIPE, m.TRUNCATE).when(op == m.TOMBSTONE, "d").otherwise(op),
+        "source_ts": F.col(m.SOURCE_TIME),
+        "position": F.col(m.POSITION),
+        "epoch": F.col(m.EPOCH),
+        "topic": F.col(m.TOPIC),
+        "partition": F.col(m.PARTITION),
+        "offset": F.col(m.OFFSET),
+    }
+
+
+def published_keys(decided: DataFrame, target: TableSchema, *, soft: bool) -> DataFrame:
     """The keys whose rows the batch replaces or deletes, each once."""
-    return decided.where(F.col(verdict.PUBLISHED)).select(*[m.column(name) for name in target.key])
+    replaced = F.col(life.WRITTEN) & ~life.is_mark() if soft else F.col(verdict.PUBLISHED)
+    return decided.where(replaced).select(*[m.column(name) for name in target.key])
+
+
+def marked_keys(decided: DataFrame, target: TableSchema) -> DataFrame:
+    """The keys whose rows the batch deletes without knowing their values, with the deletes' `__cdc`."""
+    return decided.where(life.is_mark()).select(*[m.column(name) for name in target.key], _cdc(soft=True))
+
+
+def change_rows(applied: DataFrame, target: TableSchema) -> DataFrame:
+    """Applied changes as rows of the history; without deletes of rows that nobody saw."""
+    row = F.struct(*[m.column(name).alias(name) for name in target.types])
+    before = F.when(F.col(life.BEFORE)["live"], F.col(life.BEFORE)["row"])
+    did = applied.where(~fold.is_delete() | before.isNotNull())
+    return did.select(*_history_columns(target, before, F.when(~fold.is_delete(), row)))
+
+
+def truncate_rows(decided: DataFrame, target: TableSchema) -> DataFrame:
+    """The batch's truncates as rows of the history."""
+    found = decided.where(F.col(fold.CURRENT) & (F.col(m.OP) == m.TRUNCATE))
+    return found.select(*_history_columns(target, F.lit(None), F.lit(None)))
+
+
+def _history_columns(target: TableSchema, before: Column, after: Column) -> list[Column]:
+    parts = {
+        **_origin(),
+        "before": before,
+        "after": after,
+        "timestamp": F.col(m.TIME),
+        "transaction": F.col(m.TRANSACTION),
+    }
+    return [parts[name].cast(ddl).alias(name) for name, ddl in history_schema(target).types.items()]
 
 
 def violation_rows(decided: DataFrame, batch: str, detected_at: datetime) -> DataFrame:

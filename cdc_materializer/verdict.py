@@ -20,6 +20,8 @@ from cdc_materializer.errors import Code
 from cdc_materializer.fold import AMBIGUOUS, CURRENT, GROUP, OPEN_COLUMNS, ORDER, REPLAYED, WIPED, effective, is_delete
 
 OUTCOME = "__cdc_outcome"
+#: Whether the state may be published: a good row, or the end of one.
+PASSES = "__cdc_passes"
 #: Whether the state is the one of its key that goes into the mirror.
 PUBLISHED = "__cdc_published"
 VIOLATIONS = "__cdc_violations"
@@ -63,12 +65,12 @@ def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
     )
     passes = _passes(judgement.strict)
     last = F.max(F.when(passes, F.col(ORDER))).over(Window.partitionBy(GROUP))
-    placed = judged.withColumns({"__cdc_passes": passes, "__cdc_final": last})
+    placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
     return placed.withColumns(
         {
-            PUBLISHED: F.col("__cdc_passes") & (here == F.col("__cdc_final")),
+            PUBLISHED: F.col(PASSES) & (here == F.col("__cdc_final")),
             OUTCOME: _outcome(after_final, judgement),
             VIOLATIONS: _violations(after_final, judgement),
             BLOCKED: _blocked(after_final, judgement.rules),
@@ -133,7 +135,7 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
         .when(broken, QUARANTINED)
         .when(is_delete() & F.col("__cdc_previous_delete") & effective(), UNCHANGED)
         .when(
-            ~F.col("__cdc_passes") | F.col(WIPED) | (F.col(ORDER) != F.col("__cdc_final")),
+            ~F.col(PASSES) | F.col(WIPED) | (F.col(ORDER) != F.col("__cdc_final")),
             SUPERSEDED,
         )
         .when(is_delete(), DELETED)
@@ -144,7 +146,7 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
 def _violations(after_final: Column, judgement: Judgement) -> Column:
     """The quarantine rows of a message, one a code and rule; none for messages that an earlier batch accounted for."""
     status = F.when(after_final, OPEN).otherwise(RESOLVED)
-    is_final = F.col("__cdc_passes") & (F.col(ORDER) == F.col("__cdc_final"))
+    is_final = F.col(PASSES) & (F.col(ORDER) == F.col("__cdc_final"))
     lasting = F.when(F.col(m.NAMELESS), OPEN).otherwise(status)
     message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=lasting)))
     is_row = effective() & ~is_delete()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, rows, verdict
+from cdc_materializer import batch, life, rows, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
@@ -23,7 +23,7 @@ from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, marker_of
+from cdc_materializer.line import Line, check_deletes, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
@@ -80,16 +80,19 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
 
 def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     """What differs between a mirror and the fold of its raw table, both as they were loaded."""
+    check_deletes(line, mirror)
     span = batch.whole(Offsets(), marker_of(mirror).offsets, line.table.topic)
     stored = line.lake.rows(raw)
     messages = batch.messages(stored, span)
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
     recorded = Recorded(partitions=len(span.end), epochs=marker_of(mirror).epochs, is_final=True)
-    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate)
+    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft)
     folded = batch.fold_batch(messages, decoders, past)
-    decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions)).persist()
-    difference = compare_rows(rows.final_rows(decided, target), line.lake.rows(mirror), target)
+    decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions))
+    decided = (life.remember(decided, target) if line.is_soft else decided).persist()
+    expected = rows.final_rows(decided, target, soft=line.is_soft)
+    difference = compare_rows(expected, line.lake.rows(mirror), target)
     log = decided.agg(F.count_if(F.col(m.PART) == 0).alias("messages"), _held_keys()).collect()[0]
     twice = stored.where(batch.within(span, "partition", "offset")).groupBy("partition", "offset").count()
     doubled = twice.where(F.col("count") > 1).agg(F.count_if(F.lit(True)).alias("twice")).collect()[0]["twice"]

@@ -18,7 +18,7 @@ from cdc_materializer.cli.commands import LATER
 from cdc_materializer.config import config_json_schema
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
-from cdc_materializer.merge import CDC_STRUCT, QUARANTINE_SCHEMA, RAW_SCHEMA
+from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
 from cdc_materializer.report import models, setup_models, violation_models
 from cdc_materializer.report.violations import REMEDIES
 from cdc_materializer.schema import TableSchema
@@ -88,14 +88,29 @@ _QUARANTINE = {
     "detected_at": "When it was detected.",
     "batch_id": "The batch that detected it.",
 }
+_HISTORY = {
+    "op": "`c` create, `u` update, `d` delete, `r` read by a snapshot, `t` truncate.",
+    "before": "The row as readers saw it before the change; null: there was none.",
+    "after": "The row after it; null: there is none.",
+    "source_ts": "When the source database made the change.",
+    "position": "Where the source database says the change happened, comparable as text.",
+    "epoch": "Number of the source's life: positions of one epoch can be compared.",
+    "topic": "Topic of the message.",
+    "partition": "Its partition.",
+    "offset": "Its offset.",
+    "timestamp": "Its timestamp.",
+    "transaction": "The source's transaction and the place in it; null: the connector sends no transaction metadata.",
+}
 _CDC = {
-    "op": "Operation that wrote the row: `c` create, `u` update, `r` read by a snapshot.",
+    "op": "Operation that wrote the row: `c` create, `u` update, `r` read by a snapshot; with soft deletes also `d` "
+    "delete, `t` truncate.",
     "source_ts": "When the source database made the change.",
     "position": "Where the source database says the change happened (an LSN, a binlog place), comparable as text.",
     "epoch": "Number of the source's life: positions of one epoch can be compared.",
     "topic": "Topic of the message that wrote the row.",
     "partition": "Its partition.",
     "offset": "Its offset.",
+    "deleted": "Whether the row was deleted; only in mirrors with `deletes: soft`.",
 }
 
 
@@ -251,12 +266,13 @@ def _default(part: Mapping[str, Any]) -> str:
 
 
 def _tables() -> Iterator[str]:
-    yield "For a mirror `shop.orders` there are three tables, made when they are first needed."
+    yield "For a mirror `shop.orders` there are these tables, made when they are first needed."
     yield ""
     yield from ("## shop.orders", "")
-    yield "One row a live key: the source's columns by name and in their order,"
+    yield "One row a live key (with `deletes: soft` also one a deleted key, with its last values):"
+    yield "the source's columns by name and in their order,"
     yield from ("then the struct `__cdc`, which says where the row comes from:", "")
-    inner = CDC_STRUCT.removeprefix("struct<").removesuffix(">").split(",")
+    inner = cdc_struct(soft=True).removeprefix("struct<").removesuffix(">").split(",")
     fields = [part.split(":") for part in inner]
     yield from _table(
         ("field of `__cdc`", "type", "meaning"), [(f"`{name}`", f"`{kind}`", _CDC[name]) for name, kind in fields]
@@ -265,6 +281,12 @@ def _tables() -> Iterator[str]:
     yield from _columns(RAW_SCHEMA, _RAW)
     yield from ("## shop.orders__quarantine", "", "One row a message and violation. No row values but the key.", "")
     yield from _columns(QUARANTINE_SCHEMA, _QUARANTINE)
+    yield from ("## shop.orders__history", "")
+    yield "With `history: true`: one row a change that was applied, only appended to; see [history](../history.md)."
+    yield ""
+    columns = history_schema(TableSchema(())).columns
+    rows = [(column.name, "the row" if column.type == "struct<>" else f"`{column.type}`") for column in columns]
+    yield from _table(("column", "type", "meaning"), [(f"`{name}`", kind, _HISTORY[name]) for name, kind in rows])
     yield "Reserved: column names that begin `__cdc`, table names that end `__raw`, `__quarantine` or `__history`."
 
 

@@ -18,6 +18,7 @@ from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, nam
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.positions import SOURCE_FIELDS, log, position
+from cdc_materializer.changes.transactions import transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decode.types import Reader
@@ -57,12 +58,14 @@ class Options:
         placeholder: its `unavailable_value`.
         key: its `key`.
         doubtful_keys: whether deletes are held against their `before`, because a key among them may be made of fillers.
+        transactions: whether the table keeps the source's transactions.
     """
 
     special_values: Special = "null"
     placeholder: str = "__debezium_unavailable_value"
     key: tuple[str, ...] = ()
     doubtful_keys: bool = False
+    transactions: bool = False
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
@@ -176,6 +179,8 @@ def _envelope_ddl(writer: Writer, options: Options) -> str:
     if source is not None:
         known = [f"{name} {ddl}" for name, ddl in SOURCE_FIELDS.items() if source.get(name) is not None]
         parts += [f"source struct<{', '.join(known)}>"] if known else []
+    if options.transactions:
+        parts += transaction_ddl(writer)
     return ", ".join(parts)
 
 
@@ -215,7 +220,8 @@ def _value_type(target: TableSchema, options: Options) -> str:
     old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
     source = _struct_ddl(SOURCE_FIELDS)
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
-    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source}>"
+    block = f"transaction:{m.TRANSACTION_TYPE}"
+    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source},{block}>"
 
 
 def _key_type(target: TableSchema) -> str:
@@ -245,6 +251,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         image(Image(after, row, names), options.reader(writer), target).alias("image"),
         _old_key(body, row, writer, target, options).alias("old_key"),
         _source(body, writer).alias("source"),
+        transaction(body, writer if options.transactions else None).alias("transaction"),
     )
 
 
@@ -326,6 +333,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         code.alias(m.CODE),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
+        value["transaction"].alias(m.TRANSACTION),
     ]
 
 

@@ -51,15 +51,21 @@ CODE = "__cdc_code"
 NAMELESS = "__cdc_nameless"
 #: Hash of operation and image: equal for the same event sent twice.
 SIGNATURE = "__cdc_signature"
+#: The source's transaction, where the envelope tells and the table keeps it (§1.4); else NULL.
+TRANSACTION = "__cdc_transaction"
+TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_order": "bigint"}
+TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTION_FIELDS.items())}>"
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SOURCE_TIME,
-    ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE,
+    ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")
 TRUNCATE = "t"
 TOMBSTONE = "tombstone"
+#: What a truncate does to one key: a delete that comes in no message of its own (`life.with_wipes`).
+WIPE = "wipe"
 
 
 def column(name: str) -> Column:

@@ -30,6 +30,8 @@ LAYERS = (
             "rows",
             "verdict",
             "quarantine",
+            "life",
+            "history",
         ),
     ),
     ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),

@@ -276,7 +276,7 @@ class Recorder:
             op, self._image(before, columns), self._image(after, columns), **{"lsn": lsn, **place}
         )
         found["source"] |= message.get("source", {})
-        return found
+        return found | {"transaction": message.get("transaction")}
 
     def _image(self, row: Row | None, columns: dict[str, ColumnType]) -> dict[str, Any] | None:
         if row is None:

@@ -48,6 +48,7 @@ class State:
     rows: list[dict[str, Any]] | None
     types: dict[str, str]
     quarantine: list[dict[str, Any]]
+    history: list[dict[str, Any]]
     raw: int
     verified: TableVerify | None = None
 
@@ -159,7 +160,13 @@ def _state(spark: "SparkSession", exit_code: int, run: TableRun) -> State:
     if spark.catalog.tableExists(f"{mirror}__quarantine"):
         held = [_plain(row.asDict()) for row in spark.table(f"{mirror}__quarantine").collect()]
     raw = spark.table(f"{mirror}__raw").count() if spark.catalog.tableExists(f"{mirror}__raw") else 0
-    return State(run, exit_code, rows, types, held, raw)
+    return State(run, exit_code, rows, types, held, _changes(spark, mirror), raw)
+
+
+def _changes(spark: "SparkSession", mirror: str) -> list[dict[str, Any]]:
+    if not spark.catalog.tableExists(f"{mirror}__history"):
+        return []
+    return [_plain(row.asDict(recursive=True)) for row in spark.table(f"{mirror}__history").collect()]
 
 
 def _verified(spark: "SparkSession", config: Config, passage: Passage) -> TableVerify:
@@ -212,8 +219,18 @@ def test_a_case_ends_as_it_says(passages: dict[tuple[int, bool], Passage], which
         _check_rows(state, expected)
         _check_counts(state, expected, cut=passage.cut)
         _check_quarantine(state, expected, cut=passage.cut)
+        _check_history(state, expected)
         assert state.raw == expected.get("raw", messages), "every message is in raw, once"
         assert state.verified is None or state.verified.equal, state.verified
+
+
+def _check_history(state: State, expected: Mapping[str, Any]) -> None:
+    wanted = _plain(expected.get("history", []))
+    asked = {name for row in wanted for name in row} | {"op"}
+    found = [{name: row[name] for name in asked if row[name] is not None} for row in state.history]
+    assert _ordered(found) == _ordered(
+        [{name: part for name, part in row.items() if part is not None} for row in wanted]
+    )
 
 
 def _check_stop(state: State, expected: Mapping[str, Any]) -> None:

@@ -119,7 +119,7 @@ def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     """Run and be killed at each moment in turn, then run to the end."""
     root = tmp_path_factory.mktemp("crash")
     _write_topic(root / "recorded")
-    tables = [{"topic": "shop.public.things", "mirror": str(MIRROR), "records_max": 3}]
+    tables = [{"topic": "shop.public.things", "mirror": str(MIRROR), "records_max": 3, "history": True}]
     path, driver = root / "pipeline.yaml", root / "driver.py"
     path.write_text(yaml.safe_dump({"name": "crash", "source": {"files": "recorded"}, "tables": tables}), "utf-8")
     driver.write_text(DRIVER, encoding="utf-8")
@@ -167,10 +167,21 @@ def test_quarantine_has_no_message_twice(aftermath: Aftermath) -> None:
     ]
 
 
+def test_the_history_has_each_change_once(aftermath: Aftermath) -> None:
+    """It is committed before the mirror; a run that comes back to a batch adds none of its changes again."""
+    changes = aftermath.rows(MIRROR.history).sort_by("offset").to_pylist()
+    prices = [[row and row["price"] for row in (change["before"], change["after"])] for change in changes]
+
+    assert [(change["offset"], change["op"]) for change in changes] == [
+        *[(0, "c"), (1, "c"), (3, "u"), (4, "d"), (6, "c"), (7, "c")]
+    ]
+    assert prices == [[None, 10], [None, 20], [20, 21], [10, None], [None, 40], [None, 30]]
+
+
 def test_no_branch_is_left(aftermath: Aftermath) -> None:
     """What was staged by killed runs is dropped when the tables are next loaded."""
     lake = open_tables(aftermath.config.catalog)
-    for name in (MIRROR, MIRROR.raw, MIRROR.quarantine):
+    for name in (MIRROR, MIRROR.raw, MIRROR.quarantine, MIRROR.history):
         table = lake.load(name)
         assert table is not None
         assert set(table.refs()) == {"main"}

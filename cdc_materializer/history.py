@@ -1,0 +1,91 @@
+"""The history of a mirror's rows: one row a change that was applied, only ever appended to (design §4.4).
+
+What a change did is told by our own fold, never by the wire's `before` (changelog-semantics §1.6). Each change's
+`before` is the row that the change before it left, so the changes of a key are a chain without gaps.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from cdc_materializer import life, rows
+from cdc_materializer.changes import model as m
+from cdc_materializer.fold import CURRENT, REBUILT
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
+from cdc_materializer.marker import Marker
+from cdc_materializer.merge import history_schema
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.quarantine import is_ahead
+from cdc_materializer.schema import TableSchema, plan_schema
+
+_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
+#: What tells one history row from all others; a message can be two changes, of two keys.
+_IDENTITY = ("topic", "partition", "offset", "op")
+
+
+def keep(line: Line, tables: Tables, reached: Offsets, marker: Marker, decided: Decided) -> None:
+    """Commit the batch's changes, before the mirror; a batch that was tried before adds none twice.
+
+    Args:
+        line: the table's way.
+        tables: as they were loaded; the mirror is what readers saw before the batch.
+        reached: how far the mirror has got.
+        marker: the batch's.
+        decided: the batch.
+    """
+    if not (decided.applied or decided.truncates):
+        return
+    target = decided.decoders.plan.target
+    history = _prepare(line, tables.history, decided, marker)
+    found = rows.change_rows(_with_known(line, tables.mirror, decided.states, target), target)
+    if decided.truncates:
+        found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), line.lake.rows(history)))
+    if is_ahead(history, reached) or marker_of(history).batch == marker.batch or decided.facts.held:
+        there = line.lake.rows(history).select(*[F.col(name).alias(f"there_{name}") for name in _IDENTITY])
+        found = found.join(there, [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY], "left_anti")
+    line.lake.publish(history, marker, lambda stage: stage.append(found))
+
+
+def _with_known(line: Line, mirror: LakeTable | None, states: DataFrame, target: TableSchema) -> DataFrame:
+    """The batch's applied changes, each with what was there before it; the mirror tells it of the first of each key."""
+    changes = states.where(F.col(CURRENT) & F.col(life.APPLIED))
+    if mirror is None or mirror.is_empty:
+        return changes
+    keys = [m.column(name) for name in target.key]
+    first = F.col(life.BEFORE).isNull() & ~F.col(REBUILT)
+    wanted = F.broadcast(changes.where(first).select(*keys))
+    live = life.live_rows(line.lake.rows(mirror), target)
+    # Cut off from its plan: Spark would fold the batch once more for the second use of its states.
+    row = F.struct(*[m.column(name).alias(name) for name in target.types])
+    known = (
+        live.join(wanted, list(target.key), "left_semi")
+        .select(
+            *[m.column(name).alias(f"__cdc_known_{at}") for at, name in enumerate(target.key)],
+            F.struct(F.lit(True).alias("live"), row.alias("row")).alias("__cdc_known"),
+        )
+        .localCheckpoint()
+    )
+    match = [key == F.col(f"__cdc_known_{at}") for at, key in enumerate(keys)]
+    joined = changes.join(known, [first, *match], "left")
+    return joined.withColumn(life.BEFORE, F.coalesce(life.BEFORE, "__cdc_known"))
+
+
+def _first_sent(truncates: DataFrame, history: DataFrame) -> DataFrame:
+    """The truncates without those that were sent before, in the batch or earlier, and so have the same position."""
+    ordered = Window.partitionBy("position").orderBy("partition", "offset")
+    there = history.where(F.col("op") == m.TRUNCATE).select(F.col("position").alias("there"))
+    fresh = truncates.join(there, F.col("position") == F.col("there"), "left_anti")
+    is_first = F.col("position").isNull() | (F.row_number().over(ordered) == 1)
+    return fresh.withColumn("first", is_first).where("first").drop("first")
+
+
+def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Marker) -> LakeTable:
+    """The table with the columns that the mirror has."""
+    target, span = decided.decoders.plan.target, decided.span
+    if history is None:
+        start = new_marker(line, Span(span.topic, span.start, span.start), "", marker.topic_id)
+        return line.lake.create(line.mirror.history, history_schema(target), start, _PROPERTIES)
+    plan = plan_schema(line.lake.fields(history, "after"), [target])
+    return history if plan.is_empty else line.lake.evolve(history, plan, ("before", "after"))

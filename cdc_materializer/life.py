@@ -1,0 +1,110 @@
+"""What each change found of its row and what it made of it, for tables that keep more than the last state of a row.
+
+With `deletes: soft` a row outlives its delete, with `history: true` every change is kept. Both need what readers saw of
+the row just before a change: its last state that was published or, inside a batch, would have been, had the batch ended
+there. Then any cut of the log gives the same deleted rows and the same history. Other tables pay for nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from cdc_materializer import fold, verdict
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.image import PROBLEMS_TYPE
+from cdc_materializer.fold import CURRENT, GROUP, HELD, NO_NAMES, ORDER, REBUILT, Truncate
+from cdc_materializer.merge import CDC, DELETED
+from cdc_materializer.schema import TableSchema
+
+#: What readers saw of the row before the change: struct<live,row>; NULL where only the mirror's row can tell.
+BEFORE = "__cdc_before"
+#: Whether the change did something to the row that readers see: a good state, or the end of a live row.
+APPLIED = "__cdc_applied"
+#: Whether the change is the last applied one of its row; a delete that only ends a held state is none.
+WRITTEN = "__cdc_written"
+
+
+def live_rows(mirror: DataFrame, target: TableSchema) -> DataFrame:
+    """The rows of a mirror that are not deleted; a mirror with hard deletes has no others.
+
+    In the columns of the target, of which the batch may have brought some, or widened them, since their snapshot.
+    """
+    cdc = mirror.schema[CDC].dataType
+    if isinstance(cdc, StructType) and DELETED in cdc.names:
+        mirror = mirror.where(~F.coalesce(F.col(CDC)[DELETED], F.lit(False)))
+    row = {name: m.column(name) if name in mirror.columns else F.lit(None) for name in target.types}
+    return mirror.select(*[value.cast(target.types[name]).alias(name) for name, value in row.items()], CDC)
+
+
+def with_wipes(
+    changes: DataFrame, target: TableSchema, truncates: Sequence[Truncate], earlier: Sequence[Truncate]
+) -> DataFrame:
+    """Add what truncates do to each key, as deletes at the truncates' own places.
+
+    Args:
+        changes: what `fold.states` takes, with the past of the keys that are REBUILT.
+        target: the mirror's columns.
+        truncates: those that wipe rows.
+        earlier: the ones among them from before the batch; keys without their past have these behind them.
+    """
+    if not truncates:
+        return changes
+    # Materialised, because Spark would decode the messages once more for the second use.
+    known = changes.localCheckpoint()
+    is_change = F.col(m.KEY).isNotNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    kept = (*target.key, m.TOPIC, REBUILT)
+    keys = known.where(is_change).groupBy(m.KEY).agg(*[F.first(m.column(name)).alias(name) for name in kept])
+    own = _places([truncate for truncate in truncates if truncate not in earlier])
+    met = F.explode(F.when(F.col(REBUILT), _places(truncates)).otherwise(own)).alias("at")
+    wipes = keys.select("*", met).select(
+        *[m.column(name) for name in (m.KEY, *kept)],
+        *[F.col("at")[name].alias(name) for name in (m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH)],
+        F.timestamp_micros(F.col("at")["micros"]).alias(m.SOURCE_TIME),
+        F.timestamp_micros(F.lit(0)).alias(m.TIME),
+        F.lit(0).alias(m.PART),
+        F.lit(m.WIPE).alias(m.OP),
+        F.lit(True).alias(m.STREAMING),
+        *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
+        F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
+        F.lit(0).cast("bigint").alias(m.SIGNATURE),
+        *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
+    )
+    return known.unionByName(wipes, allowMissingColumns=True)
+
+
+def _places(truncates: Sequence[Truncate]) -> Column:
+    ddl = f"array<struct<{m.POSITION}:string,{m.PARTITION}:int,{m.OFFSET}:bigint,{m.EPOCH}:int,micros:bigint>>"
+    parts = [
+        F.struct(*[F.lit(part) for part in (found.position, found.partition, found.offset, found.epoch, found.micros)])
+        for found in truncates
+    ]
+    return F.array(*parts).cast(ddl)
+
+
+def remember(decided: DataFrame, target: TableSchema) -> DataFrame:
+    """Add BEFORE, APPLIED and WRITTEN to what `verdict.decide` gave."""
+    ordered = Window.partitionBy(GROUP).orderBy(ORDER)
+    row = F.struct(*[m.column(name).alias(name) for name in target.types])
+    # A delete that ends no good state is none of those that pass; the row is gone after it all the same.
+    shows = F.col(verdict.PASSES) | (fold.effective() & fold.is_delete())
+    shown = F.when(shows, F.struct((~fold.is_delete()).alias("live"), row.alias("row")))
+    before = F.last(shown, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    ends_a_row = F.coalesce(F.col(BEFORE)["live"], F.lit(True))
+    applied = F.col(verdict.PASSES) & (~fold.is_delete() | ends_a_row)
+    last = F.max(F.when(F.col(APPLIED), F.col(ORDER))).over(Window.partitionBy(GROUP))
+    known = decided.withColumn(BEFORE, before).withColumn(APPLIED, applied)
+    return known.withColumn(WRITTEN, F.coalesce(F.col(APPLIED) & (F.col(ORDER) == last), F.lit(False)))
+
+
+def is_mark() -> Column:
+    """Whether a delete ends a row of which only the mirror knows the values."""
+    return F.col(WRITTEN) & fold.is_delete() & F.col(BEFORE).isNull()
+
+
+def last_values(name: str) -> Column:
+    """A column as the row has it after the change, where a delete keeps what was there before."""
+    return F.when(fold.is_delete(), F.col(BEFORE)["row"][name]).otherwise(m.column(name))

@@ -1,0 +1,161 @@
+"""Deleted rows that stay, the history of rows, and type-2 tables of it, on random lives of a model database.
+
+Each life goes through the pipeline twice, in large batches and in small ones. What several partitions bring is in one
+order only within a batch, so of their lives the mirrors alone have to be the same.
+"""
+
+import itertools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+import yaml
+from pyspark.sql import functions as F
+
+from cdc_materializer import type_2, type_2_query
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.names import TableName
+from cdc_materializer.run import run_once
+from cdc_materializer.verify import verify_tables
+from tests.spark.test_model import Life
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark]
+
+_ALL = os.environ.get("CDCM_TESTS") == "all"
+_LIVES, _RUNS = (12, 3) if _ALL else (1, 2)
+_BATCHES = {"large": 500_000, "small": 17}
+_COLUMNS = ("id", "note", "qty")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The lives after their runs, and what `verify` says of their mirrors."""
+
+    spark: "SparkSession"
+    config: Config
+    single: tuple[Life, ...]
+    several: tuple[Life, ...]
+    unequal: tuple[str, ...]
+
+    def table(self, life: Life, batches: str, suffix: str = "") -> "DataFrame":
+        """The table of a life that went in batches of one size."""
+        return self.spark.table(f"lake.{_mirror(life, batches)}{suffix}")
+
+
+def _mirror(life: Life, batches: str) -> str:
+    return f"lives.{batches}{life.seed}"
+
+
+@pytest.fixture(scope="module")
+def outcome(spark: "SparkSession", lake_config: Config) -> Outcome:
+    """Send the lives in some runs, each life into two mirrors with soft deletes and history."""
+    lives = [Life(seed) for seed in range(100, 140)]
+    partitions = {life.seed: len({message.partition for message in life.builder.messages}) for life in lives}
+    single = tuple(itertools.islice((life for life in lives if partitions[life.seed] == 1), _LIVES))
+    several = tuple(itertools.islice((life for life in lives if partitions[life.seed] > 1), _LIVES))
+    path = lake_config.root / "lives.yaml"
+    entries = [
+        {"topic": life.builder.topic, "mirror": _mirror(life, name), "records_max": limit}
+        for life in (*single, *several)
+        for name, limit in _BATCHES.items()
+    ]
+    settings = {"defaults": {"deletes": "soft", "history": True}, "tables": entries}
+    path.write_text(yaml.safe_dump({"name": "lives", "source": {"files": "lives"}, **settings}), encoding="utf-8")
+    for run in range(1, _RUNS + 1):
+        for life in (*single, *several):
+            life.write(lake_config.root / "lives", run / _RUNS)
+        report = run_once(load_config(path), spark)
+        assert report.exit_code == 0, report
+    unequal = [table.table for table in verify_tables(load_config(path), spark).tables if not table.equal]
+    return Outcome(spark, load_config(path), single, several, tuple(unequal))
+
+
+def _plain(frame: "DataFrame") -> list[str]:
+    return sorted(row[0] for row in frame.select(F.to_json(F.struct("*"))).collect())
+
+
+def test_a_soft_mirror_is_the_same_in_any_cut(outcome: Outcome) -> None:
+    """Deleted rows, their last values and the message that deleted each do not depend on how the log is cut."""
+    for life in (*outcome.single, *outcome.several):
+        large, small = (_plain(outcome.table(life, name)) for name in _BATCHES)
+
+        assert large == small, life.seed
+        assert any('"deleted":true' in row for row in large)
+    assert not outcome.unequal
+
+
+def test_live_rows_of_a_soft_mirror_are_the_databases(outcome: Outcome) -> None:
+    """Leaving the deleted rows out gives the table of the database."""
+    for life in (*outcome.single, *outcome.several):
+        expected = life.write(outcome.config.root / "lives", 1)
+        found = outcome.table(life, "small").where("NOT __cdc.deleted").collect()
+
+        assert {row["id"]: {"note": row["note"], "qty": row["qty"]} for row in found} == expected, life.seed
+
+
+def test_a_history_is_the_same_in_any_cut(outcome: Outcome) -> None:
+    """What was overtaken within a batch is in it as what was published is."""
+    for life in outcome.single:
+        large, small = (_plain(outcome.table(life, name, "__history")) for name in _BATCHES)
+
+        assert large == small, life.seed
+
+
+def test_each_change_begins_where_the_one_before_it_ended(outcome: Outcome) -> None:
+    """The changes of a key are a chain from nothing to what the mirror shows."""
+    for life in outcome.single:
+        changes = outcome.table(life, "small", "__history").orderBy("offset").collect()
+        rows: dict[int, Any] = {}
+        for change in changes:
+            if change["op"] == "t":
+                rows.clear()
+                continue
+            key = (change["after"] or change["before"])["id"]
+            assert change["before"] == rows.pop(key, None), (life.seed, change["offset"])
+            rows |= {key: change["after"]} if change["after"] else {}
+        live = outcome.table(life, "small").where("NOT __cdc.deleted").select(*_COLUMNS).collect()
+
+        assert {row["id"]: row for row in rows.values()} == {row["id"]: row for row in live}
+
+
+def test_versions_of_a_row_never_overlap_and_the_current_ones_are_the_mirror(outcome: Outcome) -> None:
+    """At each time a key has at most one version; deletes and truncates end the last one."""
+    for life in (*outcome.single, *outcome.several):
+        versions = type_2(outcome.table(life, "small", "__history"), ["id"]).collect()
+        by_key: dict[int, list[Any]] = {}
+        for version in sorted(versions, key=lambda version: version["valid_from"]):
+            by_key.setdefault(version["id"], []).append(version)
+        for chain in by_key.values():
+            assert all(one["valid_to"] <= other["valid_from"] for one, other in itertools.pairwise(chain))
+            assert all(version["is_current"] == (version["valid_to"] is None) for version in chain)
+        current = {row["id"]: tuple(row[name] for name in _COLUMNS) for row in versions if row["is_current"]}
+        live = outcome.table(life, "small").where("NOT __cdc.deleted").collect()
+
+        assert len(versions) > len(current)
+        assert current == {row["id"]: tuple(row[name] for name in _COLUMNS) for row in live}, life.seed
+
+
+def test_another_engine_makes_the_same_versions_with_the_query(outcome: Outcome) -> None:
+    """DuckDB runs the SQL on the rows that PyIceberg reads."""
+    life = outcome.single[0]
+    table = open_tables(outcome.config.catalog).load(TableName.parse(_mirror(life, "small")).history)
+    assert table is not None
+    history = table.scan().to_arrow()
+    with duckdb.connect() as engine:
+        engine.register("changes", history)
+        found = engine.sql(type_2_query("changes", ["id"], _COLUMNS, mark='"')).fetchall()
+    query = type_2(outcome.table(life, "small", "__history"), ["id"])
+    times = [F.unix_micros(name).alias(name) for name in ("valid_from", "valid_to")]
+    expected = query.select(*_COLUMNS, *times, "is_current").collect()
+
+    assert sorted(map(_microseconds, found), key=repr) == sorted(map(tuple, expected), key=repr)
+
+
+def _microseconds(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(int(part.timestamp() * 1_000_000) if hasattr(part, "timestamp") else part for part in row)

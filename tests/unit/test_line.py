@@ -1,0 +1,43 @@
+"""What a line refuses before it writes anything."""
+
+from typing import Any
+
+import pytest
+
+from cdc_materializer.config import TableConfig
+from cdc_materializer.errors import ConfigError
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.line import Line, check_deletes
+from cdc_materializer.names import TableName
+from cdc_materializer.schema import TableSchema
+
+_NAME = TableName.parse("shop.orders")
+
+
+def _line(deletes: str) -> Line:
+    table = TableConfig.model_validate({"topic": "shop.public.orders", "mirror": "shop.orders", "deletes": deletes})
+    nothing: Any = None
+    return Line("shop", table, nothing, None, None, nothing)
+
+
+def _mirror(*, keeps_deleted: bool) -> LakeTable:
+    return LakeTable(_NAME, "uuid", 1, None, TableSchema(()), is_empty=False, keeps_deleted=keeps_deleted)
+
+
+@pytest.mark.parametrize(("made", "asked"), [("soft", "hard"), ("hard", "soft")])
+def test_a_mirror_keeps_the_kind_of_deletes_that_it_was_made_with(made: str, asked: str) -> None:
+    """Under the other setting it would hold the deletes since then, and none from before."""
+    with pytest.raises(ConfigError) as caught:
+        check_deletes(_line(asked), _mirror(keeps_deleted=made == "soft"))
+
+    assert str(caught.value) == (
+        f"shop.orders was made with `deletes: {made}`, and pipeline.yaml says `{asked}`. Nothing was written. "
+        f"Set `deletes: {made}`, or mirror the topic under another `mirror` name."
+    )
+
+
+def test_a_mirror_goes_on_with_its_own_kind_of_deletes() -> None:
+    """One that is yet to be made has none."""
+    check_deletes(_line("soft"), _mirror(keeps_deleted=True))
+    check_deletes(_line("hard"), _mirror(keeps_deleted=False))
+    check_deletes(_line("soft"), None)

@@ -1,0 +1,100 @@
+"""Type-2 tables: the query, on histories written by hand, in an engine that is not Spark."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import duckdb
+import pytest
+
+from cdc_materializer import type_2_query
+from cdc_materializer.errors import InvalidName
+
+_ROW = 'STRUCT("id" BIGINT, "the ""name""" VARCHAR)'
+_TABLE = (
+    f'op VARCHAR, before {_ROW}, "after" {_ROW}, source_ts TIMESTAMP, position VARCHAR, epoch INT, topic VARCHAR, '
+    '"partition" INT, "offset" BIGINT, "timestamp" TIMESTAMP'
+)
+_COLUMNS = ["id", 'the "name"']
+
+
+def _at(hour: int) -> datetime:
+    return datetime(2026, 1, 1, hour)  # noqa: DTZ001 - DuckDB's plain timestamps
+
+
+def _change(
+    op: str, key: int, name: str | None, hour: int, offset: int, *, partition: int = 0, position: str | None = None
+) -> tuple[Any, ...]:
+    row = None if name is None else {"id": key, 'the "name"': name}
+    before = {"id": key, 'the "name"': "?"} if op in "ud" else None
+    place = f"{hour:04d}" if position is None else position
+    return op, before, row, _at(hour), place, 0, "t", partition, offset, _at(hour)
+
+
+def _versions(changes: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE changes ({_TABLE})")
+        for change in changes:
+            engine.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", change)
+        query = type_2_query('"changes"', ["id"], _COLUMNS, mark='"')
+        return sorted(engine.sql(query).fetchall())
+
+
+def test_each_version_lasts_until_the_next() -> None:
+    """The row as it is now has no end."""
+    versions = _versions([_change("c", 1, "a", 1, 0), _change("u", 1, "b", 2, 1), _change("r", 2, "x", 3, 2)])
+
+    assert versions == [
+        (1, "a", _at(1), _at(2), False),
+        (1, "b", _at(2), None, True),
+        (2, "x", _at(3), None, True),
+    ]
+
+
+def test_a_delete_ends_the_last_version() -> None:
+    """Between a delete and the next insert there is none."""
+    versions = _versions([_change("c", 1, "a", 1, 0), _change("d", 1, None, 2, 1), _change("c", 1, "b", 3, 2)])
+
+    assert versions == [(1, "a", _at(1), _at(2), False), (1, "b", _at(3), None, True)]
+
+
+def test_a_truncate_ends_the_versions_of_all_rows_before_it() -> None:
+    """Its place among a row's changes is that of its position, wherever its partition stands."""
+    truncate = ("t", None, None, _at(3), "0003", 0, "t", 1, 0, _at(3))
+    changes = [_change("c", 1, "a", 1, 0), _change("c", 2, "x", 2, 1), _change("c", 2, "y", 4, 2), truncate]
+
+    assert _versions(changes) == [
+        (1, "a", _at(1), _at(3), False),
+        (2, "x", _at(2), _at(3), False),
+        (2, "y", _at(4), None, True),
+    ]
+
+
+def test_a_change_that_came_late_stands_where_it_belongs() -> None:
+    """Across partitions the source's positions say which change was first."""
+    changes = [_change("c", 1, "a", 1, 0), _change("u", 1, "c", 3, 7, partition=1), _change("u", 1, "b", 2, 1)]
+
+    assert [version[1:4] for version in _versions(changes)] == [
+        ("a", _at(1), _at(2)),
+        ("b", _at(2), _at(3)),
+        ("c", _at(3), None),
+    ]
+
+
+def test_times_only_rise_and_what_nobody_saw_is_left_out() -> None:
+    """A row of an incremental snapshot has the connector's clock; a change behind it may have an earlier time."""
+    snapshot = _change("r", 1, "b", 5, 1, position="0002")
+    changes = [_change("c", 1, "a", 1, 0), snapshot, _change("u", 1, "c", 3, 2), _change("u", 1, "d", 6, 3)]
+
+    assert _versions(changes) == [
+        (1, "a", _at(1), _at(5), False),
+        (1, "c", _at(5), _at(6), False),
+        (1, "d", _at(6), None, True),
+    ]
+
+
+@pytest.mark.parametrize("name", ["valid_from", "VALID_TO", "is_current"])
+def test_a_column_that_has_the_name_of_one_of_ours_is_refused(name: str) -> None:
+    """The table would have it twice; it can be left out."""
+    with pytest.raises(InvalidName, match=f"column `{name}`"):
+        type_2_query("changes", ["id"], ["id", name])
