@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer import quarantine
+from cdc_materializer.batch import within
 from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.marker import Accepted, Adoption, Marker, skip_lost
+from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import load
 from cdc_materializer.report.models import Adopted, AdoptReport
 from cdc_materializer.run import RunOptions, open_work, session_for
@@ -93,7 +95,8 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
             after = replace(marker, epochs=(*marker.epochs, beginning), logs={})
             accepted.append(decision.adoption(marker, after))
             line.lake.publish(tables.mirror, replace(after, adopted=(*marker.adopted, accepted[-1])), lambda _: None)
-    if not accepted:
+    stopped = tables.quarantine is not None and quarantine.has_stops(tables.quarantine)
+    if not accepted and not stopped:
         what = f"There is nothing to accept for {line.mirror}: neither its topic nor its database has lost anything."
         raise UsageError(what, "Nothing was written; `cdcm run` says when a decision is needed.")
     if tables.quarantine is not None:
@@ -111,6 +114,10 @@ def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int]
         return None
     held = line.lake.rows(tables.quarantine)
     stops = held.where((F.col("code") == str(Code.POSITION_REGRESSION)) & (F.col("status") == quarantine.OPEN))
+    # What was published since has only not been ended yet.
+    stops = stops.where(
+        ~within(Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets), "partition", "offset")
+    )
     found = stops.groupBy("partition").agg(F.min("offset").alias("offset"), F.min("timestamp").alias("at")).collect()
     if not found:
         return None
@@ -122,4 +129,5 @@ def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int]
     }
     read = marker.offsets
     beginning = {p: max(later.get(p, end), read.get(p, 0)) for p, end in marker_of(tables.raw).offsets.items()}
-    return beginning | {row["partition"]: min(row["offset"], beginning[row["partition"]]) for row in found}
+    beginning |= {row["partition"]: min(row["offset"], beginning[row["partition"]]) for row in found}
+    return beginning if not marker.epochs or beginning != marker.epochs[-1] else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold, life
@@ -65,6 +65,7 @@ class Past:
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
+        span: the messages that are read for the first time; None where epochs are not looked for.
         lives: whether all states of a row matter, and not the last alone (see `life`).
     """
 
@@ -75,6 +76,7 @@ class Past:
     recorded: Recorded = field(default_factory=Recorded)
     retried: Span | None = None
     truncate: str = "apply"
+    span: Span | None = None
     lives: bool = False
 
     def doubting(self) -> Past:
@@ -125,9 +127,10 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     try:
         doubtful = doubtful_keys(decoders.writers, decoders.plan.target, past.lookup.options)
         folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives)
-        if folded.facts.continued:
+        beginning = _next_epoch(past.span, states) if folded.facts.continued and past.span is not None else None
+        if beginning is not None:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
-            past = replace(past, recorded=_next_epoch(past.recorded, folded.facts, states))
+            past = replace(past, recorded=replace(past.recorded, epochs=(*past.recorded.epochs, beginning)))
         elif folded.facts.doubtful and not past.lookup.options.doubtful_keys:
             past = past.doubting()
         else:
@@ -146,19 +149,29 @@ def _changes(found: DataFrame, decoders: Decoders, target: TableSchema, past: Pa
     return in_epochs(changes, past.recorded.epochs)
 
 
-def _next_epoch(recorded: Recorded, facts: Facts, states: DataFrame) -> Recorded:
-    """With the epoch that begins in the batch at the first change that goes on from an earlier position.
+def _next_epoch(span: Span, states: DataFrame) -> dict[int, int] | None:
+    """Where the epoch begins whose first change goes on from an earlier position; None where all were sent again.
 
-    Partitions without such a change are in it from the time on at which the others' first one was written.
+    A change is new if its transaction's number is above every one of its log that the partition showed before that
+    transaction. Partitions without such a change are in the epoch from the time on at which the first one was written,
+    and otherwise from the end of the span.
     """
-    first = states.where(F.col(CONTINUED)).agg(F.min(m.TIME)).collect()[0][0]
-    after = states.where(F.col(CURRENT) & (F.col(m.TIME) >= F.lit(first)))
-    written = {
-        row[m.PARTITION]: row["at"] for row in after.groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("at")).collect()
-    }
-    beginning = {**facts.ends, **written}
-    beginning |= {p: min(offset, beginning[p]) for p, offset in facts.continued.items()}
-    return replace(recorded, epochs=(*recorded.epochs, beginning))
+    own = states.where(F.col(CURRENT) & within(span, m.PARTITION, m.OFFSET))
+    transactions = own.where(F.col(m.LOG_NUMBER).isNotNull()).groupBy(m.PARTITION, m.LOG, m.LOG_NUMBER)
+    found = transactions.agg(
+        F.min(m.OFFSET).alias("first"),
+        F.min(F.when(F.col(CONTINUED), F.struct(F.col(m.OFFSET), F.col(m.TIME)))).alias("continued"),
+    )
+    before = Window.partitionBy(m.PARTITION, m.LOG).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
+    is_new = F.col(m.LOG_NUMBER) > F.coalesce(F.max(m.LOG_NUMBER).over(before), F.lit(-1))
+    new = found.withColumn("is_new", is_new).where(F.col("is_new") & F.col("continued").isNotNull())
+    first = new.groupBy(m.PARTITION).agg(F.min("continued").alias("at")).collect()
+    if not first:
+        return None
+    since = min(row["at"][m.TIME] for row in first)
+    later = own.where(F.col(m.TIME) >= F.lit(since)).groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("at")).collect()
+    beginning = {**span.end, **{row[m.PARTITION]: row["at"] for row in later}}
+    return beginning | {row[m.PARTITION]: min(row["at"][m.OFFSET], beginning[row[m.PARTITION]]) for row in first}
 
 
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:

@@ -30,7 +30,6 @@ class Facts:
         further_parts: how many are a second change of their message.
         logs: the logs of the batch's streaming changes, each with the highest number of a transaction; see `epochs`.
         continued: the first change of each partition that goes on from an earlier position.
-        ends: one past the last offset of each partition.
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
     """
@@ -45,7 +44,6 @@ class Facts:
     further_parts: int = 0
     logs: Mapping[str, int] = field(default_factory=dict)
     continued: Mapping[int, int] = field(default_factory=dict)
-    ends: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
 
@@ -87,13 +85,14 @@ def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] =
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
+    # What an epoch that is over has shown says nothing of the logs of this one.
+    is_latest = is_own & (F.col(m.EPOCH) == len(recorded.epochs))
     rows = (
         states.groupBy(m.PARTITION, m.LOG)
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
-            F.max(F.when(is_own & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
+            F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
-            F.max(F.when(F.col(CURRENT), F.col(m.OFFSET))).alias("last"),
             F.collect_list(F.when(is_truncate, truncate_fields())).alias("truncates"),
             F.count_if(wants_history(recorded, lives=lives)).alias("wants_history"),
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
@@ -106,7 +105,6 @@ def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] =
     )
     placed = [row for row in rows if row["highest"] and row["highest"]["position"]]
     highest = {row[m.PARTITION]: row["highest"] for row in sorted(placed, key=lambda row: row["highest"]["position"])}
-    last = sorted((row for row in rows if row["last"] is not None), key=lambda row: row["last"])
     again = [row for row in rows if row["continued"] is not None]
     again.sort(key=lambda row: row["continued"], reverse=True)
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
@@ -121,7 +119,6 @@ def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] =
         further_parts=sum(row["further_parts"] for row in rows),
         logs={row[m.LOG]: row["number"] for row in numbered},
         continued={row[m.PARTITION]: row["continued"] for row in again},
-        ends={row[m.PARTITION]: row["last"] + 1 for row in last},
         epochs=recorded.epochs,
         doubtful=sum(row["doubtful"] for row in rows),
     )

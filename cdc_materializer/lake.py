@@ -239,6 +239,10 @@ class Lake:
         self._fast_forward(base, branch, head)
         return head
 
+    def mark(self, name: TableName, marker: Marker, branch: str) -> None:
+        """Put a snapshot with a marker and nothing else on a branch."""
+        self._mark(self.iceberg(name), marker, branch)
+
     def _mark(self, table: Any, marker: Marker, branch: str | None) -> None:  # noqa: ANN401 - a Java object
         commit = table.newFastAppend()
         if branch is not None:

@@ -40,6 +40,8 @@ class Line:
     contract: Contract | None
     lake: Lake
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    #: Whether the log was read before, up to where it is read now: its epochs are known.
+    replays: bool = False
 
     @property
     def mirror(self) -> TableName:
@@ -75,6 +77,7 @@ class Line:
             partitions=partitions,
             epochs=marker.epochs,
             logs=marker.logs,
+            is_final=self.replays,
         )
 
     def lookup(self, current: TableSchema | None) -> Lookup:

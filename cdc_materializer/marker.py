@@ -191,9 +191,9 @@ def skip_lost(
 ) -> Marker:
     """Raw's marker made to fit a topic as it is now; the same marker where nothing was lost.
 
-    A topic that was made again is read from its beginning: its offsets follow on those of the earlier one. One that
-    lost its end (the broker says that it is the same topic) goes on from there. Where messages left the topic before
-    they were read, the offsets go on behind the gap.
+    A topic that was made again is read from its beginning: its offsets follow on those of the earlier one. So is one
+    that lost its end: nobody knows any more where it was cut, and what is read twice is known for a re-send. Where
+    messages left the topic before they were read, the offsets go on behind the gap.
 
     Args:
         marker: raw's, as it is.
@@ -202,15 +202,13 @@ def skip_lost(
         ends: one past the last offset of each partition.
         rewound: whether the table stopped because the topic ended before what was read.
     """
-    is_known = None not in (marker.topic_id, topic_id)
+    is_other = None not in (marker.topic_id, topic_id) and marker.topic_id != topic_id
     own = marker.in_table(ends)
-    cut = {p for p, offset in marker.next_of(own).items() if own.get(p, -1) < offset}
+    is_cut = any(own.get(p, -1) < offset for p, offset in marker.next_of(own).items())
     bases = dict(marker.bases)
-    if is_known and marker.topic_id == topic_id:
-        bases |= {p: marker.offsets[p] - ends[p] for p in cut if p in ends}
-    elif is_known or cut or rewound:
+    if is_other or is_cut or rewound:
         bases |= {p: max(offset - beginnings.get(p, 0), 0) for p, offset in marker.offsets.items()}
-    after = replace(marker, bases=bases, topic_id=topic_id)
+    after = replace(marker, bases=bases, topic_id=topic_id or marker.topic_id)
     first = after.in_table(beginnings)
     return replace(after, offsets=Offsets({p: max(offset, first.get(p, 0)) for p, offset in marker.offsets.items()}))
 

@@ -109,8 +109,8 @@ def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, *, rewoun
         line: the table's way.
         raw: the raw table; None where there is none yet.
         topic: its beginnings and ends.
-        rewound: whether the table stopped because the topic was. One without an id does not show that any more once it
-            has grown to its earlier length.
+        rewound: whether the table stopped because the topic was. A topic that has grown to its earlier length again
+            does not show it any more.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
@@ -129,7 +129,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     marker = replace(
         before,
         batch=batch_id(line.pipeline, raw.uuid, span),
-        topic_id=topic.topic_id,
+        topic_id=topic.topic_id or before.topic_id,
         offsets=Offsets({**before.offsets, **span.end}),
     )
     messages = line.source.read(
@@ -158,7 +158,7 @@ def _append_read(stage: Stage, messages: DataFrame, topic: str) -> None:
 def plan_folding(line: Line, raw: LakeTable, mirror: LakeTable | None) -> Span:
     """The messages of raw that the mirror has not got yet, all of them."""
     landed = marker_of(raw).offsets
-    if mirror is not None:
+    if mirror is not None and marker_of(mirror).offsets:
         return batch.whole(marker_of(mirror).offsets, landed, line.table.topic)
     first = line.lake.rows(raw).groupBy("partition").agg(F.min("offset").alias("offset")).collect()
     known = Offsets({row["partition"]: row["offset"] for row in first})
@@ -215,6 +215,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         held=quarantine.held_keys(line, tables.quarantine),
         recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None, len(reading.span.end)),
         truncate=line.table.truncate,
+        span=reading.span,
         lives=line.keeps_lives,
     )
     folded = batch.fold_batch(reading.own, decoders, past)

@@ -85,8 +85,8 @@ def plan_reading(table: TableConfig, topic: TopicState, raw: Marker | None, *, r
         table: the table's settings.
         topic: its beginnings and ends.
         raw: raw's marker; None where there is none yet.
-        rewound: whether the table stopped because the topic was. One without an id does not show that any more once it
-            has grown to its earlier length.
+        rewound: whether the table stopped because the topic was. A topic that has grown to its earlier length again
+            does not show it any more.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
@@ -94,8 +94,8 @@ def plan_reading(table: TableConfig, topic: TopicState, raw: Marker | None, *, r
     if raw is None:
         return plan_span(topic.topic, None, topic.beginnings, topic.ends, table.records_max)
     is_known = None not in (raw.topic_id, topic.topic_id)
-    if raw.topic_id != topic.topic_id if is_known else rewound:
-        what = f"Topic {topic.topic} was deleted and made again since it was last read; its offsets start anew."
+    if rewound or (is_known and raw.topic_id != topic.topic_id):
+        what = f"Topic {topic.topic} was made again, or lost its end, since it was last read; its offsets start anew."
         do = (
             f"Nothing was written. Accept it with `cdcm adopt {table.mirror}`, best after the connector's new snapshot."
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import fold, rows, verdict
@@ -121,14 +121,18 @@ def was_rewound(line: Line, quarantine: LakeTable | None) -> bool:
     return not line.lake.rows(quarantine).where(is_open).isEmpty()
 
 
+def is_noted() -> Column:
+    """Whether a quarantine row is a stop that no message carries, and still open."""
+    return F.col("code").isin(*[str(code) for code in _NOTED]) & (F.col("status") == verdict.OPEN)
+
+
 def release_stops(line: Line, quarantine: LakeTable) -> None:
     """End the stops that no message carries: the table goes on."""
     if not has_stops(quarantine):
         return
-    noted = [str(code) for code in _NOTED]
-    stops = line.lake.rows(quarantine).where(F.col("code").isin(noted) & (F.col("status") == verdict.OPEN))
+    stops = line.lake.rows(quarantine).where(is_noted())
     ended = stops.select("partition", "offset", "key", "code", F.lit(verdict.RELEASED).alias("to")).distinct()
-    _end(line, quarantine, replace(marker_of(quarantine), counts={}), ended)
+    _end(line, quarantine, replace(marker_of(quarantine), counts={_STOPPED: 0}), ended)
 
 
 def create(line: Line, topic_id: str | None) -> LakeTable:
@@ -159,9 +163,16 @@ def hold(
         same = ("topic", "partition", "offset", "key", "code", "rule")
         again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in same])
         found = found.join(again, [F.col(name).eqNullSafe(F.col(f"again_{name}")) for name in same], "left_anti")
-    noted = {_STOPPED: 1} if has_stops(quarantine) else {}
-    line.lake.publish(quarantine, replace(marker, counts={**marker.counts, **noted}), lambda stage: stage.append(found))
+    line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
+
+
+def after(quarantine: LakeTable, marker: Marker) -> Marker:
+    """A batch's marker for quarantine, whose offsets never go back, and which keeps that the table has stopped."""
+    before = marker_of(quarantine)
+    offsets = {p: max(marker.offsets.get(p, 0), before.offsets.get(p, 0)) for p in {**before.offsets, **marker.offsets}}
+    stopped = {_STOPPED: before.counts[_STOPPED]} if has_stops(quarantine) else {}
+    return replace(marker, offsets=Offsets(offsets), counts={**marker.counts, **stopped})
 
 
 def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
@@ -203,7 +214,7 @@ def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) ->
     statement = resolve_quarantine
     line.lake.publish(
         quarantine,
-        marker,
+        after(quarantine, marker),
         lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _RESOLVED_VIEW)),
     )
 

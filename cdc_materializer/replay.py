@@ -5,25 +5,29 @@ quarantine that begin empty: decoded anew from the bytes, with today's rules and
 until the swap, which is one commit. A replay that was killed goes on where its branch ends.
 
 The branch ends at the offsets of the live mirror, so that the two can be compared. What is published meanwhile is
-caught up with; the swap fails rather than undo it.
+caught up with; the swap fails rather than undo it. Other settings, another contract or another adoption make another
+branch, because what was folded under other rules is of no use.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import quarantine
-from cdc_materializer.branches import drop_branch, follows, go_back, swap
+from cdc_materializer import batch, quarantine
+from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
-from cdc_materializer.lake import Lake, LakeTable, Stage
+from cdc_materializer.lake import MAIN, Lake, LakeTable, Stage
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Batch, Line, Tables, check_deletes, marker_of
+from cdc_materializer.line import Batch, Line, Tables, check_deletes, marker_of, reload
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import delete_all
+from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.report.models import ErrorInfo, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
@@ -35,11 +39,14 @@ if TYPE_CHECKING:
 
     from cdc_materializer.config import Config, TableConfig
 
-#: The branch of mirror and quarantine that a replay is made on, and the tag of what a swap has replaced.
-REPLAY_BRANCH = "cdcm-replay"
+#: Branches of mirror and quarantine that replays are made on begin so; the rules that are in force follow, as a hash.
+REPLAY_BRANCH = "cdcm-replay-"
+#: The tag of what a swap has replaced.
 BEFORE_REPLAY = "cdcm-before-replay"
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
+#: Settings of a table that change how it is written or read, and none of its rows.
+_NO_RULES = {"records_max", "history", "readers", "properties", "partitioned_by", "sorted_by", "contract"}
 
 
 @dataclass(frozen=True)
@@ -69,35 +76,107 @@ def replay_tables(
         spark: a session with Iceberg's extensions, where there is one.
 
     Raises:
-        CdcError: a table cannot be rebuilt; its live mirror is as it was.
+        CdcError: nothing could be begun; what goes wrong with one table is told in its entry.
     """
     work = open_work(config, RunOptions(tables=names))
     with session_for(work, spark) as session:
-        found = [_told_or_failed(_Sides.of(work, session, table), options) for table in work.tables]
+        found = [_told_or_failed(_line(work, session, table), options) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
 
 
 def roll_back(config: Config, names: tuple[str, ...], spark: SparkSession | None = None) -> ReplayReport:
-    """Give readers of mirrors back what a replay has replaced; the next run folds what came since.
+    """Give readers of mirrors back what the last published replay has replaced; the next run folds what came since.
 
     Raises:
         UsageError: there is nothing to go back to.
     """
     work = open_work(config, RunOptions(tables=names))
-    found = []
     with session_for(work, spark, messages=0) as session:
         for table in work.tables:
-            sides = _Sides.of(work, session, table)
-            live = sides.load_live()
-            if live.mirror is None or not go_back(sides.live.lake, live.mirror, BEFORE_REPLAY):
-                what = f"{table.mirror} keeps no state from before a replay."
-                raise UsageError(
-                    what, "Nothing was written; only what `cdcm replay --publish` replaced can be taken back."
-                )
-            if live.quarantine is not None:
-                go_back(sides.live.lake, live.quarantine, BEFORE_REPLAY)
-            found.append(TableReplay(table=str(table.mirror), topic=table.topic, rolled_back=True))
+            _roll_back(_line(work, session, table))
+    found = [TableReplay(table=str(table.mirror), topic=table.topic, rolled_back=True) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
+
+
+def _roll_back(line: Line) -> None:
+    lake, name = line.lake, line.mirror
+    live, kept = _load(line), Lake(lake.spark, lake.catalog, branch=BEFORE_REPLAY)
+    held = kept.load(name.quarantine)
+    if live.mirror is None or held is None or kept.load(name) is None:
+        what = f"{name} keeps no state from before a replay."
+        raise UsageError(what, "Nothing was written; only what `cdcm replay --publish` replaced can be taken back.")
+    mirror, now = live.mirror, marker_of(live.mirror)
+
+    def go() -> bool:
+        # What was accepted since stays accepted.
+        return go_back(lake, mirror, BEFORE_REPLAY, lambda old: replace(old, epochs=now.epochs, adopted=now.adopted))
+
+    with translated(name):
+        _with_quarantine(line, kept.rows(held), marker_of(held), go)
+
+
+def _line(work: Work, spark: SparkSession, table: TableConfig) -> Line:
+    lake = Lake(beside(spark, work.config), work.config.catalog.name)
+    contract = work.contracts.get(str(table.mirror))
+    return Line(work.config.name, table, work.source, work.registry, contract, lake)
+
+
+def _load(line: Line) -> Tables:
+    """Raw as it is, mirror and quarantine as they are on the branch of the line's lake."""
+    name, lake = line.mirror, line.lake
+    return Tables(replace(lake, branch=MAIN).load(name.raw), lake.load(name), lake.load(name.quarantine))
+
+
+def _beside(line: Line, marker: Marker) -> Line:
+    """The way to the branch on which a table is rebuilt under the rules that are in force.
+
+    The history table stays as it is: it tells what was published.
+    """
+    alone = line.table.model_copy(update={"history": False})
+    rules = [
+        line.contract.fingerprint if line.contract is not None else None,
+        alone.model_dump(mode="json", exclude=_NO_RULES),
+        [dict(epoch) for epoch in marker.epochs],
+        [adoption.to_json() for adoption in marker.adopted],
+    ]
+    branch = REPLAY_BRANCH + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
+    return replace(line, table=alone, replays=True, lake=replace(line.lake, branch=branch))
+
+
+def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
+    try:
+        return _replay(line, options)
+    except CdcError as failure:
+        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
+        return TableReplay(table=str(line.mirror), topic=line.table.topic, error=error)
+
+
+def _replay(line: Line, options: ReplayOptions) -> TableReplay:
+    name = line.mirror
+    for _ in range(_CATCH_UPS):
+        live = _load(line)
+        if live.raw is None or live.mirror is None:
+            raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
+        check_deletes(line, live.mirror)
+        sides = _Sides(line, _beside(line, marker_of(live.mirror)))
+        with translated(name):
+            _begin(sides, live.mirror, live.quarantine, options)
+            batches = _catch_up(sides, live.mirror, options)
+            rebuilt = _load(sides.beside)
+            told = _told(sides, live, rebuilt, batches)
+            if not options.publish or _swap(sides, live, rebuilt):
+                return told.model_copy(update={"published": options.publish})
+        options = replace(options, restart=False)
+    what = f"{name} was published to again and again while it was being rebuilt; nothing was swapped."
+    raise CommitConflict(what, "What was rebuilt is kept; run the replay again when less comes in.")
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """One table's way, live and beside."""
+
+    live: Line
+    beside: Line
 
 
 @dataclass(frozen=True)
@@ -114,107 +193,54 @@ class _Pair:
         return cls(tables.mirror, tables.quarantine)
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """One table's way, live and beside."""
-
-    live: Line
-    beside: Line
-
-    @classmethod
-    def of(cls, work: Work, spark: SparkSession, table: TableConfig) -> _Sides:
-        lake = Lake(beside(spark, work.config), work.config.catalog.name)
-        contract = work.contracts.get(str(table.mirror))
-        live = Line(work.config.name, table, work.source, work.registry, contract, lake)
-        # The history table stays as it is: it tells what was published.
-        alone = table.model_copy(update={"history": False})
-        return cls(live, replace(live, table=alone, lake=replace(lake, branch=REPLAY_BRANCH)))
-
-    def load_live(self) -> Tables:
-        """Raw, mirror and quarantine as readers see them."""
-        return self._load(self.live.lake)
-
-    def load_beside(self) -> Tables:
-        """Raw as it is, mirror and quarantine as the replay has made them so far."""
-        tables = self._load(self.beside.lake)
-        return replace(tables, raw=self.live.lake.load(self.live.mirror.raw))
-
-    def _load(self, lake: Lake) -> Tables:
-        name = self.live.mirror
-        return Tables(lake.load(name.raw), lake.load(name), lake.load(name.quarantine))
-
-
-def _told_or_failed(sides: _Sides, options: ReplayOptions) -> TableReplay:
-    try:
-        return _replay(sides, options)
-    except CdcError as failure:
-        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
-        return TableReplay(table=str(sides.live.mirror), topic=sides.live.table.topic, error=error)
-
-
-def _replay(sides: _Sides, options: ReplayOptions) -> TableReplay:
-    name = sides.live.mirror
-    for _ in range(_CATCH_UPS):
-        live = sides.load_live()
-        if live.raw is None or live.mirror is None:
-            raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
-        check_deletes(sides.live, live.mirror)
-        with translated(name):
-            _begin(sides, live.mirror, live.quarantine, options)
-            batches = _catch_up(sides, live.mirror, options)
-            rebuilt = sides.load_beside()
-            told = _told(sides, live, rebuilt, batches)
-            if not options.publish or _swap(sides, live, rebuilt):
-                return told.model_copy(update={"published": options.publish})
-        options = replace(options, restart=False)
-    what = f"{name} was published to again and again while it was being rebuilt; nothing was swapped."
-    raise CommitConflict(what, "What was rebuilt is kept; run the replay again when less comes in.")
-
-
 def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: ReplayOptions) -> None:
-    """Empty branches of mirror and quarantine, unless those of a replay under this contract are there already.
+    """Empty branches of mirror and quarantine, unless those of a replay under these rules are there already.
 
     What is to be swapped in has to follow on what readers see; where that has moved, it is put on top of it anew.
     """
-    lake, contract = sides.beside.lake, sides.live.contract
-    begun = _Pair.of(sides.load_beside())
+    lake = sides.beside.lake
+    begun = _Pair.of(_load(sides.beside))
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
-    judged = marker_of(begun.mirror).contract if begun is not None else None
-    if begun is None or options.restart or judged not in (None, contract.fingerprint if contract else None):
+    if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
         start = Marker.begin(marker_of(mirror))
         for base in (bases.quarantine, bases.mirror):
+            drop_branches(lake, base.name, REPLAY_BRANCH)
             _put(lake, base, start)
-    elif options.publish:
-        for base, state in ((bases.quarantine, begun.quarantine), (bases.mirror, begun.mirror)):
-            if not follows(lake, state, base):
-                _put(lake, base, marker_of(state), lake.rows(state))
+    elif options.publish and not follows(lake, begun.mirror, mirror):
+        _put(lake, mirror, marker_of(begun.mirror), lake.rows(begun.mirror))
+
+
+def _is_ahead(begun: LakeTable, live: LakeTable) -> bool:
+    """Whether more was folded than the live mirror has, which was rolled back then."""
+    reached = marker_of(live).offsets
+    return any(offset > reached.get(partition, 0) for partition, offset in marker_of(begun).offsets.items())
 
 
 def _put(lake: Lake, base: LakeTable, marker: Marker, rows: DataFrame | None = None) -> None:
     """Make the branch anew on top of what readers see, with these rows and no other."""
+    drop_branches(lake, base.name, lake.branch)
+    lake.publish(base, marker, lambda stage: _stage_only(stage, rows))
 
-    def stage_rows(stage: Stage) -> None:
-        stage.execute(delete_all(lake.catalog, base.name, stage.branch))
-        if rows is not None:
-            stage.append(rows)
 
-    drop_branch(lake, base.name, REPLAY_BRANCH)
-    lake.publish(base, marker, stage_rows)
+def _stage_only(stage: Stage, rows: DataFrame | None) -> None:
+    stage.execute(delete_all(stage.lake.catalog, stage.base.name, stage.branch))
+    if rows is not None:
+        stage.append(rows)
 
 
 def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
     """Fold raw up to where the live mirror is; how many batches that took."""
     count = 0
     while True:
-        tables = sides.load_beside()
+        tables = _load(sides.beside)
         if tables.raw is None:
             return count
         end = replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets)
-        batch = fold_next(sides.beside, replace(tables.raw, marker=end), tables)
-        if batch is None:
+        done = fold_next(sides.beside, replace(tables.raw, marker=end), tables)
+        if done is None:
             return count
         count += 1
-        options.on_batch(sides.live.table, batch)
+        options.on_batch(sides.live.table, done)
 
 
 def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableReplay:
@@ -251,11 +277,51 @@ def _open_codes(lake: Lake, table: LakeTable | None) -> dict[str, int]:
 
 
 def _swap(sides: _Sides, live: Tables, rebuilt: Tables) -> bool:
-    """Quarantine first, then the mirror; False where the live mirror has moved, so that the replay must catch up."""
-    lake = sides.live.lake
-    now = sides.load_live()
-    if live.mirror is None or now.mirror is None or now.mirror.head != live.mirror.head:
+    """Make the rebuilt mirror the one that readers see; False where the live one has moved meanwhile."""
+    lake, pair = sides.live.lake, _Pair.of(rebuilt)
+    now = _load(sides.live)
+    if pair is None or live.mirror is None or now.mirror is None or now.mirror.head != live.mirror.head:
         return False
-    if now.quarantine is not None and rebuilt.quarantine is not None:
-        swap(lake, now.quarantine, REPLAY_BRANCH, BEFORE_REPLAY)
-    return swap(lake, live.mirror, REPLAY_BRANCH, BEFORE_REPLAY)
+    mirror, branch = live.mirror, sides.beside.lake.branch
+    if now.quarantine is not None:
+        keep(lake, now.quarantine, BEFORE_REPLAY)
+
+    def swap_mirror() -> bool:
+        return swap(lake, mirror, pair.mirror, branch, BEFORE_REPLAY)
+
+    wanted = sides.beside.lake.rows(pair.quarantine)
+    if not _with_quarantine(sides.live, wanted, marker_of(pair.quarantine), swap_mirror):
+        return False
+    drop_branches(lake, pair.quarantine.name, REPLAY_BRANCH)
+    return True
+
+
+def _with_quarantine(line: Line, wanted: DataFrame, marker: Marker, change: Callable[[], bool]) -> bool:
+    """Change the mirror, and quarantine with it: what either state holds is held until both are done.
+
+    Killed in between, the next run folds keys from raw that it need not have; nothing is lost.
+
+    Args:
+        line: the table's live way.
+        wanted: the quarantine rows that go with the mirror's other state.
+        marker: that state's.
+        change: changes the mirror; False where it cannot.
+    """
+    lake, name = line.lake, line.mirror.quarantine
+    wanted = wanted.where(~quarantine.is_noted())
+    before = reload(line, name)
+    identity = ("partition", "offset", "key", "code", "rule")
+    is_open = F.col("status") == quarantine.OPEN
+    known = lake.rows(before).where(is_open).select(*[F.col(column).alias(f"known_{column}") for column in identity])
+    same = [F.col(column).eqNullSafe(F.col(f"known_{column}")) for column in identity]
+    missing = wanted.where(is_open).join(known, same, "left_anti")
+    lake.publish(before, marker_of(before), lambda stage: stage.append(missing))
+    if not change():
+        return False
+    now = reload(line, name)
+    told = Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
+    # What came since is as true of the other state; so is a stop that nobody has accepted.
+    others = lake.rows(now).where(~batch.within(told, "partition", "offset") | quarantine.is_noted())
+    final = wanted.unionByName(others)
+    lake.publish(now, quarantine.after(now, marker), lambda stage: _stage_only(stage, final))
+    return True

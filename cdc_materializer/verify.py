@@ -164,13 +164,20 @@ def _sides(expected: DataFrame, found: DataFrame, target: TableSchema) -> DataFr
         side.select(
             _key(target), F.struct(*[_comparable(name, ddl) for name, ddl in target.types.items()], CDC).alias("row")
         )
-        for side in (expected, found)
+        for side in (_whole(expected, target), _whole(found, target))
     ]
     copies = keyed[1].withColumn("copy", F.row_number().over(one))
     left = keyed[0].select(F.col("key").alias("left_key"), F.col("row").alias("expected"))
     right = copies.select(F.col("key").alias("right_key"), F.col("row").alias("found"), "copy")
     # A second copy of a key in the mirror has no partner: it is a row too many.
     return left.join(right, (F.col("left_key") == F.col("right_key")) & (F.col("copy") == 1), "full_outer")
+
+
+def _whole(side: DataFrame, target: TableSchema) -> DataFrame:
+    # A column that was added without a row since is in the table's schema and in none of its snapshots'.
+    known = set(side.columns)
+    columns = {name: m.column(name) if name in known else F.lit(None) for name in target.types}
+    return side.select(*[column.cast(target.types[name]).alias(name) for name, column in columns.items()], CDC)
 
 
 def _key(target: TableSchema) -> Column:

@@ -17,8 +17,8 @@ from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
-from cdc_materializer.changes.positions import SOURCE_FIELDS, log, position
-from cdc_materializer.changes.transactions import transaction, transaction_ddl
+from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position
+from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decode.types import Reader
@@ -179,8 +179,7 @@ def _envelope_ddl(writer: Writer, options: Options) -> str:
     if source is not None:
         known = [f"{name} {ddl}" for name, ddl in SOURCE_FIELDS.items() if source.get(name) is not None]
         parts += [f"source struct<{', '.join(known)}>"] if known else []
-    if options.transactions:
-        parts += transaction_ddl(writer)
+    parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions)
     return ", ".join(parts)
 
 
@@ -218,7 +217,7 @@ def _by_selector(name: str, choices: list[tuple[str, Column]], ddl: str) -> Colu
 
 def _value_type(target: TableSchema, options: Options) -> str:
     old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
-    source = _struct_ddl(SOURCE_FIELDS)
+    source = _struct_ddl(SOURCE_FIELDS | RANK_FIELDS)
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
     block = f"transaction:{m.TRANSACTION_TYPE}"
     return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source},{block}>"
@@ -250,7 +249,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         F.lower(body["op"]).alias("op"),
         image(Image(after, row, names), options.reader(writer), target).alias("image"),
         _old_key(body, row, writer, target, options).alias("old_key"),
-        _source(body, writer).alias("source"),
+        _source(body, writer, options).alias("source"),
         transaction(body, writer if options.transactions else None).alias("transaction"),
     )
 
@@ -258,7 +257,8 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
 def _old_key(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not options.key or writer.wire.get("before") is None:
         return F.lit(None)
-    return _typed(body["before"], row, options.key, options.reader(writer), target)
+    typed = _typed(body["before"], row, options.key, options.reader(writer), target)
+    return F.when(body["before"].isNotNull(), typed)
 
 
 def _elsewhere(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
@@ -267,13 +267,13 @@ def _elsewhere(body: Column, row: WireType, writer: Writer, target: TableSchema,
     return names_other_columns(body["before"], row, target.key, options.reader(writer))
 
 
-def _source(body: Column, writer: Writer) -> Column:
+def _source(body: Column, writer: Writer, options: Options) -> Column:
     source = writer.wire.get("source")
     parts = []
     for name, ddl in SOURCE_FIELDS.items():
         known = source is not None and source.get(name) is not None
         parts.append((body["source"][name].try_cast(ddl) if known else F.lit(None).cast(ddl)).alias(name))
-    return F.struct(*parts)
+    return F.struct(*parts, *ranks(body, writer, options.reader(writer)))
 
 
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:

@@ -41,6 +41,10 @@ SOURCE_FIELDS = {
     "table": "string",
 }
 
+#: Parts of the envelope's `transaction` block that order changes, where a connector writes them (Vitess with its
+#: `VitessOrderedTransactionMetadataFactory`); they stand beside those of SOURCE_FIELDS.
+RANK_FIELDS = {"transaction_epoch": "string", "transaction_rank": "string", "total_order": "string"}
+
 _BINLOG = ("mysql", "mariadb")
 #: What the names of logs begin with: those whose transactions have ids, and series of files.
 GTID_LOG, FILE_LOG = "gtid:", "file:"
@@ -51,7 +55,7 @@ _SCN_DIGITS = 40
 
 
 def position(source: Column) -> Column:
-    """The position of a change from its `source` block, a struct of `SOURCE_FIELDS`."""
+    """The position of a change from its `source` block, a struct of `SOURCE_FIELDS` and `RANK_FIELDS`."""
     found = F.lit(None).cast("string")
     for connectors, encode in _ENCODINGS.items():
         found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
@@ -134,6 +138,15 @@ def _spanner(source: Column) -> Column:
     )
 
 
+def _vitess(source: Column) -> Column:
+    # Without the ordered metadata a vgtid is all there is, and those of several shards are in no order.
+    return _joined(
+        _number(source["transaction_epoch"]),
+        _number(source["transaction_rank"], _SCN_DIGITS),
+        _number(source["total_order"]),
+    )
+
+
 def _cockroachdb(source: Column) -> Column:
     # A hybrid logical clock: nanoseconds, a point, and a count for what happened in one of them.
     parts = [F.regexp_extract(source["ts_hlc"], "^(\\d+)(?:\\.(\\d+))?$", part) for part in (1, 2)]
@@ -149,6 +162,7 @@ _ENCODINGS: dict[tuple[str, ...], Callable[[Column], Column]] = {
     ("mongodb",): _mongodb,
     ("spanner",): _spanner,
     ("cockroachdb",): _cockroachdb,
+    ("vitess",): _vitess,
 }
 
 

@@ -44,6 +44,8 @@ _NAMED = {
     "json": ("string", "io.debezium.data.Json"),
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+#: Fields of `source` and `transaction` that only some connectors have and that are neither numbers nor text.
+_OTHER_FIELDS = {"transaction_rank": "optional decimal(38,0)"}
 _PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
 
 
@@ -260,7 +262,8 @@ class Recorder:
         if not self._wrapped:
             return debezium_json(envelope)
         schema = connect_envelope_schema(self._topic, _connect(columns))
-        return debezium_json(envelope, _with_source_fields(schema, message.get("source", {})))
+        schema = _with_fields(schema, "source", message.get("source", {}))
+        return debezium_json(envelope, _with_fields(schema, "transaction", message.get("transaction", {})))
 
     def _envelope(
         self, message: Mapping[str, Any], columns: dict[str, ColumnType], key: Row | None, lsn: int
@@ -276,7 +279,11 @@ class Recorder:
             op, self._image(before, columns), self._image(after, columns), **{"lsn": lsn, **place}
         )
         found["source"] |= message.get("source", {})
-        return found | {"transaction": message.get("transaction")}
+        block = message.get("transaction")
+        if block is not None:
+            kinds = {name: ColumnType.parse(kind) for name, kind in _OTHER_FIELDS.items()}
+            block = {name: kinds[name].wire(v, self._form) if name in kinds else v for name, v in block.items()}
+        return found | {"transaction": block}
 
     def _image(self, row: Row | None, columns: dict[str, ColumnType]) -> dict[str, Any] | None:
         if row is None:
@@ -294,14 +301,16 @@ class Recorder:
         return debezium_json(record["values"], schema)
 
 
-def _with_source_fields(schema: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """An envelope's schema whose `source` has the fields of another connector too."""
-    block = next(field for field in schema["fields"] if field["field"] == "source")
+def _with_fields(schema: dict[str, Any], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """An envelope's schema whose block (`source`, `transaction`) has the fields of another connector too."""
+    block = next(field for field in schema["fields"] if field["field"] == name)
     known = {field["field"] for field in block["fields"]}
-    for name, value in source.items():
-        if name not in known:
-            kind = "int64" if isinstance(value, int) else "string"
-            block["fields"].append({"type": kind, "optional": True, "field": name})
+    for field, value in values.items():
+        if field not in known:
+            kind = ColumnType.parse(
+                "optional int64" if isinstance(value, int) else _OTHER_FIELDS.get(field, "optional string")
+            )
+            block["fields"].append({**kind.connect(), "field": field})
     return schema
 
 

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.positions import SOURCE_FIELDS, position
+from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+_FIELDS = SOURCE_FIELDS | RANK_FIELDS
 
 #: The `source` blocks of changes in the order in which they were made, by connector; only what tells them apart.
 IN_ORDER: dict[str, list[dict[str, Any]]] = {
@@ -55,6 +57,12 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000002", "mod_number": "0"},
         {"ts_ns": 1_700_000_000_000_000_002, "server_transaction_id": "A", "sequence": "00000000", "mod_number": "0"},
     ],
+    "vitess": [
+        {"transaction_epoch": "0", "transaction_rank": "99999999999999999999", "total_order": "1"},
+        {"transaction_epoch": "0", "transaction_rank": "100000000000000000000", "total_order": "2"},
+        {"transaction_epoch": "0", "transaction_rank": "100000000000000000000", "total_order": "10"},
+        {"transaction_epoch": "1", "transaction_rank": "5", "total_order": "1"},
+    ],
     "cockroachdb": [
         {"ts_hlc": "999.0000000000"},
         {"ts_hlc": "1000.0000000002"},
@@ -80,10 +88,10 @@ WITHOUT: list[dict[str, Any]] = [
 def positions(spark: "SparkSession") -> list[str | None]:
     """The positions of all blocks, those of IN_ORDER first."""
     blocks = [{"connector": name, **block} for name, given in IN_ORDER.items() for block in given]
-    rows = [(at, *[block.get(name) for name in SOURCE_FIELDS]) for at, block in enumerate([*blocks, *WITHOUT])]
-    fields = ", ".join(f"`{name}` {ddl}" for name, ddl in SOURCE_FIELDS.items())
+    rows = [(at, *[block.get(name) for name in _FIELDS]) for at, block in enumerate([*blocks, *WITHOUT])]
+    fields = ", ".join(f"`{name}` {ddl}" for name, ddl in _FIELDS.items())
     frame = spark.createDataFrame(rows, f"at int, {fields}")
-    found = frame.select("at", position(F.struct(*SOURCE_FIELDS)).alias("position")).orderBy("at").collect()
+    found = frame.select("at", position(F.struct(*_FIELDS)).alias("position")).orderBy("at").collect()
     return [row["position"] for row in found]
 
 

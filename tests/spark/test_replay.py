@@ -129,7 +129,8 @@ def test_a_replay_of_a_sound_mirror_finds_no_difference_and_changes_nothing(shop
     assert found.held_live == found.held_rebuilt
     assert list(found.held_live.values()) == [1]
     assert shop.rows() == before == {1: 11, 3: 30}
-    assert shop.refs() == {"main", REPLAY_BRANCH}
+    assert min(shop.refs()).startswith(REPLAY_BRANCH)
+    assert len(shop.refs()) == 2
 
 
 def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_published(shop: Shop) -> None:
@@ -153,6 +154,7 @@ def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_publi
 
     assert roll_back(shop.config, (shop.mirror,), shop.spark).tables[0].rolled_back
     assert shop.rows() == {1: 99, 7: 7}
+    assert shop.refs() == {"main"}
 
 
 def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(shop: Shop) -> None:
