@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cdc_materializer.catalog import Tables
@@ -14,6 +15,7 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.report.setup_models import DoctorCheck
 from cdc_materializer.report.violations import OPEN
+from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import TopicState
 
 #: Operations of commits that change rows; compaction is `replace`.
@@ -43,7 +45,7 @@ def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicSta
     lost = [*_losses(table, topic, raw)]
     faults += lost or _stops(lake, table)
     if not any(fault.outcome == "problem" for fault in faults):
-        message = f"Raw has {_count(raw)}, the mirror {_count(mirror)}; both markers can be read."
+        message = f"Raw got to {_reached(raw)}, the mirror to {_reached(mirror)}."
         yield DoctorCheck(name="tables", outcome="ok", message=message, table=name)
     yield from faults
 
@@ -63,9 +65,8 @@ def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck
         return [_broken(what, do, name)], None
     foreign = _foreign(lines)
     if foreign:
-        what = (
-            f"{len(foreign)} snapshots of {table} changed rows after the last marked one: something else writes to it."
-        )
+        commits = quantity(len(foreign), "commit")
+        what = f"{table} was changed by {commits} behind the last marked one: something else writes to it."
         do = "Stop the other writer, then compare with `cdcm verify`; `cdcm replay` rebuilds the mirror from raw."
         return [DoctorCheck(name="tables", outcome="warning", message=what, do=do, table=name)], marker
     return [], marker
@@ -145,7 +146,7 @@ def _stops(lake: Tables, table: TableConfig) -> Iterator[DoctorCheck]:
         )
     held = [code for code in codes if not _is_stop(code)]
     if held:
-        message = f"{len(held)} violations are open: {', '.join(sorted(set(held)))}."
+        message = f"Open violations: {', '.join(f'{code} × {count}' for code, count in sorted(Counter(held).items()))}."
         yield DoctorCheck(name="quarantine", outcome="warning", message=message, do="See `cdcm report`.", table=name)
 
 
@@ -157,7 +158,6 @@ def _broken(what: str, do: str, name: str) -> DoctorCheck:
     return DoctorCheck(name="tables", outcome="problem", message=what, do=do, table=name, exit_code=EXIT_LAKE)
 
 
-def _count(marker: Marker | None) -> str:
-    if marker is None:
-        return "nothing yet"
-    return "got to " + (", ".join(f"{p}/{offset}" for p, offset in marker.offsets.items()) or "no partition")
+def _reached(marker: Marker | None) -> str:
+    """Where a table goes on, as partition/offset."""
+    return ", ".join(f"{p}/{offset}" for p, offset in (marker.offsets.items() if marker else ())) or "nothing yet"

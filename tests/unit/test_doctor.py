@@ -128,8 +128,8 @@ def _faults(found: DoctorReport, table: str) -> list[DoctorCheck]:
         ("unmarked", "problem", EXIT_LAKE, "has rows and no marker", "another `mirror`"),
         ("unreadable", "problem", EXIT_LAKE, "has version 99", "newer version"),
         ("stopped", "problem", EXIT_REWOUND, "POSITION_REGRESSION has stopped", "`cdcm adopt public.stopped`"),
-        ("foreign", "warning", 0, "1 snapshots of public.foreign changed rows", "`cdcm verify`"),
-        ("held", "warning", 0, "1 violations are open: CONTRACT", "`cdcm report`"),
+        ("foreign", "warning", 0, "changed by 1 commit behind", "`cdcm verify`"),
+        ("held", "warning", 0, "Open violations: CONTRACT × 1", "`cdcm report`"),
         ("moved", "warning", 0, "written by the pipeline other", "earlier name"),
     ],
 )
