@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer import batch, fold, verdict
+from cdc_materializer import batch, fold, life, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.config import Config, TableConfig
@@ -17,6 +17,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.line import Line, reload
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.pipeline import advance, land, load, plan_landing
+from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (
     MemoryRegistry,
@@ -104,6 +105,15 @@ def test_decoding_folding_and_judging_cost_one_exchange(decided: "DataFrame") ->
 
     assert plan.count("Exchange") == 1, plan
     assert "Exchange hashpartitioning(__cdc_group" in plan, plan
+
+
+def test_what_readers_saw_before_a_change_costs_no_further_exchange(decided: "DataFrame") -> None:
+    """Soft deletes and history look at the states of a key in the order in which they were folded."""
+    columns = tuple(Column(name, "string") for name in ("id", "name", "amount"))
+    plan = _plan(life.remember(decided, TableSchema(columns, ("id",))))
+
+    assert plan.count("Exchange") == 1, plan
+    assert sum(" Sort [" in line for line in plan.splitlines()) <= 3, plan
 
 
 def test_the_messages_are_sorted_once_a_direction(decided: "DataFrame") -> None:

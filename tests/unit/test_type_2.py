@@ -72,7 +72,7 @@ def test_a_truncate_ends_the_versions_of_all_rows_before_it() -> None:
 
 def test_a_change_that_came_late_stands_where_it_belongs() -> None:
     """Across partitions the source's positions say which change was first."""
-    changes = [_change("c", 1, "a", 1, 0), _change("u", 1, "c", 3, 7, partition=1), _change("u", 1, "b", 2, 1)]
+    changes = [_change("c", 1, "a", 1, 0), _change("u", 1, "c", 3, 0, partition=1), _change("u", 1, "b", 2, 1)]
 
     assert [version[1:4] for version in _versions(changes)] == [
         ("a", _at(1), _at(2)),
