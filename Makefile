@@ -30,7 +30,7 @@ check: $(READY) ## lint, format, types
 
 .PHONY: integration
 integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, catalog; SHORT=1 leaves the longer half out
-	$(BIN)/python -m pytest -m 'integration$(if $(SHORT), and not long)' integration
+	$(BIN)/python -m pytest --durations=0 --durations-min=5 -m 'integration$(if $(SHORT), and not long)' integration
 
 .PHONY: bench
 bench: ## measure

@@ -3,9 +3,13 @@
 What failed leaves its logs in build/integration-logs.
 """
 
+import fcntl
+import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,19 +18,23 @@ from integration.chain import downloads
 from integration.chain.connect import Connect
 from integration.chain.downloads import Parts
 from integration.chain.kafka import Kafka
+from integration.chain.leftovers import MARK, processes_of
 from integration.chain.mariadb import MariaDB
 from integration.chain.postgres import Postgres
+from integration.chain.process import STOP_SECONDS_MAX, ChainError, wait_until
 from integration.chain.registry import Registry
 from integration.chain.rest_catalog import RestCatalog
 from integration.chain.running import running, timings
 from integration.chain.s3 import S3
 
+_PREFIX, _LOCK = "cdcm-chain-", "lock"
 _LOGS = Path(__file__).parents[1] / "build" / "integration-logs"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the mark of tests that `-m 'not long'` leaves out."""
+    """Name the mark of tests that `-m 'not long'` leaves out, and put the run's own on all that it starts."""
     config.addinivalue_line("markers", "long: not among those that run with every change")
+    os.environ[MARK] = uuid.uuid4().hex
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,20 +44,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.integration)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves a process behind."""
+    if not timings:
+        return
+    try:
+        wait_until("no process is left", lambda: not processes_of(os.environ[MARK]), STOP_SECONDS_MAX)
+    except ChainError:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how long each part took to be ready."""
+    """Say how long each part took to be ready, and what is left of them."""
     if timings:
         terminalreporter.section("the chain")
         for name, seconds in timings.items():
             terminalreporter.line(f"{name}: ready after {seconds:.1f} s")
+        for pid, program in processes_of(os.environ[MARK]).items():
+            terminalreporter.line(f"left behind: {program}, process {pid}", red=True)
 
 
 @pytest.fixture(scope="session")
 def folder(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
     """Gives a new folder for a name; all of them go in the end."""
+    _remove_abandoned()
     # Not pytest's own: servers that may not run as root have to get into it too.
-    root = Path(tempfile.mkdtemp(prefix="cdcm-chain-"))
+    root = Path(tempfile.mkdtemp(prefix=_PREFIX))
     root.chmod(0o755)
+    owner = (root / _LOCK).open("w")
+    fcntl.flock(owner, fcntl.LOCK_EX)
 
     def make(name: str) -> Path:
         path = root / name
@@ -66,6 +89,15 @@ def folder(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
                 (_LOGS / place.name).mkdir(parents=True, exist_ok=True)
                 shutil.copy(log, _LOGS / place.name)
     shutil.rmtree(root, ignore_errors=True)
+    owner.close()
+
+
+def _remove_abandoned() -> None:
+    """Remove the folders of runs that were killed: nobody holds their locks any more."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        with lock.open() as owner, suppress(BlockingIOError):
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

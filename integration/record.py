@@ -11,13 +11,14 @@ surprising history becomes a golden case:
     truth/offsets.json                the next offset of each partition when the database was in that state
 
 From a running chain: ``python -m integration.record FOLDER --bootstrap HOST:PORT --topics REGEX --registry URL``; tests
-call `record` and `record_truth`.
+call `record` and `record_truth`, some of them only where the environment has CDCM_RECORD=FOLDER.
 """
 
 import argparse
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ from integration.chain.process import ChainError
 from integration.chain.sql import Session
 from integration.chain.web import request
 
+#: The variable that names a folder for the histories of tests that are worth a recording.
+_ASKED = "CDCM_RECORD"
+Truth = tuple[Callable[[], Session], Sequence[str]]
 _ANSWER_SECONDS = 30.0
 #: A message that a schema registry's client framed: a zero, then the schema's id in four bytes.
 _MAGIC, _FRAME_BYTES = 0, 5
@@ -78,6 +82,25 @@ def record_truth(
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     _write(folder / "offsets.json", offsets)
+
+
+def record_if_asked(name: str, bootstrap: str, topics: Sequence[str], registry_url: str, truth: Truth) -> None:
+    """Record a history that is over, as ``name`` in the folder that CDCM_RECORD names; nothing where it names none.
+
+    Args:
+        name: of the recording's folder.
+        bootstrap: the broker's address.
+        topics: their names.
+        registry_url: see `record`.
+        truth: opens a session of the database, and the tables that it is asked about.
+    """
+    if _ASKED not in os.environ:
+        return
+    folder = Path(os.environ[_ASKED]) / name
+    record(folder, bootstrap, topics, registry_url)
+    open_session, tables = truth
+    with open_session() as session:
+        record_truth(folder / "truth", session, tables, ends(bootstrap, topics))
 
 
 def ends(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[int, int]]:

@@ -4,7 +4,10 @@ No container engine is needed; what the images themselves do is not tested here.
 """
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,9 @@ from integration.chain.s3 import S3
 
 DOCKER = Path(__file__).parents[1] / "docker"
 IVY = (Path(__file__).parent / "chain" / "ivy.xml").read_text(encoding="utf-8")
+#: Settings of Connect that the start script of Debezium's image writes over, with a default of its own, unless they
+#: come without the prefix of the others.
+OVERWRITTEN = ("KEY_CONVERTER", "VALUE_CONVERTER", "OFFSET_FLUSH_INTERVAL_MS")
 LOCK = (Path(__file__).parent / "chain" / "s3.lock").read_text(encoding="utf-8")
 
 
@@ -68,10 +74,47 @@ def test_images_are_pinned_by_the_versions_that_integration_runs() -> None:
     assert all(re.fullmatch(r"[\w./-]+:\d[\w.]+", image) for image in images.values())
     assert images["kafka"] == f"apache/kafka:{revisions['kafka_2.13']}"
     assert images["registry"] == f"apicurio/apicurio-registry-mem:{revisions['apicurio-registry-app']}"
-    assert images["connect"] == f"quay.io/debezium/connect:{revisions['debezium-connector-postgres']}"
-    assert images["connectors"] == images["connect"]
+    for name in ("postgres", "mariadb"):
+        assert images[f"connect-{name}"] == f"quay.io/debezium/connect:{revisions[f'debezium-connector-{name}']}"
+    assert images["connectors"] == images["connect-postgres"]
     assert f"moto=={images['s3'].partition(':')[2]} " in LOCK
     assert images["bucket"] == images["s3"]
+
+
+def _compose_program() -> list[str] | None:
+    """Docker Compose, as a plugin of `docker` or a program of its own; None where there is none."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) is None:
+            continue
+        asked = subprocess.run(
+            [*command, "version", "--short"], capture_output=True, text=True, check=False, timeout=60
+        )
+        if asked.returncode == 0 and int(asked.stdout.strip().removeprefix("v").split(".")[0]) >= 2:
+            return command
+    return None
+
+
+def test_docker_compose_accepts_the_file() -> None:
+    """`config` reads it, fills the variables in and finds every service; it needs no engine."""
+    program = _compose_program()
+    if program is None:
+        pytest.skip(
+            "Docker Compose 2 or newer is not installed here; docs/integration.md says which one checked the file."
+        )
+    command = [*program, "--project-directory", str(DOCKER), "config", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=_without_compose())
+
+    assert (done.returncode, done.stderr) == (0, "")
+    read = json.loads(done.stdout)["services"]
+    assert {name: found["image"] for name, found in read.items()} == {
+        name: found["image"] for name, found in compose()["services"].items()
+    }
+    assert read["connect-mariadb"]["environment"] == service("connect-mariadb")["environment"]
+
+
+def _without_compose() -> dict[str, str]:
+    """The environment, without what would come before .env."""
+    return {name: text for name, text in os.environ.items() if name not in environment() and name != "COMPOSE_FILE"}
 
 
 def test_every_service_has_a_health_check_and_the_one_network() -> None:
@@ -99,14 +142,16 @@ def test_kafka_has_the_settings_of_integration() -> None:
     assert found["KAFKA_ADVERTISED_LISTENERS"] == f"INSIDE://kafka:9092,OUTSIDE://{_pipeline()['kafka']}"
 
 
-def test_connect_has_the_settings_of_integration() -> None:
+@pytest.mark.parametrize("name", ["postgres", "mariadb"])
+def test_connect_has_the_settings_of_integration(name: str) -> None:
     """But for how plugins are found: in the image, the converter has no manifest."""
-    found = service("connect")["environment"]
+    found = service(f"connect-{name}")["environment"]
     settings = {**connect.SETTINGS, "offset.flush.interval.ms": str(connect.FLUSH_MS)}
     expected = as_environment(settings, "CONNECT_") | {"CONNECT_PLUGIN_DISCOVERY": "hybrid_warn"}
-    expected |= {name: expected.pop(f"CONNECT_{name}") for name in ("KEY_CONVERTER", "VALUE_CONVERTER")}
+    expected |= {plain: expected.pop(f"CONNECT_{plain}") for plain in OVERWRITTEN}
 
-    assert {name: found.get(name) for name in expected} == expected
+    assert {setting: found.get(setting) for setting in expected} == expected
+    assert not {f"CONNECT_{plain}" for plain in OVERWRITTEN} & found.keys()
 
 
 def test_databases_have_the_settings_of_integration() -> None:

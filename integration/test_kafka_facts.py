@@ -1,6 +1,5 @@
 """What Kafka does beside passing messages on, each in a topic of its own: two runs, with events between them."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,20 +75,14 @@ def facts(kafka: Kafka, folder: Callable[[str], Path]) -> Facts:
     for name in TABLES:
         create_topic(kafka.bootstrap, topic(name), TOPIC_SETTINGS.get(name))
     _begin(kafka)
-    first = _run(pipeline)
+    first = pipeline.run_once()
     _go_on(kafka)
-    return Facts(pipeline, first, _run(pipeline))
+    return Facts(pipeline, first, pipeline.run_once())
 
 
 def topic(name: str) -> str:
     """The topic of a table of this module."""
     return f"facts.shop.{name}"
-
-
-def _run(pipeline: Pipeline) -> dict[str, Any]:
-    done = pipeline.run("run")
-    assert done.stdout, done.stderr
-    return {**json.loads(done.stdout), "exit_code": done.returncode}
 
 
 def _begin(kafka: Kafka) -> None:

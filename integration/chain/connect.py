@@ -8,7 +8,7 @@ from typing import Any
 from cdc_materializer import jars
 from integration.chain.downloads import Parts
 from integration.chain.kafka import JAVA_OPTIONS, MESSAGE_BYTES_MAX, Kafka, log_options, write_logging, write_properties
-from integration.chain.process import START_SECONDS_MAX, ChainError, Process, free_port
+from integration.chain.process import START_SECONDS_MAX, ChainError, Process, Service, free_port
 from integration.chain.web import answers, request
 
 #: What a worker of a test needs; docker/compose.yaml has the same.
@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, str] = {
 FLUSH_MS = 1000
 
 
-class Connect:
+class Connect(Service):
     """One worker on a free port, in a group of its own."""
 
     def __init__(
@@ -53,23 +53,11 @@ class Connect:
         write_properties(folder / "connect.properties", {**SETTINGS, **own})
         command = [str(jars.require_java()), "-Xmx640m", *JAVA_OPTIONS, *log_options(folder)]
         program = ["org.apache.kafka.connect.cli.ConnectDistributed", str(folder / "connect.properties")]
-        self.process = Process("connect", [*command, "-cp", f"{folder}:{parts.kafka}/*", *program], folder)
-
-    def start(self) -> None:
-        """Start it; it goes on with the connectors that it had."""
-        self.process.start()
+        super().__init__(Process("connect", [*command, "-cp", f"{folder}:{parts.kafka}/*", *program], folder))
 
     def ready(self, seconds: float = START_SECONDS_MAX) -> None:
         """Wait until it takes connectors."""
         self.process.wait_until("Connect answers", lambda: answers(self.port, "/connectors"), seconds)
-
-    def stop(self) -> None:
-        """Shut down; what was sent is noted first."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End it as a crash does: what was sent since the last flush will be sent again."""
-        self.process.kill()
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector, or change its configuration; returns when its task runs.

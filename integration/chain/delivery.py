@@ -8,7 +8,7 @@ from integration.chain.mariadb import MariaDB
 from integration.chain.postgres import Postgres
 from integration.chain.process import wait_until
 
-DELIVERY_SECONDS_MAX = 120.0
+DELIVERY_SECONDS_MAX = 300.0
 #: A commit after which the connectors are looked at again: they note a position only when they sent something.
 _MARK_SECONDS = 0.5
 _marks = itertools.count(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cdc_materializer import jars
 from integration.chain.downloads import Parts
-from integration.chain.process import START_SECONDS_MAX, ChainError, Process, free_port
+from integration.chain.process import START_SECONDS_MAX, ChainError, Process, Service, free_port
 
 #: A cluster needs an id; any will do.
 _CLUSTER_ID = "T3MBJls0TGqyJ8u7pG4K-g"
@@ -41,7 +41,7 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-class Kafka:
+class Kafka(Service):
     """One broker on a free port, with data that outlives a stop or a kill."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Kafka:
         write_logging(folder)
         write_properties(self._properties, {**self._own_settings(), **(settings(self) if settings else {})})
         command = [str(jars.require_java()), "-Xmx384m", *JAVA_OPTIONS, *log_options(folder), "-cp", self._classpath]
-        self.process = Process("kafka", [*command, "kafka.Kafka", str(self._properties)], folder)
+        super().__init__(Process("kafka", [*command, "kafka.Kafka", str(self._properties)], folder))
 
     @property
     def bootstrap(self) -> str:
@@ -98,14 +98,6 @@ class Kafka:
                 return False
 
         self.process.wait_until("the broker answers", serves, seconds)
-
-    def stop(self) -> None:
-        """Shut down cleanly."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End it as a crash does."""
-        self.process.kill()
 
     def _own_settings(self) -> dict[str, str]:
         return {

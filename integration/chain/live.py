@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from integration.chain.pipeline import Follower, Pipeline
@@ -24,37 +23,52 @@ class Said:
 
 @dataclass(frozen=True)
 class Live:
-    """What there is when a database and its mirrors have come to rest.
+    """What there is when databases and their mirrors have come to rest.
 
     Attributes:
-        pipeline: the mirrors; one is named ``<encoding>.<table>``.
-        document: what `cdcm run --follow` said at its end, and its exit code.
-        ask: asks the database for a table.
-        encoding: that of the mirrors which `verified` is about; one of two, as it takes seconds a mirror.
+        pipeline: the mirrors.
+        document: what `cdcm run` said at its end, and its exit code.
+        ask: asks the database what a mirror, named ``<namespace>.<table>``, has to hold.
     """
 
     pipeline: Pipeline
     document: dict[str, Any]
     ask: Callable[[str], Said]
-    encoding: str = "avro"
 
-    def differences(self, encoding: str, table: str) -> dict[str, Any]:
-        """Where a mirror differs from the table in the database, by key; empty where it does not."""
-        said = self.ask(table)
-        return differences(said.columns, said.key, said.rows, self.pipeline.rows(f"{encoding}.{table}"))
+    @property
+    def mirrors(self) -> list[str]:
+        """The names of the mirrors."""
+        return [str(table.mirror) for table in self.pipeline.config.tables]
 
-    def held(self, encoding: str, table: str) -> list[tuple[int, str, str | None]]:
-        """Offset, code and column of each violation of a mirror."""
-        return [(row["offset"], row["code"], row["column"]) for row in self.pipeline.quarantine(f"{encoding}.{table}")]
+    def differences(self) -> dict[str, Any]:
+        """Where mirrors differ from their tables in the database, by mirror and key; empty where they do not."""
+        found = {}
+        for mirror in self.mirrors:
+            said = self.ask(mirror)
+            found[mirror] = differences(said.columns, said.key, said.rows, self.pipeline.rows(mirror))
+        return {mirror: unequal for mirror, unequal in found.items() if unequal}
 
-    @cached_property
-    def verified(self) -> dict[str, dict[str, Any]]:
-        """What `cdcm verify` finds, by table."""
-        mirrors = [str(table.mirror) for table in self.pipeline.config.tables]
-        wanted = [name for mirror in mirrors if mirror.startswith(f"{self.encoding}.") for name in ("--table", mirror)]
-        done = self.pipeline.run("verify", *wanted)
+    def held(self) -> dict[str, list[tuple[int, str, str | None]]]:
+        """Offset, code and column of each violation, by mirror; empty where there is none."""
+        found = {mirror: self.pipeline.quarantine(mirror) for mirror in self.mirrors}
+        return {
+            mirror: [(row["offset"], row["code"], row["column"]) for row in rows]
+            for mirror, rows in found.items()
+            if rows
+        }
+
+    def unequal(self, mirrors: Sequence[str] = ()) -> dict[str, Any]:
+        """What `cdcm verify` finds wrong, by mirror; all of them for none. It takes seconds a mirror."""
+        wanted = mirrors or self.mirrors
+        done = self.pipeline.run("verify", *(part for name in wanted for part in ("--table", name)))
         assert done.stdout, done.stderr
-        return {table["table"].partition(".")[2]: table for table in json.loads(done.stdout)["tables"]}
+        told = {table["table"]: table for table in json.loads(done.stdout)["tables"]}
+        assert told.keys() == set(wanted)
+        return {
+            name: table
+            for name, table in told.items()
+            if (table["equal"], table["error"], table["places"]) != (True, None, [])
+        }
 
     def failures(self) -> list[tuple[str, Any]]:
         """The tables that the run ended with an error for."""
@@ -74,13 +88,24 @@ class Live:
             counted.append((table.table, len(raw), len(places), sum((table.ends or {}).values())))
         return [count for count in counted if not count[1] == count[2] == count[3]]
 
+    def faults(self) -> dict[str, Any]:
+        """Everything that is not as it should be, by what it is; empty where all is well."""
+        found = {
+            "differences": self.differences(),
+            "held": self.held(),
+            "miscounted": self.miscounted(),
+            "failures": self.failures(),
+            "unaccounted": self.unaccounted(),
+            "exit code": self.document["exit_code"],
+        }
+        return {name: wrong for name, wrong in found.items() if wrong}
+
 
 def follow(
     pipeline: Pipeline,
     changes: Sequence[Callable[[], None]],
     deliver: Callable[[], None],
     ask: Callable[[str], Said],
-    encoding: str,
 ) -> Live:
     """Let changes happen while `cdcm run --follow` runs, and return when all is still.
 
@@ -88,8 +113,7 @@ def follow(
         pipeline: the mirrors of topics that exist already.
         changes: run one after another; some mirror is published after each.
         deliver: returns when all that is committed is in its topics.
-        ask: asks the database for a table.
-        encoding: see `Live`.
+        ask: see `Live`.
     """
     follower = Follower(pipeline)
     follower.start()
@@ -100,6 +124,6 @@ def follow(
             follower.wait_for_progress()
         deliver()
         follower.catch_up()
-        return Live(pipeline, follower.stop(), ask, encoding)
+        return Live(pipeline, follower.stop(), ask)
     finally:
         follower.kill()

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from integration.chain.packages import find_programs, service_user
-from integration.chain.process import START_SECONDS_MAX, ChainError, Process, free_port
+from integration.chain.process import START_SECONDS_MAX, ChainError, Process, Service, free_port
 from integration.chain.sql import Session
 
 #: What change data capture needs; docker/compose.yaml has the same.
@@ -23,7 +23,7 @@ _PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb")
 _PACKAGES = ("mariadb-server", "mariadb-client")
 
 
-class MariaDB:
+class MariaDB(Service):
     """One server on a free port, with data that outlives a stop or a kill; the user ``chain`` may do everything."""
 
     host = "127.0.0.1"
@@ -55,7 +55,7 @@ class MariaDB:
         lines = [f"{name}={text}\n" for name, text in {**SETTINGS, **_FAST, **own}.items()]
         self._settings.write_text("".join(["[mysqld]\n", *lines]), encoding="utf-8")
         command = [str(self._programs["mariadbd"]), f"--defaults-file={self._settings}"]
-        self.process = Process("mariadb", command, folder, self._system_user)
+        super().__init__(Process("mariadb", command, folder, self._system_user))
 
     def start(self) -> None:
         """Make the data folder at the first time, and start."""
@@ -69,14 +69,6 @@ class MariaDB:
     def ready(self, seconds: float = START_SECONDS_MAX) -> None:
         """Wait until it takes statements."""
         self.process.wait_until("MariaDB answers", self._answers, seconds)
-
-    def stop(self) -> None:
-        """Shut down cleanly."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End it as a crash does; the next start recovers."""
-        self.process.kill()
 
     def session(self, database: str = "mysql") -> Session:
         """Open a session of the user ``chain``."""

@@ -19,12 +19,14 @@ from cdc_materializer.errors import CdcError
 from cdc_materializer.names import TableName
 from cdc_materializer.report.models import TableStatus
 from cdc_materializer.status import read_status
-from integration.chain.process import Process
+from integration.chain.process import Process, ends_with_us
 
 _ROOT = Path(__file__).parents[2]
-#: How long a command may take, in seconds; a batch of a small table takes two.
-RUN_SECONDS_MAX = 300.0
-CATCH_UP_SECONDS_MAX = 180.0
+#: How long a command may take, in seconds; a batch of a small table takes two, on a busy machine many times that.
+RUN_SECONDS_MAX = 900.0
+CATCH_UP_SECONDS_MAX = 600.0
+#: Looking at the state of every table costs what a small batch costs.
+_LOOK_SECONDS = 1.0
 #: What `cdcm` itself takes for a small run: beside the chain there is no place for a driver of four gigabytes, and no
 #: time for the better compiler.
 _SPARK = {
@@ -75,10 +77,13 @@ class Pipeline:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command, like ``run`` or ``verify``, to its end, with one JSON document as its output."""
-        command = [*_program(), *arguments, "--json", "-c", str(self.path)]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX, env=_environment()
-        )
+        return run_program([*_program(), *arguments, "--json", "-c", str(self.path)], RUN_SECONDS_MAX)
+
+    def run_once(self) -> dict[str, Any]:
+        """Bring every mirror to the end of its topic, and return what was said; `exit_code` is that of the process."""
+        done = self.run("run")
+        assert done.stdout, done.stderr
+        return {**json.loads(done.stdout), "exit_code": done.returncode}
 
     def status(self) -> list[TableStatus]:
         """Where each table stands now."""
@@ -129,12 +134,12 @@ class Follower:
 
     def catch_up(self, seconds: float = CATCH_UP_SECONDS_MAX) -> None:
         """Wait until every mirror has everything that its topic has; raise ChainError when it ends or takes longer."""
-        self.process.wait_until("every mirror is level with its topic", self._pipeline.is_level, seconds)
+        self.process.wait_until("every mirror is level with its topic", self._pipeline.is_level, seconds, _LOOK_SECONDS)
 
     def wait_for_progress(self, seconds: float = CATCH_UP_SECONDS_MAX) -> None:
         """Wait until some mirror was published after this was called."""
         before = self._published()
-        self.process.wait_until("a mirror was published", lambda: self._published() != before, seconds)
+        self.process.wait_until("a mirror was published", lambda: self._published() != before, seconds, _LOOK_SECONDS)
 
     def stop(self) -> dict[str, Any]:
         """Let it end after the running batches, and return its document; `exit_code` is that of the process."""
@@ -153,6 +158,13 @@ class Follower:
             return [table.published for table in self._pipeline.status()]
         except CdcError:
             return []
+
+
+def run_program(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a program of ours to its end, with what it printed; it ends with us, whatever ends us."""
+    return subprocess.run(
+        [*ends_with_us(), *command], capture_output=True, text=True, check=False, timeout=seconds, env=_environment()
+    )
 
 
 def _program() -> list[str]:

@@ -5,7 +5,15 @@ import subprocess
 from pathlib import Path
 
 from integration.chain.packages import find_programs, service_user
-from integration.chain.process import START_SECONDS_MAX, STOP_SECONDS_MAX, ChainError, Process, free_port, wait_until
+from integration.chain.process import (
+    START_SECONDS_MAX,
+    STOP_SECONDS_MAX,
+    ChainError,
+    Process,
+    Service,
+    free_port,
+    wait_until,
+)
 from integration.chain.sql import Session
 
 #: What logical decoding needs, and what makes a test fast; docker/compose.yaml has the same where it matters.
@@ -22,7 +30,7 @@ _PROGRAMS = ("initdb", "postgres", "psql")
 _PACKAGES = ("postgresql", "postgresql-client", "postgresql-contrib")
 
 
-class Postgres:
+class Postgres(Service):
     """One server on a free port, with data that outlives a stop or a kill; its superuser ``postgres`` is let in."""
 
     host = "127.0.0.1"
@@ -38,7 +46,7 @@ class Postgres:
         settings = {**SETTINGS, **_FAST, "unix_socket_directories": "", "listen_addresses": "127.0.0.1"}
         options = [part for name, text in settings.items() for part in ("-c", f"{name}={text}")]
         command = [str(self._programs["postgres"]), "-D", str(self._data), "-p", str(self.port), *options]
-        self.process = Process("postgres", command, folder, self._system_user, stop_signal=signal.SIGINT)
+        super().__init__(Process("postgres", command, folder, self._system_user, stop_signal=signal.SIGINT))
 
     def start(self) -> None:
         """Make the data folder at the first time, and start."""
@@ -52,10 +60,6 @@ class Postgres:
     def ready(self, seconds: float = START_SECONDS_MAX) -> None:
         """Wait until it takes statements."""
         self.process.wait_until("PostgreSQL answers", self._answers, seconds)
-
-    def stop(self) -> None:
-        """Shut down cleanly, without waiting for sessions to end."""
-        self.process.stop()
 
     def kill(self) -> None:
         """End it as a crash does; the next start recovers."""

@@ -92,7 +92,7 @@ class Process:
             raise ChainError(message)
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
-                [*_ends_with_us(), *self.command],
+                [*ends_with_us(), *self.command],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -107,14 +107,16 @@ class Process:
         """Whether it is alive."""
         return self._running is not None and self._running.poll() is None
 
-    def wait_until(self, what: str, condition: Callable[[], bool], seconds: float = START_SECONDS_MAX) -> None:
+    def wait_until(
+        self, what: str, condition: Callable[[], bool], seconds: float = START_SECONDS_MAX, poll: float = POLL_SECONDS
+    ) -> None:
         """Wait for ``condition``, but no longer than the process lives; raises ChainError with the end of its log."""
 
         def ended_or_true() -> bool:
             return not self.runs() or condition()
 
         try:
-            wait_until(what, ended_or_true, seconds)
+            wait_until(what, ended_or_true, seconds, poll)
         except ChainError as error:
             raise self.failure(str(error)) from None
         if not self.runs():
@@ -146,7 +148,27 @@ class Process:
         self._running = None
 
 
-def _ends_with_us() -> list[str]:
+class Service:
+    """A part of the chain that is one process, which can be started again after it was stopped or killed."""
+
+    def __init__(self, process: Process) -> None:
+        """Take the process; nothing is started."""
+        self.process = process
+
+    def start(self) -> None:
+        """Start it; what it knew before is still there."""
+        self.process.start()
+
+    def stop(self) -> None:
+        """Shut it down cleanly."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.process.kill()
+
+
+def ends_with_us() -> list[str]:
     """The prefix of a command that makes the kernel end it together with the process that started it."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

@@ -5,7 +5,7 @@ from pathlib import Path
 from cdc_materializer import jars
 from integration.chain.downloads import Parts
 from integration.chain.kafka import JAVA_OPTIONS
-from integration.chain.process import START_SECONDS_MAX, Process, free_port
+from integration.chain.process import START_SECONDS_MAX, Process, Service, free_port
 from integration.chain.web import answers
 
 #: Where Confluent's interface begins.
@@ -14,7 +14,7 @@ CONFLUENT_PATH = "/apis/ccompat/v7"
 NATIVE_PATH = "/apis/registry/v2"
 
 
-class Registry:
+class Registry(Service):
     """A registry on a free port."""
 
     def __init__(self, parts: Parts, folder: Path, options: tuple[str, ...] = ()) -> None:
@@ -34,7 +34,7 @@ class Registry:
             *JAVA_OPTIONS,
             *(f"-D{name}={text}" for name, text in settings.items()),
         ]
-        self.process = Process("registry", [*command, *options, "-jar", str(jar)], folder)
+        super().__init__(Process("registry", [*command, *options, "-jar", str(jar)], folder))
 
     @property
     def url(self) -> str:
@@ -46,20 +46,8 @@ class Registry:
         """The address for Apicurio's own converter."""
         return f"http://127.0.0.1:{self.port}{NATIVE_PATH}"
 
-    def start(self) -> None:
-        """Start it."""
-        self.process.start()
-
     def ready(self, seconds: float = START_SECONDS_MAX) -> None:
         """Wait until it answers."""
         self.process.wait_until(
             "the registry answers", lambda: answers(self.port, f"{CONFLUENT_PATH}/subjects"), seconds
         )
-
-    def stop(self) -> None:
-        """Shut down."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End it as a crash does."""
-        self.process.kill()

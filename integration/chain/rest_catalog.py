@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from cdc_materializer import jars
 from integration.chain.downloads import Parts
 from integration.chain.kafka import JAVA_OPTIONS
-from integration.chain.process import START_SECONDS_MAX, Process, free_port
+from integration.chain.process import START_SECONDS_MAX, Process, Service, free_port
 from integration.chain.s3 import S3
 from integration.chain.web import answers
 
@@ -61,7 +61,7 @@ _SERVER = """<?xml version="1.0"?>
 _PROPERTY = '    <Call name="put"><Arg>{}</Arg><Arg>{}</Arg></Call>'
 
 
-class RestCatalog:
+class RestCatalog(Service):
     """A catalog on a free port, whose tables are on an S3 store or in its folder; its memory outlives a kill."""
 
     def __init__(self, parts: Parts, folder: Path, s3: S3 | None = None) -> None:
@@ -81,7 +81,7 @@ class RestCatalog:
         server.write_text(_SERVER.format(properties="\n".join(lines), port=self.port), encoding="utf-8")
         command = [str(jars.require_java()), "-Xmx256m", *JAVA_OPTIONS, *(f"-D{n}={t}" for n, t in _aws(s3).items())]
         program = ["-cp", f"{parts.catalog}/*", "org.eclipse.jetty.xml.XmlConfiguration", str(server)]
-        self.process = Process("rest-catalog", [*command, *program], folder)
+        super().__init__(Process("rest-catalog", [*command, *program], folder))
 
     @property
     def url(self) -> str:
@@ -93,21 +93,9 @@ class RestCatalog:
         """What pipeline.yaml needs under `catalog` to use it."""
         return {"type": "rest", "uri": self.url, **(s3_properties(self._s3.url) if self._s3 else {})}
 
-    def start(self) -> None:
-        """Start it."""
-        self.process.start()
-
     def ready(self, seconds: float = START_SECONDS_MAX) -> None:
         """Wait until it answers."""
         self.process.wait_until("the REST catalog answers", lambda: answers(self.port, "/v1/config"), seconds)
-
-    def stop(self) -> None:
-        """Shut down."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End it as a crash does."""
-        self.process.kill()
 
 
 def s3_properties(endpoint: str) -> dict[str, str]:

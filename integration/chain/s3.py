@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 from cdc_materializer import environment
-from integration.chain.process import START_SECONDS_MAX, ChainError, Process, free_port
+from integration.chain.process import START_SECONDS_MAX, ChainError, Process, Service, free_port
 from integration.chain.web import answers, request
 
 _REQUIREMENTS = Path(__file__).with_name("s3.lock")
 _INSTALL_SECONDS_MAX = 600
 
 
-class S3:
+class S3(Service):
     """A store on a free port with one bucket; it keeps everything in memory, so a restart empties it."""
 
     user = "chain"
@@ -26,7 +26,7 @@ class S3:
         """Lay out a store; nothing is started."""
         self.port = free_port()
         command = [str(_program()), "-H", "127.0.0.1", "-p", str(self.port)]
-        self.process = Process("s3", command, folder)
+        super().__init__(Process("s3", command, folder))
 
     @property
     def url(self) -> str:
@@ -38,10 +38,6 @@ class S3:
         """Where tables go."""
         return f"s3://{self.bucket}/warehouse"
 
-    def start(self) -> None:
-        """Start it."""
-        self.process.start()
-
     def ready(self, seconds: float = START_SECONDS_MAX) -> None:
         """Wait until it answers, and make the bucket."""
         self.process.wait_until("the S3 store answers", lambda: answers(self.port, "/moto-api/data.json"), seconds)
@@ -49,14 +45,6 @@ class S3:
         if not answer.ok:
             message = f"the bucket cannot be made: {answer.text[:500]}"
             raise ChainError(message)
-
-    def stop(self) -> None:
-        """Shut down."""
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End it as a crash does."""
-        self.process.kill()
 
 
 def _program() -> Path:

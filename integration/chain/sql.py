@@ -6,6 +6,7 @@ sessions make interleaved transactions.
 
 import itertools
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Protocol, Self
 
-from integration.chain.process import ChainError
+from integration.chain.leftovers import MARK
+from integration.chain.process import ChainError, ends_with_us
 
 _marks = itertools.count()
 
@@ -28,17 +30,17 @@ class Session:
             command: the client, told to print rows unaligned without headings, and to end at the first error; its
                 name is `program`.
             mark: a client's command that prints its argument, with ``{}`` for that.
-            environment: all of the client's environment.
+            environment: all of the client's environment, but for the run's mark.
         """
         self.program = PurePath(command[0]).name
         self._mark = mark
         self._client = subprocess.Popen(
-            command,
+            [*ends_with_us(), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
-            env=environment,
+            env={**environment, MARK: os.environ.get(MARK, "")},
         )
 
     def run(self, *statements: str) -> list[str]:
