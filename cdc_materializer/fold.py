@@ -160,7 +160,11 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     # What a truncate shows says nothing of the log that its key's changes come from.
     shown = F.when(comparable & (F.col(m.OP) != m.WIPE), F.struct(*[fact.alias(name) for name, fact in facts.items()]))
     highest, at_highest = F.max(mark).over(_before()), F.max_by(shown, mark).over(_before())
-    again = (mark < highest) | ((mark == highest) & (F.col(m.SIGNATURE) == at_highest["signature"]))
+    # Changes of a row can share a position; a range that is sent again begins with the first of them.
+    earliest = F.when(comparable, F.struct(mark, -F.col(m.OFFSET)))
+    first = F.max_by(F.col(m.SIGNATURE), earliest).over(_before())
+    known = (F.col(m.SIGNATURE) == at_highest["signature"]) | (F.col(m.SIGNATURE) == first)
+    again = (mark < highest) | ((mark == highest) & known)
     return placed.withColumns(
         {
             REPLAYED: F.coalesce(again, F.lit(False)),

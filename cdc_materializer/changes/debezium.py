@@ -177,10 +177,17 @@ def _envelope_ddl(writer: Writer, options: Options) -> str:
     if row is not None:
         parts += [f"{side} struct<{_fields_ddl(row, writer, options)}>" for side in _sides(writer, options)]
     if source is not None:
-        known = [f"{name} {ddl}" for name, ddl in SOURCE_FIELDS.items() if source.get(name) is not None]
+        known = [
+            f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in SOURCE_FIELDS.items() if source.get(name)
+        ]
         parts += [f"source struct<{', '.join(known)}>"] if known else []
     parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions)
     return ", ".join(parts)
+
+
+def _source_ddl(wire: WireType | None, wanted: str) -> str:
+    """The type in which a part of `source` is read: a text as a text, whatever is made of it."""
+    return "string" if wire is not None and wire.literal == "string" else wanted
 
 
 def _sides(writer: Writer, options: Options) -> list[str]:
@@ -257,8 +264,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
 def _old_key(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not options.key or writer.wire.get("before") is None:
         return F.lit(None)
-    typed = _typed(body["before"], row, options.key, options.reader(writer), target)
-    return F.when(body["before"].isNotNull(), typed)
+    return _typed(body["before"], row, options.key, options.reader(writer), target)
 
 
 def _elsewhere(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:

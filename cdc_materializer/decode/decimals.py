@@ -97,7 +97,11 @@ def declared_decimal(ddl: str) -> Reading:
 
 
 def variable_scale(_: Settings, __: WireType) -> Reading:
-    """Debezium's VariableScaleDecimal, each value with a scale of its own: plain digits as text."""
+    """Debezium's VariableScaleDecimal, each value with a scale of its own: plain digits as text.
+
+    Without zeros at the end, because 1.0 and 1.00 are one number to the database, and one key (changelog-semantics
+    §2.2).
+    """
 
     def value(struct: Column) -> Column:
         unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
@@ -108,7 +112,8 @@ def variable_scale(_: Settings, __: WireType) -> Reading:
         whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
         fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
         zeros = F.when(digits == "0", "").otherwise(F.repeat(F.lit("0"), -scale))
-        plain = F.when(scale > 0, F.concat(sign, whole, F.lit("."), fraction)).otherwise(F.concat(sign, digits, zeros))
+        pointed = F.regexp_replace(F.concat(sign, whole, F.lit("."), fraction), "\\.?0+$", "")
+        plain = F.when(scale > 0, pointed).otherwise(F.concat(sign, digits, zeros))
         return F.when(struct.isNotNull(), plain)
 
     return Reading(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -54,11 +55,16 @@ class Settings:
             return bytes.fromhex(self.placeholder[4:])
         return self.placeholder.encode()
 
+    def text(self) -> str:
+        """The placeholder as text; octets that spell none become replacement characters, as they do in Java."""
+        return self.octets().decode(errors="replace")
+
     def text_is_placeholder(self, column: Column) -> Column:
-        """Whether a text is the placeholder, plain or as Debezium's `hex` and `base64` modes spell bytes."""
-        octets = self.octets()
+        """Whether a text is the placeholder: plain, as `hex` and `base64` modes spell bytes, or in a JSON hstore."""
+        octets, text = self.octets(), self.text()
         forms = {
-            self.placeholder,
+            text,
+            json.dumps({text: text}, separators=(",", ":"), ensure_ascii=False),
             octets.hex(),
             base64.b64encode(octets).decode(),
             base64.urlsafe_b64encode(octets).decode(),

@@ -115,7 +115,7 @@ def _map(reader: Reader, wire: WireType) -> Reading:
         f"map<string,{item.ddl}>",
         f"map<string,{item.wire}>",
         value=(lambda column: F.transform_values(column, lambda _, value: convert(value))) if convert else None,
-        unavailable=lambda column: F.map_contains_key(column, reader.placeholder),
+        unavailable=lambda column: F.map_contains_key(column, reader.text()),
     )
 
 

@@ -1,17 +1,25 @@
 """Random histories of one database table, and the topic that Debezium's PostgreSQL connector makes of them.
 
 A model, not a simulation: transactions run side by side on rows that they lock, commit in another order than they
-began, change keys, leave long texts untouched, truncate; the connector takes a snapshot first, reads chunks of an
-incremental snapshot while changes go on, and after a crash sends a suffix of what it had sent again. After every event
-that is sent for the first time the model knows which rows the table must show (changelog-semantics §1.5, §2.2).
+began, change keys, leave long texts untouched, truncate. The connector takes a snapshot first; it reads chunks of an
+incremental snapshot while changes go on, or the whole table while its stream waits; it loses its place in the log and
+takes a new snapshot, sometimes in two attempts; and after a crash it sends a suffix of what it had sent again. After
+every event that is sent for the first time the model knows which rows the table must show (changelog-semantics §1.5,
+§2.2).
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.model import reference
+
 UNAVAILABLE = "__debezium_unavailable_value"
+#: Keys of different lives in one table are so far apart.
+KEYS = 1_000_000
+#: Keys that differ by this go to one partition, of two as of three.
+LANES = 6
 
 Row = dict[str, Any]
 Rows = dict[int, Row]
@@ -25,23 +33,41 @@ class Event:
         op: `c`, `u`, `d`, `r`, `t`, or `tombstone`.
         key: the row's key; None for a truncate.
         after: the image on the wire.
-        truth: the row as the database has it after the event; None where it has none.
+        shown: the row that the table must show after the event; None where it must show none.
         lsn: of the change; None in an incremental snapshot.
-        commit: LSN of the last commit before; None in the first snapshot.
+        commit: LSN of the last commit before; None in a snapshot of the whole table.
         ts_ms: when the source says it happened.
         snapshot: as in `source.snapshot`.
         read_at: of an incremental snapshot, how far the stream was; `source.sequence` has it in place of the lsn.
+        kept: of a truncate, the keys whose rows it leaves alone, because a snapshot has shown them from after it.
+        era: how often the connector had lost its place in the log.
+        settled: whether the table is as some transaction left it; not so while the stream is behind a snapshot.
     """
 
     op: str
     key: int | None
     after: Row | None
-    truth: Row | None
+    shown: Row | None
     lsn: int | None
     commit: int | None
     ts_ms: int
     snapshot: str = "false"
     read_at: int | None = None
+    kept: frozenset[int] = frozenset()
+    era: int = 0
+    settled: bool = True
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The pair by which the log orders its changes: the last commit before, then the change."""
+        lsn = self.lsn if self.lsn is not None else self.read_at
+        assert lsn is not None
+        return (lsn if self.commit is None else self.commit), lsn
+
+    @property
+    def life(self) -> int:
+        """The life that the event belongs to, where several share a table."""
+        return 0 if self.key is None else self.key // KEYS
 
 
 @dataclass
@@ -52,54 +78,108 @@ class _Transaction:
     events: list[Event] = field(default_factory=list)
 
 
+@dataclass
+class Database:
+    """What all tables of one server share: its log and its clock."""
+
+    chance: random.Random
+    lsn: int = 1_000
+    #: Of the last commit that the connector has seen; none before its first.
+    commit: int | None = None
+    clock: int = 1_760_000_000_000
+
+    def tick(self) -> int:
+        """Write to the log; transactions often share a moment."""
+        self.lsn += self.chance.randrange(1, 90)
+        self.clock += self.chance.choice((0, 0, 1, 1_000))
+        return self.lsn
+
+
 class History:
     """The events of one table's life, in the order in which the connector first sends them."""
 
-    def __init__(self, seed: int, changes: int, *, truncates: bool = True) -> None:
-        """Live through about so many changes."""
+    def __init__(self, seed: int, changes: int, *, shared: Database | None = None, life: int = 0) -> None:
+        """Live through about so many changes.
+
+        Args:
+            seed: of everything that happens.
+            changes: how many events there are at least.
+            shared: where several lives share one table, the database that it is in; nobody truncates it then, and a
+                key changes only to one that goes to the same partition.
+            life: which keys of a shared table are this one's.
+        """
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self._changes, self._truncates = changes, truncates
+        self._database = shared or Database(self._random)
+        self._changes, self._is_shared = changes, shared is not None
+        self._next_key = life * KEYS + 1
         self._rows: Rows = {}
-        self._lsn, self._commit, self._clock = 1_000, 900, 1_760_000_000_000
-        self._next_key = 1
+        self._shown: Rows = {}
+        self._written: dict[int, tuple[int, int]] = {}
+        self._era = 0
+        self._began = False
+        self._reuses_keys = True
         self.events: list[Event] = []
 
     def live(self) -> list[Event]:
         """Run the whole life and return its events."""
-        for _ in range(self._random.randrange(8)):
-            self._rows[self._new_key()] = self._new_row()
-        self.events += [self._snapshot_of(key, "true", self._tick()) for key in self._rows]
-        while len(self.events) < self._changes:
-            chosen = self._random.random()
-            if chosen < 0.05 and self._truncates:
-                self._truncate()
-            elif chosen < 0.15 and self._rows:
-                self._incremental_chunk()
-            else:
-                self._commit_some()
+        while self.step():
+            pass
         return self.events
+
+    @property
+    def ghosts(self) -> Rows:
+        """Rows that the table shows and the database has no more: nobody told of their end (§1.5)."""
+        return {key: row for key, row in self._shown.items() if key not in self._rows}
+
+    @property
+    def missing(self) -> Rows:
+        """Rows of the database that the table does not show as they are; none, when the connector has caught up."""
+        return {key: row for key, row in self._rows.items() if self._shown.get(key) != row}
+
+    def step(self) -> bool:
+        """Let something happen; False where the life is over."""
+        if not self._began:
+            self._began = True
+            for _ in range(self._random.randrange(8)):
+                self._rows[self._new_key()] = self._new_row()
+            self._snapshot()
+            return True
+        chosen = self._random.random()
+        if chosen < 0.05 and not self._is_shared:
+            self._emit(self._truncate())
+        elif chosen < 0.14 and self._rows:
+            self._incremental_chunk()
+        elif chosen < 0.18:
+            self._blocking_snapshot()
+        elif chosen < 0.20:
+            self._lose_place()
+        else:
+            self._emit(self._commit_some())
+        return len(self.events) < self._changes
 
     # --- transactions
     # -------------------------------------------------------------------------------------------------------
 
-    def _commit_some(self) -> None:
+    def _commit_some(self) -> list[Event]:
         running = [_Transaction() for _ in range(self._random.randint(1, 3))]
         for _ in range(self._random.randint(1, 6)):
             self._change(self._random.choice(running), running)
         self._random.shuffle(running)
+        events = []
         for transaction in running:
             if transaction.events:
-                self.events += [replace(event, commit=self._commit) for event in transaction.events]
-                self._commit = self._tick()
+                events += [replace(event, commit=self._database.commit) for event in transaction.events]
+                self._database.commit = self._database.tick()
                 for key, row in transaction.rows.items():
                     self._rows.pop(key, None)
                     self._rows |= {} if row is None else {key: row}
+        return events
 
     def _change(self, own: _Transaction, running: list[_Transaction]) -> None:
         locked = {key for other in running if other is not own for key in other.rows}
         seen = {**self._rows, **own.rows}
         alive = sorted(key for key, row in seen.items() if row is not None and key not in locked)
-        gone = sorted(key for key, row in seen.items() if row is None and key not in locked)
+        gone = sorted(key for key, row in seen.items() if row is None and key not in locked and self._reuses_keys)
         choice = self._random.random()
         if not alive or choice < 0.3:
             # Also a key that this transaction has deleted: delete and insert of one key share a commit time.
@@ -118,23 +198,25 @@ class History:
     def _insert(self, own: _Transaction, key: int) -> None:
         row = self._new_row()
         own.rows[key] = row
-        own.events.append(self._event("c", key, row, row, self._tick()))
+        own.events.append(self._event("c", key, row, row, self._database.tick()))
 
     def _update(self, own: _Transaction, key: int, row: Row) -> None:
         changed = {**row, "qty": self._random.randrange(1_000)}
         if self._random.random() < 0.3:
             changed["note"] = self._new_row()["note"]
         own.rows[key] = changed
-        own.events.append(self._event("u", key, self._image(changed, row), changed, self._tick()))
+        own.events.append(self._event("u", key, self._image(changed, row), changed, self._database.tick()))
 
     def _delete(self, own: _Transaction, key: int) -> None:
         own.rows[key] = None
-        lsn = self._tick()
+        lsn = self._database.tick()
         own.events += [self._event("d", key, None, None, lsn), self._event("tombstone", key, None, None, lsn)]
 
     def _move(self, own: _Transaction, key: int, row: Row) -> None:
         """Change the primary key; the new row's text stays untouched, so only the old key's row knows it."""
-        new, lsn = self._new_key(), self._tick()
+        new, lsn = self._new_key(), self._database.tick()
+        while self._is_shared and (new - key) % LANES:
+            new = self._new_key()
         changed = {**row, "qty": self._random.randrange(1_000)}
         own.rows |= {key: None, new: changed}
         own.events += [
@@ -148,38 +230,81 @@ class History:
         is_untouched = row["note"] == before["note"] and row["note"] is not None and len(row["note"]) > 20
         return {**row, "note": UNAVAILABLE} if is_untouched else dict(row)
 
-    # --- the rest
-    # -----------------------------------------------------------------------------------------------------------
-
-    def _truncate(self) -> None:
-        self.events.append(replace(self._event("t", None, None, None, self._tick()), commit=self._commit))
-        self._commit = self._tick()
+    def _truncate(self) -> list[Event]:
+        event = replace(self._event("t", None, None, None, self._database.tick()), commit=self._database.commit)
+        self._database.commit = self._database.tick()
         self._rows = {}
+        return [event]
+
+    # --- snapshots
+    # ----------------------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> None:
+        lsn = self._database.tick()
+        self._emit([self._snapshot_of(key, "true", lsn) for key in self._rows])
+        self._database.commit = None
 
     def _incremental_chunk(self) -> None:
         """DBLog: of the rows read at the window's opening, those that change before it closes are not sent."""
         chunk = {key for key in self._rows if self._random.random() < 0.5}
         opened = len(self.events)
         for _ in range(self._random.randrange(3)):
-            self._commit_some()
+            self._emit(self._commit_some())
         touched = {event.key for event in self.events[opened:]}
         # The connector's own clock: later than changes that the stream has yet to send.
-        wall = self._clock + 600_000
-        for key in sorted(chunk - touched):
-            self.events.append(self._snapshot_of(key, "incremental", None, ts_ms=wall))
+        wall = self._database.clock + 600_000
+        self._emit([self._snapshot_of(key, "incremental", None, ts_ms=wall) for key in sorted(chunk - touched)])
+
+    def _blocking_snapshot(self) -> None:
+        """The stream waits while the table is read, and then goes on from where it was: behind the snapshot."""
+        self._reuses_keys = False
+        behind = []
+        for _ in range(self._random.randint(1, 3)):
+            behind += self._truncate() if not self._is_shared and self._random.random() < 0.1 else self._commit_some()
+        self._reuses_keys = True
+        first = len(self.events)
+        self._snapshot()
+        self._emit(behind)
+        # Of another table.
+        self._database.commit = self._database.tick()
+        self.events[first:-1] = [replace(event, settled=False) for event in self.events[first:-1]]
+
+    def _lose_place(self) -> None:
+        """A slot is lost: what happens then is never sent, and the next snapshot shows only rows that are there."""
+        self._era += 1
+        for _ in range(self._random.randint(1, 2)):
+            for _ in range(self._random.randint(1, 3)):
+                _ = self._truncate() if not self._is_shared and self._random.random() < 0.1 else self._commit_some()
+            self._snapshot()
 
     def _snapshot_of(self, key: int, snapshot: str, lsn: int | None, ts_ms: int | None = None) -> Event:
         row = dict(self._rows[key])
-        commit = self._commit if snapshot == "incremental" else None
-        return Event("r", key, row, row, lsn, commit, ts_ms or self._clock, snapshot, self._lsn)
+        commit = self._database.commit if snapshot == "incremental" else None
+        return Event("r", key, row, row, lsn, commit, ts_ms or self._database.clock, snapshot, self._database.lsn)
 
-    def _event(self, op: str, key: int | None, after: Row | None, truth: Row | None, lsn: int) -> Event:
-        return Event(op, key, after, truth, lsn, None, self._clock)
+    # --- what the table shows
+    # -----------------------------------------------------------------------------------------------
 
-    def _tick(self) -> int:
-        self._lsn += self._random.randrange(1, 90)
-        self._clock += self._random.choice((0, 0, 1, 1_000))
-        return self._lsn
+    def _emit(self, events: list[Event]) -> None:
+        """Send events, and follow what they tell: behind a snapshot an update does not know the text that it left."""
+        for event in events:
+            found = replace(event, era=self._era)
+            if event.key is None:
+                kept = frozenset(key for key, written in self._written.items() if written > event.position)
+                found = replace(found, kept=kept)
+                self._shown = {key: row for key, row in self._shown.items() if key in kept}
+            elif event.shown is None:
+                self._shown.pop(event.key, None)
+            else:
+                if event.op == "u" and event.after is not None and event.after["note"] == UNAVAILABLE:
+                    found = replace(found, shown={**event.shown, "note": self._shown[event.key]["note"]})
+                assert found.shown is not None
+                self._shown[event.key] = found.shown
+                self._written[event.key] = event.position
+            self.events.append(found)
+
+    def _event(self, op: str, key: int | None, after: Row | None, shown: Row | None, lsn: int) -> Event:
+        return Event(op, key, after, shown, lsn, None, self._database.clock)
 
     def _new_key(self) -> int:
         self._next_key += 1
@@ -190,31 +315,108 @@ class History:
         return {"note": note, "qty": self._random.choice((None, self._random.randrange(1_000)))}
 
 
-def sent(events: list[Event], seed: int) -> Iterator[tuple[int, Event]]:
+def lives(seeds: Sequence[int], changes: int) -> list[Event]:
+    """Several lives in one table, none of which truncates it: disjoint keys, one log, their events mixed."""
+    chance = random.Random(seeds[0])  # noqa: S311 - repeatable, not secret
+    database = Database(chance)
+    going = [History(seed, changes, shared=database, life=seed) for seed in seeds]
+    events: list[Event] = []
+    while going:
+        chosen = chance.choice(going)
+        known = len(chosen.events)
+        is_going = chosen.step()
+        events += chosen.events[known:]
+        if not is_going:
+            going.remove(chosen)
+    return events
+
+
+def sent(events: Sequence[Event], seed: int, reach: int = 25) -> Iterator[tuple[int, Event]]:
     """The events as a connector that crashes now and then sends them, each with its place in the history.
 
-    After a crash it goes back to an offset that it had stored and sends the log from there once more. What was read for
-    a snapshot it would read again, as it is by then, so that none of it comes twice.
+    After a crash it goes back to an offset that it had stored and sends the log from there once more, though not what
+    it lost its place in. What was read for a snapshot it would read again, as it is by then, so that none of it comes
+    twice.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    eras: dict[int, int] = {}
     at, reached = 0, 0
     while at < len(events):
-        if at >= reached or events[at].op != "r":
-            yield at, events[at]
+        event = events[at]
+        if at >= reached or (event.op != "r" and event.era == eras.get(event.life, 0)):
+            yield at, event
+        eras[event.life] = max(event.era, eras.get(event.life, 0))
         at += 1
         reached = max(reached, at)
-        if chance.random() < 0.04:
-            at = max(0, at - chance.randint(1, 25))
+        if chance.random() < 1 / reach:
+            at = max(0, at - chance.randint(1, reach))
+            # A tombstone has the stored offset of its delete, so it never comes again alone.
+            at -= int(at < len(events) and events[at].op == "tombstone")
 
 
-def table_after(events: list[Event], count: int) -> Rows:
+@dataclass(frozen=True)
+class Sent:
+    """A message of the topic: the event, its place there, and how many events have been sent by then."""
+
+    event: Event
+    partition: int
+    offset: int
+    time: int
+    reached: int
+
+
+def topic(events: Sequence[Event], seed: int, reach: int = 25, partitions: tuple[int, int] | None = None) -> list[Sent]:
+    """The events as messages of a topic with one partition or some, to which more may be added in mid-life.
+
+    Args:
+        events: of one life or several.
+        seed: of partitions and crashes.
+        reach: how many events a crash sends again at most, and after how many, on average, there is one.
+        partitions: how many there are in the first half and in the second; left out, the seed decides.
+    """
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    several, more = partitions or chance.choice(((1, 1), (1, 1), (3, 3), (1, 3), (2, 3)))
+    grows_at, offsets, reached = len(events) // 2, dict.fromkeys(range(3), 0), 0
+    found: list[Sent] = []
+    for at, event in sent(events, seed, reach):
+        reached = max(reached, at + 1)
+        if reached > grows_at and events[reached - 1].settled:
+            # What is sent from then on, also again, goes where its key belongs now.
+            several = more
+        partition = (event.key or 0) % several
+        found.append(Sent(event, partition, offsets[partition], len(found), reached))
+        offsets[partition] += 1
+    return found
+
+
+def decoded(message: Sent) -> reference.Message:
+    """A message as the reference fold reads it."""
+    event = message.event
+    image = event.after
+    if image is not None and image["note"] == UNAVAILABLE:
+        image = {**image, "note": reference.UNAVAILABLE}
+    return reference.Message(
+        partition=message.partition,
+        offset=message.offset,
+        op=event.op,
+        key=event.key,
+        image=image,
+        position=None if event.op == "tombstone" else event.position,
+        streaming=event.op != "r",
+        time=message.time,
+        source_ms=event.ts_ms,
+        before={"note": None, "qty": 0} if event.op == "d" else None,
+    )
+
+
+def table_after(events: Sequence[Event], count: int) -> Rows:
     """The rows that the table must show when the first so many events have been sent."""
     rows: Rows = {}
     for event in events[:count]:
         if event.op == "t":
-            rows.clear()
-        elif event.key is not None and event.truth is not None:
-            rows[event.key] = event.truth
+            rows = {key: row for key, row in rows.items() if key in event.kept}
+        elif event.key is not None and event.shown is not None:
+            rows[event.key] = event.shown
         elif event.key is not None:
             rows.pop(event.key, None)
     return rows

@@ -20,7 +20,8 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
 from cdc_materializer.run import run_once
 from cdc_materializer.verify import verify_tables
-from tests.spark.test_model import Life
+from tests.model.history import History
+from tests.spark.test_model import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,8 +30,22 @@ pytestmark = [pytest.mark.spark]
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _LIVES, _RUNS = (12, 3) if _ALL else (1, 2)
+_EVENTS = 300 if _ALL else 60
 _BATCHES = {"large": 500_000, "small": 17}
 _COLUMNS = ("id", "note", "qty")
+
+
+class Life(Telling):
+    """A table that tells one life."""
+
+    def __init__(self, seed: int) -> None:
+        """Live, and send it all."""
+        super().__init__([seed], History(seed, _EVENTS).live(), 25)
+
+    @property
+    def seed(self) -> int:
+        """The life's."""
+        return self.seeds[0]
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,21 @@ schema:
 _groups = itertools.count()
 
 
-def _write(folder: Path, count: int) -> None:
-    """A topic in which three keys are written again and again, always with all columns."""
+def _write(folder: Path, count: int, *, again: int = 0, partitions: int = 1) -> None:
+    """A topic in which three keys are written again and again, always with all columns.
+
+    Args:
+        folder: of recorded topics.
+        count: how many messages.
+        again: how many of the first ones are sent again at the end.
+        partitions: of the topic.
+    """
     topic = TopicBuilder(TOPIC)
-    for at in range(count):
+    for at in (*range(count), *range(again)):
         row = {"id": at % 3, "name": f"n{at}", "amount": at}
         envelope = debezium_envelope("u", None, row, lsn=100 + at)
-        topic.add(confluent_avro(1, KEY, {"id": row["id"]}), confluent_avro(2, VALUE, envelope))
+        key, value = confluent_avro(1, KEY, {"id": row["id"]}), confluent_avro(2, VALUE, envelope)
+        topic.add(key, value, partition=row["id"] % partitions)
     topic.write(folder)
 
 
@@ -79,9 +87,10 @@ def line(spark: "SparkSession", lake_config: Config, namespace: str, tmp_path: P
     return Line("plans", table, RecordedSource(tmp_path), registry, load_contract(contract), lake)
 
 
-@pytest.fixture
-def decided(line: Line) -> "DataFrame":
+@pytest.fixture(params=[1, 3], ids=["one partition", "three partitions"])
+def decided(line: Line, request: pytest.FixtureRequest, tmp_path: Path) -> "DataFrame":
     """The verdict on a batch as one plan: decoded, folded and judged, nothing cached between."""
+    _write(tmp_path, 12, partitions=request.param)
     topic = line.source.state(TOPIC)
     tables = load(line)
     land(line, tables.raw, plan_landing(line, tables.raw, topic), topic)
@@ -90,8 +99,9 @@ def decided(line: Line) -> "DataFrame":
     decoders = find_decoders(messages, line.lookup(None))
     changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))
-    states = fold.states(flagged, decoders.plan.target, decoders.partial, Recorded())
-    return verdict.decide(states, line.judgement(decoders.plan.target))
+    recorded = Recorded(partitions=request.param)
+    states = fold.states(flagged, decoders.plan.target, decoders.partial, recorded)
+    return verdict.decide(states, line.judgement(decoders.plan.target, request.param))
 
 
 def _plan(frame: "DataFrame") -> str:
@@ -116,11 +126,20 @@ def test_what_readers_saw_before_a_change_costs_no_further_exchange(decided: "Da
     assert sum(" Sort [" in line for line in plan.splitlines()) <= 3, plan
 
 
-def test_the_messages_are_sorted_once_a_direction(decided: "DataFrame") -> None:
-    """The order of the fold and the order of the verdict; a third sort would be a change worth a look."""
+def test_the_messages_are_sorted_once_a_direction(decided: "DataFrame", request: pytest.FixtureRequest) -> None:
+    """The order of the fold and the order of the verdict; with several partitions, that of each lane before them."""
     plan = _plan(decided)
 
-    assert sum(" Sort [" in line for line in plan.splitlines()) <= 2, plan
+    limit = 2 if "one partition" in request.node.name else 4
+    assert sum(" Sort [" in line for line in plan.splitlines()) <= limit, plan
+
+
+def test_raw_is_read_once(decided: "DataFrame") -> None:
+    """Decoding, folding and judging are one pass over the batch's messages, and no join with anything else."""
+    plan = _plan(decided)
+
+    assert plan.count("BatchScan") == 1, plan
+    assert "Join" not in plan, plan
 
 
 def test_nothing_runs_in_python(decided: "DataFrame") -> None:
@@ -140,13 +159,36 @@ def test_a_batch_starts_a_bounded_number_of_jobs(spark: "SparkSession", line: Li
     assert all(jobs[name] <= limit for name, limit in JOBS_MAX.items()), jobs
 
 
-def _jobs(spark: "SparkSession", line: Line) -> int:
+def _jobs(spark: "SparkSession", line: Line, upserted: int = 3) -> int:
     group = f"plans {next(_groups)}"
     spark.sparkContext.setJobGroup(group, "one batch")
     try:
         done = advance(line, line.source.state(TOPIC))
         assert done is not None
-        assert done.counts["upserted"] == 3
+        assert done.counts["upserted"] == upserted
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+
+def test_only_a_late_batch_looks_into_its_past(
+    spark: "SparkSession", line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose changes are all new starts no job for what was there before; one that is sent again pays for it."""
+    looked: list[bool] = []
+    history = batch._history
+
+    def watched(*arguments: Any) -> Any:  # noqa: ANN401 - whatever it is
+        found = history(*arguments)
+        looked.append(found is not None)
+        return found
+
+    monkeypatch.setattr(batch, "_history", watched)
+    _jobs(spark, line)
+    _write(tmp_path, 24)
+    new = _jobs(spark, line)
+    _write(tmp_path, 24, again=3)
+    late = _jobs(spark, line, upserted=0)
+
+    assert looked == [False, False, True]
+    assert new < late, (new, late)

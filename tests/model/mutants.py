@@ -1,0 +1,156 @@
+"""Ways to get the fold wrong, each with the golden cases that notice. The list is the test.
+
+A mutant replaces one function of the reference fold. Where the same mistake can be made in the product by replacing one
+function, `tests/spark/test_mutants.py` has it under the same name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.model import reference
+from tests.model.reference import UNAVAILABLE, From, KeyState, Message, Position, Row
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: the function of the reference that it replaces, by what, and the cases (numbers) that catch it."""
+
+    function: str
+    mistake: Callable[..., Any]
+    caught_by: tuple[int, ...]
+
+
+def _ranked(messages: Iterable[Message]) -> list[Message]:
+    """Messages of one moment in the order of their operations: the delete last."""
+    ranks = {"c": 0, "r": 1, "u": 2, "d": 3, "tombstone": 4}
+    return sorted(messages, key=lambda one: (one.source_ms, ranks.get(one.op or "", 9)))
+
+
+def _by_source_time(messages: Iterable[Message]) -> list[Message]:
+    return sorted(messages, key=lambda one: (one.source_ms, one.offset))
+
+
+def _lexical(message: Message) -> tuple[Any, int] | None:
+    here = _mark(message)
+    return None if here is None else (tuple(str(part) for part in here[0]), here[1])
+
+
+def _change_alone(message: Message) -> tuple[Any, int] | None:
+    """Order by the last part of the position, as if a change's LSN rose from one transaction to the next."""
+    here = _mark(message)
+    return None if here is None else (here[0][-1:], here[1])
+
+
+def _snapshots_count(message: Message) -> tuple[Position, int] | None:
+    return None if message.position is None or message.op is None else (message.position, reference.RANKS[message.op])
+
+
+def _sentinel(_: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row
+    value = (message.image or {})[column]
+    return PLACEHOLDER if value is UNAVAILABLE else value
+
+
+def _nothing(_: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row
+    value = (message.image or {})[column]
+    return None if value is UNAVAILABLE else value
+
+
+def _own_key(state: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row
+    value = _told(state, message, column)
+    return (state.row or {}).get(column) if isinstance(value, From) else value
+
+
+def _forgotten(_: KeyState) -> KeyState:
+    return KeyState()
+
+
+def _kept(state: KeyState) -> KeyState:
+    return replace(state, published=None, wrote=None)
+
+
+def _drops_snapshots(message: Message, state: KeyState) -> bool:
+    here = _snapshots_count(message)
+    return _is_replay(message, state) or (here is not None and state.highest is not None and here < state.highest)
+
+
+def _at_position_only(message: Message, state: KeyState) -> bool:
+    """Two changes of one row at one position are one, whatever they say."""
+    here = _mark(message)
+    return here is not None and state.highest is not None and here <= state.highest
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+def _no_high_water(state: KeyState, _: Message) -> KeyState:
+    return state
+
+
+def _absent_is_null(state: KeyState, message: Message) -> KeyState:
+    """A column that the image does not have becomes NULL."""
+    base = {} if state.row is None else dict.fromkeys(state.row)
+    return replace(_started(state, message), row=base)
+
+
+def _as_it_was(state: KeyState) -> KeyState:
+    return state
+
+
+def _by_offset(message: Message, truncate: Message) -> bool:
+    return message.partition == truncate.partition and message.offset < truncate.offset
+
+
+def _everything(_: Message, __: Message) -> bool:
+    return True
+
+
+def _no_position(tombstone: Message, _: Message | None) -> Message:
+    return tombstone
+
+
+def _before_is_identity(message: Message) -> Any:  # noqa: ANN401 - a key
+    if message.before is None or message.key is None:
+        return message.key
+    return tuple(message.before.values())[: len(message.key)]  # type: ignore[arg-type]
+
+
+def _value_is_identity(message: Message) -> Any:  # noqa: ANN401 - a key
+    image: Row | None = message.image
+    return message.key if image is None or message.key is None else tuple(image.values())[: len(message.key)]  # type: ignore[arg-type]
+
+
+def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
+    return sorted(messages, key=lambda one: (one.offset, one.partition))
+
+
+_mark, _is_replay, _told, _started = reference.mark, reference.is_replay, reference.told, reference.started
+
+#: By what was got wrong.
+MUTANTS: Mapping[str, Mutant] = {
+    "operations are ranked": Mutant("as_sent", _ranked, (8, 72, 75)),
+    "messages are ordered by the source's time": Mutant("as_sent", _by_source_time, (30, 72)),
+    "positions are compared as text": Mutant("mark", _lexical, (13, 90, 93, 95, 96, 97)),
+    "a change's own number is its position": Mutant("mark", _change_alone, (13, 92)),
+    "the placeholder is stored": Mutant("told", _sentinel, (5, 7, 80, 81, 82, 83)),
+    "an unavailable value is NULL": Mutant("told", _nothing, (5, 7)),
+    "a key change looks for the value in the new key's row": Mutant("told", _own_key, (5, 6)),
+    "the high-water mark goes with a deleted row": Mutant("after_delete", _forgotten, (12, 90)),
+    "a delete leaves its values to a later row": Mutant("after_delete", _kept, (8,)),
+    "there is no high-water mark": Mutant("with_high_water", _no_high_water, (12, 72, 110)),
+    "nothing is sent again": Mutant("is_replay", _never, (12, 72, 73, 110)),
+    "one position is one event": Mutant("is_replay", _at_position_only, (73,)),
+    "snapshot rows are dropped by position": Mutant("is_replay", _drops_snapshots, (103, 110)),
+    "snapshot rows set the high-water mark": Mutant("mark", _snapshots_count, (3, 101)),
+    "an absent column is NULL": Mutant("started", _absent_is_null, (9, 112)),
+    "a truncate wipes by offset": Mutant("is_wiped", _by_offset, (27, 104)),
+    "a truncate wipes everything": Mutant("is_wiped", _everything, (27, 104)),
+    "a tombstone is not its delete's": Mutant("with_position_of_its_delete", _no_position, (72,)),
+    "an unreadable message told nothing": Mutant("after_unread", _as_it_was, (43,)),
+    "before is the identity": Mutant("identity", _before_is_identity, (70,)),
+    "the row is the identity": Mutant("identity", _value_is_identity, (33, 70)),
+    "offsets order partitions": Mutant("in_order", _by_offset_alone, (57,)),
+}

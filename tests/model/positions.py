@@ -1,0 +1,91 @@
+"""Where a database says that a change happened, as tuples that compare: changelog-semantics §2.1 in Python.
+
+The reference fold's own reading of a `source` block; the product's is columns of Spark (`changes/positions.py`).
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Source = Mapping[str, Any]
+Position = tuple[Any, ...]
+
+
+def position(source: Source) -> Position | None:
+    """The position of a change; None where the source gives none that can be compared."""
+    read = _READ.get(source.get("connector", ""))
+    return read(source) if read is not None else None
+
+
+def _postgresql(source: Source) -> Position | None:
+    committed, changed = json.loads(source["sequence"]) if source.get("sequence") else (None, None)
+    lsn = changed if changed is not None else source.get("lsn")
+    if lsn is None:
+        return None
+    return int(lsn if committed is None else committed), int(lsn)
+
+
+def _binlog(source: Source) -> Position | None:
+    file = re.fullmatch(r"(.*)\.(\d+)", source.get("file") or "")
+    if file is None or source.get("pos") is None:
+        return None
+    return file[1], int(file[2]), int(source["pos"]), int(source.get("row") or 0)
+
+
+def _hexadecimal(source: Source) -> Position | None:
+    if source.get("commit_lsn") is None:
+        return None
+    change = (source.get("change_lsn") or "").lower()
+    return source["commit_lsn"].lower(), change, int(source.get("event_serial_no") or 0)
+
+
+def _informix(source: Source) -> Position | None:
+    if source.get("commit_lsn") is None:
+        return None
+    return int(source["commit_lsn"]), int(source.get("change_lsn") or 0)
+
+
+def _oracle(source: Source) -> Position | None:
+    commit = source.get("commit_scn") or source.get("scn")
+    if commit is None:
+        return None
+    scn = source.get("scn") or commit
+    return int(commit), int(source.get("redo_thread") or 0), int(scn), int(source.get("ssn") or 0)
+
+
+def _mongodb(source: Source) -> Position | None:
+    return None if source.get("ord") is None else (int(source["ts_ms"]), int(source["ord"]))
+
+
+def _spanner(source: Source) -> Position | None:
+    parts = [source.get(name) for name in ("ts_ns", "server_transaction_id", "sequence")]
+    if None in parts:
+        return None
+    time, transaction, number = parts
+    return int(str(time)), transaction, int(str(number)), int(source.get("mod_number") or 0)
+
+
+def _vitess(source: Source) -> Position | None:
+    parts = [source.get(name) for name in ("transaction_epoch", "transaction_rank", "total_order")]
+    return None if None in parts else tuple(int(str(part)) for part in parts)
+
+
+def _cockroachdb(source: Source) -> Position | None:
+    found = re.fullmatch(r"(\d+)(?:\.(\d+))?", source.get("ts_hlc") or "")
+    return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+_READ: dict[str, Callable[[Source], Position | None]] = {
+    "postgresql": _postgresql,
+    "mysql": _binlog,
+    "mariadb": _binlog,
+    "sqlserver": _hexadecimal,
+    "db2": _hexadecimal,
+    "informix": _informix,
+    "oracle": _oracle,
+    "mongodb": _mongodb,
+    "spanner": _spanner,
+    "cockroachdb": _cockroachdb,
+    "vitess": _vitess,
+}

@@ -1,0 +1,274 @@
+"""The rules of changelog-semantics §0, §0.2 and §2.3, read aloud: one message after the other, in plain Python.
+
+Slow, small, and without Spark: it is the oracle for the fold. Whatever it says of the golden cases and of the model's
+random histories must be what the pipeline says, and each rule is a function of its own, so that a test can break one
+(`mutants.py`) and see who notices.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+#: In an image, a value that the connector did not know (§1.7).
+UNAVAILABLE = object()
+#: Among messages of one key at one position (§2.4).
+RANKS = {"t": 0, "d": 1, "tombstone": 2, "r": 3, "c": 4, "u": 5}
+
+Key = Hashable
+Row = Mapping[str, Any]
+Position = tuple[Any, ...]
+Place = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A decoded message.
+
+    Attributes:
+        partition: of the topic.
+        offset: in the partition.
+        op: `c`, `u`, `d`, `r`, `t`, `tombstone`; None where the message is none of these and changes no row.
+        key: from the Kafka key, or the configured columns; None for a truncate.
+        image: `after`, as far as the writer's schema has columns; with UNAVAILABLE where the connector knew no value.
+        position: in the database's log; None where the source gives none that can be compared.
+        streaming: whether it comes from the log and not from a snapshot.
+        time: the record's timestamp.
+        source_ms: when the database says that the change was made.
+        before: the old image, which is never a fact (§1.6).
+        held: whether it could not be understood, so that nobody knows what it set.
+    """
+
+    partition: int
+    offset: int
+    op: str | None
+    key: Key | None = None
+    image: Row | None = None
+    position: Position | None = None
+    streaming: bool = True
+    time: int = 0
+    source_ms: int = 0
+    before: Row | None = None
+    held: bool = False
+
+
+@dataclass(frozen=True)
+class From:
+    """A value that a key change left out: that of the row which the delete at the same position ended (§0.1)."""
+
+    position: Position | None
+    column: str
+
+
+@dataclass
+class KeyState:
+    """What is known of one key, deleted or not.
+
+    Attributes:
+        published: the row that the mirror shows; None where it shows none.
+        row: the row with what held messages may have set, which is what later messages stand on.
+        unread: whether a message that nobody could read may have set any column since.
+        told: the columns that messages after that one have told.
+        wrote: the message that `published` is from.
+        highest: the high-water mark: position and rank of the highest streaming change.
+        shown: the changes that were applied at `highest`, as `signature` tells them apart.
+        before: the message of the key before this one.
+    """
+
+    published: dict[str, Any] | None = None
+    row: dict[str, Any] | None = None
+    unread: bool = False
+    told: frozenset[str] = frozenset()
+    wrote: Message | None = None
+    highest: tuple[Position, int] | None = None
+    shown: list[Any] = field(default_factory=list)
+    before: Message | None = None
+
+
+class Table:
+    """A mirror that takes messages batch by batch and shows rows."""
+
+    def __init__(self, *, partitions: int = 1, truncate: str = "apply") -> None:
+        """Begin with nothing.
+
+        Args:
+            partitions: of the topic; with one, offsets are all the order there is.
+            truncate: the table's setting.
+        """
+        self._several = partitions > 1
+        self._truncate = truncate
+        self._log: list[Message] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._keys: dict[Key, KeyState] = {}
+        self._truncates: list[Message] = []
+        self._ended: dict[Position, dict[str, Any] | None] = {}
+
+    def take(self, batch: Iterable[Message]) -> None:
+        """Go on by a batch; in several partitions a message may belong before others, so all are told anew."""
+        found = as_sent(batch)
+        self._log += found
+        if self._several:
+            found = in_order(self._log)
+            self._clear()
+        # A truncate wipes what is at earlier positions, wherever the batch has it.
+        self._truncates += [message for message in found if self._wipes(message)]
+        for message in found:
+            if message.op == "t":
+                self._wipe(message)
+            elif (key := identity(message)) is not None:
+                self._keys[key] = self._after(self._keys.get(key, KeyState()), message)
+
+    def copy(self) -> "Table":
+        """The table as it is, for a batch that crashes before it is published."""
+        found = Table(truncate=self._truncate)
+        found._several, found._log = self._several, list(self._log)
+        found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
+        return found
+
+    def rows(self) -> dict[Key, Row]:
+        """What the mirror shows, by key."""
+        shown = {key: state.published for key, state in self._keys.items() if state.published is not None}
+        return {key: {name: self._resolved(value) for name, value in row.items()} for key, row in shown.items()}
+
+    def _resolved(self, value: Any) -> Any:  # noqa: ANN401 - any value of a row
+        while isinstance(value, From):
+            ended = self._ended.get(value.position) if value.position is not None else None
+            value = ended.get(value.column) if ended is not None else None
+        return value
+
+    def _wipes(self, message: Message) -> bool:
+        is_ordered = not self._several or message.position is not None
+        return message.op == "t" and self._truncate == "apply" and is_ordered
+
+    def _wipe(self, truncate: Message) -> None:
+        for key, state in self._keys.items():
+            if state.wrote is not None and self._wipes(truncate) and is_wiped(state.wrote, truncate):
+                self._keys[key] = after_delete(state)
+
+    def _after(self, state: KeyState, message: Message) -> KeyState:
+        """The key's state after one more message, as §2.3 says."""
+        if message.op == "tombstone":
+            message = with_position_of_its_delete(message, state.before)
+        state = replace(state, before=message)
+        if message.held:
+            return after_unread(state)
+        if message.op is None:
+            return state
+        if is_replay(message, state):
+            return state
+        state = with_high_water(state, message)
+        if any(is_wiped(message, truncate) for truncate in self._truncates):
+            return state
+        if message.op in {"d", "tombstone"}:
+            if message.op == "d" and message.position is not None and message.position not in self._ended:
+                self._ended[message.position] = state.row
+            return after_delete(state)
+        return after_row(state, message)
+
+
+def as_sent(batch: Iterable[Message]) -> list[Message]:
+    """A batch's messages in the order of their offsets; nothing else is an order inside a partition (§0 rule 2)."""
+    return list(batch)
+
+
+def identity(message: Message) -> Key | None:
+    """Which row a message is about: that of its key, never that of an image (§0 rule 1)."""
+    return message.key
+
+
+def in_order(messages: Iterable[Message]) -> list[Message]:
+    """All messages, those of each key in one order, in which each partition stays in the order of its offsets (§2.2).
+
+    The source's positions decide between partitions; what has none follows the message before it in its partition.
+    """
+    reached: dict[tuple[Any, int], tuple[Position, int]] = {}
+    placed = []
+    for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
+        lane = (message.key, message.partition)
+        position, time = reached.get(lane, ((), 0))
+        reached[lane] = (max(position, message.position or ()), max(time, message.time))
+        placed.append((*reached[lane], message.offset, message.partition, message))
+    return [message for *_, message in sorted(placed, key=lambda place: place[:4])]
+
+
+def with_position_of_its_delete(tombstone: Message, before: Message | None) -> Message:
+    """A tombstone never has a position: it has that of the delete directly before it (§2.4)."""
+    if before is None or before.op != "d":
+        return tombstone
+    return replace(tombstone, position=before.position, streaming=before.streaming)
+
+
+def signature(message: Message) -> Any:  # noqa: ANN401 - only compared
+    """What makes two messages the same event: operation and image, never the connector's clock (§0.2)."""
+    return message.op, message.image
+
+
+def mark(message: Message) -> tuple[Position, int] | None:
+    """A streaming change's place in the log: its position, and at one position a delete before an insert (§0.2)."""
+    if not message.streaming or message.position is None or message.op is None:
+        return None
+    return message.position, RANKS[message.op]
+
+
+def is_replay(message: Message, state: KeyState) -> bool:
+    """Whether a message was sent before: below the high-water mark, or the same event again at it (§2.3)."""
+    here = mark(message)
+    if here is None or state.highest is None:
+        return False
+    return here < state.highest or (here == state.highest and signature(message) in state.shown)
+
+
+def with_high_water(state: KeyState, message: Message) -> KeyState:
+    """Raise the high-water mark to a streaming change; snapshot rows never set it (§2.3)."""
+    here = mark(message)
+    if here is None:
+        return state
+    shown = state.shown if here == state.highest else []
+    return replace(state, highest=here, shown=[*shown, signature(message)])
+
+
+def is_wiped(message: Message, truncate: Message) -> bool:
+    """Whether a truncate deletes what a message wrote: by position, else in one partition by offset (§0.2)."""
+    if message.position is not None and truncate.position is not None:
+        return message.position < truncate.position
+    return message.partition == truncate.partition and message.offset < truncate.offset
+
+
+def after_delete(state: KeyState) -> KeyState:
+    """The row is gone, with all that an unavailable value could stand for; the high-water mark stays (§2.3)."""
+    return replace(state, published=None, row=None, wrote=None, unread=False, told=frozenset())
+
+
+def after_unread(state: KeyState) -> KeyState:
+    """A message that could not be read may have set any column: what is known waits for the next that tells it."""
+    return replace(state, unread=True, told=frozenset())
+
+
+def after_row(state: KeyState, message: Message) -> KeyState:
+    """An image makes or changes the row: one upsert, whatever the operation is called (§0 rule 7)."""
+    assert message.image is not None, "only messages that are held have no image"
+    base = started(state, message)
+    # A column that the writer does not have keeps its value: missing is not NULL (§0 rule 12).
+    row = {**(base.row or {}), **{name: told(base, message, name) for name in message.image}}
+    known = base.told | {name for name, value in message.image.items() if value is not UNAVAILABLE}
+    base = replace(base, row=row, told=known)
+    if base.unread and not set(message.image) <= known:
+        # It leaves a value out that an unreadable message may have set: held, and the last good row stays (§0.2).
+        return base
+    return replace(base, published=row, wrote=message)
+
+
+def started(state: KeyState, message: Message) -> KeyState:
+    """What an image stands on; an insert starts from nothing."""
+    return replace(state, row=None, unread=False, told=frozenset()) if message.op == "c" else state
+
+
+def told(state: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row
+    """A column's value after a message: what it says, or for a placeholder what the column had (§0 rule 5)."""
+    assert message.image is not None, "only messages that are held have no image"
+    value = message.image[column]
+    if value is not UNAVAILABLE:
+        return value
+    # An insert never leaves a value out, unless it is half of a key change: then the old key's row has it.
+    return From(message.position, column) if message.op == "c" else (state.row or {}).get(column)

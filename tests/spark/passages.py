@@ -1,0 +1,325 @@
+"""Golden cases on their way through the real pipeline: whole, cut, with each batch crashing once, and sent again.
+
+Cases go through one run side by side, each as a table of its own, so that they share the session and its planning.
+"""
+
+import functools
+import itertools
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from pyspark.sql import functions as F
+
+from cdc_materializer import lake, pipeline
+from cdc_materializer.adopt import Decision, adopt_table
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.line import Batch, Line
+from cdc_materializer.report.models import TableRun, TableVerify
+from cdc_materializer.run import run_once
+from cdc_materializer.source import TopicState
+from cdc_materializer.verify import verify_tables
+from tests.cases.recording import Case, Recorder, write_schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
+ALL = os.environ.get("CDCM_TESTS") == "all"
+#: The ways in which a case goes: as it is; in small batches; each batch crashing before its publication, and again;
+#: each step's messages sent once more, which changes no row.
+WHOLE, CUT, CRASHED, RESENT = "whole", "cut", "crashed", "resent"
+_numbers = itertools.count()
+
+
+def ways(case: Case) -> list[str]:
+    """The ways that a case goes by default, or with CDCM_TESTS=all."""
+    asked = case.data.get("also", [])
+    found = [WHOLE, *([CUT] if case.cut else [])]
+    found += [CRASHED] if CRASHED in asked or (ALL and not case.stops) else []
+    found += [RESENT] if RESENT in asked or (ALL and _can_be_sent_again(case)) else []
+    return found
+
+
+def _can_be_sent_again(case: Case) -> bool:
+    """Whether every message of a case is told by its position when it comes again; snapshot rows are not."""
+    messages = [message for step in case.steps for message in step.get("messages", [])]
+    told = all(
+        str(message.get("op", "")).lower() in {"c", "u", "d", "t"} and message.get("lsn", 0) is not None
+        for message in messages
+        if not message.get("tombstone")
+    )
+    is_plain = not {"table", "source", "unregistered", "encoding"} & set(case.data) and case.contract is None
+    return told and is_plain and not case.stops and all(set(step) == {"messages"} for step in case.steps)
+
+
+@dataclass
+class State:
+    """What a table looks like after a run, in the terms of expected.yaml."""
+
+    run: TableRun
+    exit_code: int
+    rows: list[dict[str, Any]] | None
+    types: dict[str, str]
+    quarantine: list[dict[str, Any]]
+    history: list[dict[str, Any]]
+    raw: int
+    verified: TableVerify | None = None
+
+
+@dataclass
+class Passage:
+    """One case on its way through the pipeline."""
+
+    case: Case
+    way: str
+    topic: str
+    table: str
+    recorder: Recorder = field(init=False)
+    states: list[State] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the recorder that keeps the topic's messages."""
+        self.recorder = Recorder(self.case, self.topic)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it goes in small batches."""
+        return self.way == CUT
+
+    def entry(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        """The table's entry in pipeline.yaml."""
+        settings = {**self.case.data.get("table", {}), **step.get("table", {})}
+        contract = {"contract": str(self.case.contract)} if self.case.contract else {}
+        limit = {"records_max": self.case.cut} if self.is_cut else {}
+        return {"topic": self.topic, "mirror": self.table, **settings, **contract, **limit}
+
+    def record(self, folder: Path, step: Mapping[str, Any]) -> None:
+        """Append the step's messages to the topic, and register what it registers."""
+        self.recorder.unregistered -= set(step.get("register", []))
+        if step.get("topic") == "again":
+            self.recorder.begin_again()
+        for message in step.get("messages", []):
+            self.recorder.add(message)
+        self.recorder.forget(step.get("forget", 0))
+        if self.way == RESENT:
+            self.recorder.repeat(len(step.get("messages", [])))
+        self.recorder.builder.write(folder)
+        write_schemas(folder / "schemas", self.recorder.schemas())
+
+
+def passages(chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: Config) -> list[Passage]:
+    """The chosen cases and ways, gone through all their steps.
+
+    Those that stop go with others that stop with the same exit codes, for that is the command's.
+    """
+    space = f"cases_{next(_numbers)}"
+    every = []
+    for case, way in chosen:
+        name = case.name if way == WHOLE else f"{case.name}_{way}"
+        every.append(Passage(case, way, f"{space}.c{case.number:04d}.{name}", f"{space}.{name}"))
+    groups: dict[tuple[bool, tuple[int, ...]], list[Passage]] = {}
+    for passage in every:
+        exits = tuple(one.get("exit", 0) for one in passage.case.expected) if passage.case.stops else ()
+        groups.setdefault((passage.way == CRASHED, exits), []).append(passage)
+    for (crashes, _), group in groups.items():
+        with _each_batch_crashes_once() if crashes else _nothing():
+            walk(group, spark, config)
+    return every
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+class _Crash(Exception):
+    """The end of a process, as far as a batch can tell."""
+
+
+@contextmanager
+def _each_batch_crashes_once() -> Iterator[None]:
+    """Do each batch twice: the first time all but the last step, in which its mirror would be published."""
+    armed = threading.local()
+    advance, publish = pipeline.advance, lake.Lake._fast_forward
+
+    def crashing(self: lake.Lake, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever it is
+        if getattr(armed, "mirror", None) in [str(getattr(argument, "name", "")) for argument in arguments]:
+            raise _Crash
+        return publish(self, *arguments, **options)
+
+    def twice(line: Line, topic: TopicState) -> Batch | None:
+        armed.mirror = str(line.mirror)
+        try:
+            return advance(line, topic)
+        except _Crash:
+            armed.mirror = None
+            return advance(line, topic)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lake.Lake, "_fast_forward", crashing)
+        patched.setattr(pipeline, "advance", twice)
+        yield
+
+
+def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> None:
+    """Take passages through their steps, side by side."""
+    folder = config.root / f"cases_{next(_numbers)}"
+    for at in range(max((len(passage.case.steps) for passage in group), default=0)):
+        going = [passage for passage in group if at < len(passage.case.steps)]
+        (folder / "schemas" / "ids").mkdir(parents=True, exist_ok=True)
+        for passage in going:
+            passage.record(folder, passage.case.steps[at])
+        path = config.root / f"{folder.name}.yaml"
+        source = {"source": {"files": folder.name}, "registry": {"files": f"{folder.name}/schemas"}}
+        tables = [passage.entry(passage.case.steps[at]) for passage in going]
+        path.write_text(yaml.safe_dump({"name": "cases", **source, "tables": tables}), encoding="utf-8")
+        loaded = load_config(path)
+        for passage in going:
+            if passage.case.steps[at].get("adopt"):
+                adopt_table(loaded, passage.table, Decision("a test", datetime.now(UTC), "as the case says"), spark)
+        report = run_once(loaded, spark)
+        with ThreadPoolExecutor(4) as pool:
+            look = functools.partial(_state, spark, report.exit_code)
+            states = list(pool.map(look, report.tables))
+        for passage, state in zip(going, states, strict=True):
+            passage.states.append(state)
+        # Where batches looked into their past, `verify`, which does not, has to find the same; it costs a batch a case.
+        last = [passage for passage in going if ALL or passage.is_cut if at == len(passage.case.steps) - 1]
+        with ThreadPoolExecutor(4) as pool:
+            verify = functools.partial(_verified, spark, loaded)
+            for passage, verified in zip(last, pool.map(verify, last), strict=True):
+                passage.states[-1].verified = verified
+
+
+def _state(spark: "SparkSession", exit_code: int, run: TableRun) -> State:
+    mirror = f"lake.{run.table}"
+    exists = spark.catalog.tableExists(mirror)
+    types = {kind.name: kind.dataType.simpleString() for kind in spark.table(mirror).schema} if exists else {}
+    rows = [_plain(row.asDict(recursive=True)) for row in _readable(spark, mirror, types)] if exists else None
+    held = []
+    if spark.catalog.tableExists(f"{mirror}__quarantine"):
+        held = [_plain(row.asDict()) for row in spark.table(f"{mirror}__quarantine").collect()]
+    raw = spark.table(f"{mirror}__raw").count() if spark.catalog.tableExists(f"{mirror}__raw") else 0
+    return State(run, exit_code, rows, types, held, _changes(spark, mirror), raw)
+
+
+def _changes(spark: "SparkSession", mirror: str) -> list[dict[str, Any]]:
+    if not spark.catalog.tableExists(f"{mirror}__history"):
+        return []
+    return [_plain(row.asDict(recursive=True)) for row in spark.table(f"{mirror}__history").collect()]
+
+
+def _verified(spark: "SparkSession", config: Config, passage: Passage) -> TableVerify:
+    return verify_tables(config, spark, [passage.table]).tables[0]
+
+
+def _readable(spark: "SparkSession", mirror: str, types: Mapping[str, str]) -> list["Row"]:
+    # Instants as text: as Python values they would be in the machine's own time zone.
+    columns = [F.col(name).cast("string") if kind == "timestamp" else F.col(name) for name, kind in types.items()]
+    return (
+        spark.table(mirror).select(*[column.alias(name) for column, name in zip(columns, types, strict=True)]).collect()
+    )
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a row
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True, default=str))
+
+
+def _seen(rows: list[dict[str, Any]], expected: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, with as much of `__cdc` as is expected of the row of the same values."""
+    asked = sorted({name for row in expected for name in row.get("__cdc", {})})
+    cut = []
+    for row in rows:
+        cdc = {name: row["__cdc"][name] for name in asked}
+        cut.append({**{name: part for name, part in row.items() if name != "__cdc"}, **({"__cdc": cdc} if cdc else {})})
+    return cut
+
+
+# --- what must be so
+# ----------------------------------------------------------------------------------------------------
+
+
+def check(passage: Passage) -> None:
+    """After each step the mirror, the counts and the quarantine are those of expected.yaml."""
+    messages = 0
+    assert len(passage.states) == len(passage.case.expected), "expected.yaml has one document a step"
+    for step, state, expected in zip(passage.case.steps, passage.states, passage.case.expected, strict=True):
+        sent = sum(1 for message in step.get("messages", []) if "skip" not in message)
+        messages += 2 * sent if passage.way == RESENT else sent
+        _check_stop(state, expected)
+        _check_rows(state, expected, bare=passage.way == RESENT)
+        if passage.way != RESENT:
+            _check_counts(state, expected, cut=passage.is_cut)
+            _check_quarantine(state, expected, cut=passage.is_cut)
+            _check_history(state, expected)
+        assert state.raw == (messages if passage.way == RESENT else expected.get("raw", messages)), "once each, in raw"
+        assert state.verified is None or state.verified.equal, state.verified
+
+
+def _check_history(state: State, expected: Mapping[str, Any]) -> None:
+    wanted = _plain(expected.get("history", []))
+    asked = {name for row in wanted for name in row} | {"op"}
+    found = [{name: row[name] for name in asked if row[name] is not None} for row in state.history]
+    told = [{name: part for name, part in row.items() if part is not None} for row in wanted]
+    assert _ordered(found) == _ordered(told)
+
+
+def _check_stop(state: State, expected: Mapping[str, Any]) -> None:
+    found = state.run.error
+    assert (found.code if found else None) == expected.get("error"), found
+    assert state.exit_code == expected.get("exit", 0)
+
+
+def _check_rows(state: State, expected: Mapping[str, Any], *, bare: bool) -> None:
+    if expected["rows"] is None:
+        assert state.rows is None, "there is a mirror"
+        return
+    wanted = _plain(expected["rows"])
+    if bare:
+        wanted = [{name: part for name, part in row.items() if name != "__cdc"} for row in wanted]
+    found = state.rows or []
+    assert _ordered(_seen(found, wanted)) == _ordered(wanted)
+    for name, ddl in expected.get("types", {}).items():
+        assert (name, state.types.get(name)) == (name, ddl)
+
+
+def _check_counts(state: State, expected: Mapping[str, Any], *, cut: bool) -> None:
+    counts = {name: getattr(state.run, name) for name in OUTCOMES}
+    assert sum(counts.values()) == state.run.read
+    wanted = expected.get("counts_cut" if cut else "counts", expected.get("counts", {}) if not cut else None)
+    if wanted is None:
+        assert state.run.read == sum(expected.get("counts", {}).values())
+        return
+    assert {name: count for name, count in counts.items() if count} == wanted
+
+
+def _check_quarantine(state: State, expected: Mapping[str, Any], *, cut: bool) -> None:
+    wanted = expected.get("quarantine_cut") if cut else None
+    wanted = expected.get("quarantine", []) if wanted is None else wanted
+    asked = sorted({name for row in wanted for name in row} | {"offset", "code", "status"})
+    found = [{name: row[name] for name in asked if row[name] is not None} for row in state.quarantine]
+    wanted = [{name: part for name, part in row.items() if part is not None} for row in wanted]
+    assert _ordered(found) == _ordered(wanted)

@@ -1,0 +1,147 @@
+"""The product with one mistake in it, put in by replacing one function: each is caught by a golden case.
+
+The list is the test: a mistake that no case catches fails it, and so does one whose function is gone. Each costs a run
+of its case, so by default only the first few go; all with CDCM_TESTS=all. The same mistakes in the reference fold,
+and more of them, always go (`tests/unit/test_mutants.py`).
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import fold
+from cdc_materializer.changes import model as m
+from cdc_materializer.config import Config
+from tests.cases.recording import cases
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.passages import ALL, WHOLE, check, passages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+#: How many of the mutants go by default, from the head of the list.
+_ALWAYS = 2
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake.
+
+    Attributes:
+        module: where the function is, below the package.
+        name: of the function, of a method with its class, or of a constant.
+        mistake: makes what replaces it out of what was there.
+        caught_by: the number of the golden case that fails.
+    """
+
+    module: str
+    name: str
+    mistake: Callable[[Any], Any]
+    caught_by: int
+
+
+def _ordered_by(column: Callable[[], Column]) -> Callable[[Any], Any]:
+    """Put the messages of a key in another order, offsets last."""
+
+    def mistake(ordered: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        def found(*arguments: Any) -> DataFrame:  # noqa: ANN401 - whatever it is
+            return ordered(*arguments).withColumn(fold.ORDER, F.struct(column().alias("by"), F.col(m.OFFSET)))
+
+        return found
+
+    return mistake
+
+
+def _changes_with(name: str, column: Callable[[], Column]) -> Callable[[Any], Any]:
+    """Give all changes another value in one of our columns."""
+
+    def mistake(to_changes: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        return lambda *arguments: to_changes(*arguments).withColumn(name, column())
+
+    return mistake
+
+
+def _instead(value: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a function or a constant
+    return lambda _: value
+
+
+def _rank() -> Column:
+    return F.when(F.col(m.OP) == "d", 3).when(F.col(m.OP) == "u", 2).otherwise(1)
+
+
+MUTANTS = {
+    "the placeholder is stored": Mutant(
+        "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
+    ),
+    "the high-water mark is forgotten with the batch": Mutant(
+        "batch", "_wants_history", _instead(lambda _: F.lit(False)), 12
+    ),
+    "operations are ranked": Mutant("fold", "_ordered", _ordered_by(_rank), 8),
+    "messages are ordered by the source's time": Mutant(
+        "fold", "_ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
+    ),
+    "positions are compared as text": Mutant("changes.positions", "_number", _instead(lambda digits, *_: digits), 13),
+    "snapshot rows are dropped by position": Mutant(
+        "batch", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
+    ),
+    "an absent column is NULL": Mutant(
+        "batch", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
+    ),
+    "what is sent again must have been sent at one time": Mutant(
+        "batch", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
+    ),
+    "a truncate wipes all that is before it": Mutant(
+        "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
+    ),
+    "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
+}
+
+
+def _parameters() -> list[Any]:
+    asked = pytest.mark.skipif(not ALL, reason="with CDCM_TESTS=all")
+    return [pytest.param(name, marks=() if at < _ALWAYS else asked) for at, name in enumerate(MUTANTS)]
+
+
+@pytest.mark.parametrize("name", _parameters())
+def test_a_mutant_is_caught(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By its golden case, which ends otherwise than it says, and not because the run stopped."""
+    mutant = MUTANTS[name]
+    _apply(mutant, monkeypatch)
+    case = next(case for case in cases() if case.number == mutant.caught_by)
+    (passage,) = passages([(case, WHOLE)], spark, lake_config)
+
+    assert all(state.run.error is None or state.run.error.code != "BUG" for state in passage.states)
+    with pytest.raises(AssertionError):
+        check(passage)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_replaces_something_that_is_there(name: str) -> None:
+    """What it replaces has not moved, and the case that it names exists."""
+    mutant = MUTANTS[name]
+    owner, last = _owner(mutant)
+
+    assert hasattr(owner, last)
+    assert mutant.caught_by in {case.number for case in cases()}
+
+
+def _owner(mutant: Mutant) -> tuple[Any, str]:
+    owner: Any = importlib.import_module(f"cdc_materializer.{mutant.module}")
+    *inner, last = mutant.name.split(".")
+    for part in inner:
+        owner = getattr(owner, part)
+    return owner, last
+
+
+def _apply(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, last = _owner(mutant)
+    monkeypatch.setattr(owner, last, mutant.mistake(getattr(owner, last)))
