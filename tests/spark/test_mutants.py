@@ -81,7 +81,7 @@ MUTANTS = {
         "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
     ),
     "the high-water mark is forgotten with the batch": Mutant(
-        "batch", "_wants_history", _instead(lambda _: F.lit(False)), 12
+        "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 12
     ),
     "operations are ranked": Mutant("fold", "_ordered", _ordered_by(_rank), 8),
     "messages are ordered by the source's time": Mutant(
