@@ -160,9 +160,12 @@ def hold(
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
     if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch:
-        same = ("topic", "partition", "offset", "key", "code", "rule")
-        again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in same])
-        found = found.join(again, [F.col(name).eqNullSafe(F.col(f"again_{name}")) for name in same], "left_anti")
+        same = ("topic", "partition", "offset", "code", "rule")
+        again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in (*same, "key")])
+        # One that was held before any table told how keys are read has no key, and is the whole message.
+        is_key = F.col("key").eqNullSafe(F.col("again_key")) | F.col("again_key").isNull()
+        is_same = [F.col(name).eqNullSafe(F.col(f"again_{name}")) for name in same]
+        found = found.join(again, [*is_same, is_key], "left_anti")
     line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
 
