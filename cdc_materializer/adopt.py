@@ -3,7 +3,7 @@
 What is accepted, by whom and why goes into the marker of the table that it concerns, and stays in every later one: on
 raw for messages that are gone (the offsets go on behind the gap, or in the topic that was made again), on the mirror
 for positions that cannot be compared with the earlier ones any more (a new epoch begins). Nothing is deleted: rows that
-the source lost stay in the mirror, because nothing in the topic says which they are.
+the source lost stay in the mirror until a complete snapshot with `snapshot_sweep` removes them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold, life
+from cdc_materializer import base, fold, life, sweeping
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.decode.framing import selector
@@ -22,6 +22,8 @@ from cdc_materializer.facts import Facts, facts_of, truncate_fields, wants_histo
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.snapshots import Sweep, SweepPlan
+from cdc_materializer.sweeping import Watch
 
 
 def messages(raw: DataFrame, span: Span | None) -> DataFrame:
@@ -67,6 +69,7 @@ class Past:
         truncate: the table's setting; only under `apply` do truncates wipe rows.
         span: the messages that are read for the first time; None where epochs are not looked for.
         lives: whether all states of a row matter, and not the last alone (see `life`).
+        watch: how snapshots are followed; None where the table does not sweep.
     """
 
     lookup: Lookup
@@ -78,6 +81,7 @@ class Past:
     truncate: str = "apply"
     span: Span | None = None
     lives: bool = False
+    watch: Watch | None = None
 
     def doubting(self) -> Past:
         """The same, for a fold that holds deletes against their `before`."""
@@ -101,6 +105,7 @@ class Folded:
     states: DataFrame
     cached: list[DataFrame] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
+    snapshots: SweepPlan = field(default_factory=SweepPlan)
 
     def keep(self, states: DataFrame) -> None:
         """Go on with other states, cached until the batch is done."""
@@ -177,14 +182,21 @@ def _next_epoch(span: Span, states: DataFrame) -> dict[int, int] | None:
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
     """Find out what the batch alone could not tell, and fold once more with it."""
     target, partial, states, facts = decoders.plan.target, decoders.partial, folded.states, folded.facts
+    if past.watch is not None:
+        folded.snapshots = _follow(states, past, past.watch, target)
+    sweeps = folded.snapshots.sweeps
+    if sweeps and past.raw is not None:
+        folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives)
     truncates, earlier = past.wiping(facts.truncates), past.wiping(())
-    history = _history(states, facts, past, target)
-    if truncates or history is not None:
+    history = _history(states, facts, past, target, sweeps)
+    if truncates or sweeps or history is not None:
         changes, recorded = own, past.recorded
         if history is not None:
             changes = _with_history(own, history)
             partial = partial.union(history.partial)
-            earlier = past.wiping(history.truncates)
+            earlier, sweeps = past.wiping(history.truncates), history.snapshots.sweeps
+            unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
+            folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
         truncates = (*earlier, *truncates)
         if past.lives:
             # Here a truncate ends each row at its place, where otherwise it leaves out what the row was before.
@@ -192,7 +204,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             recorded = replace(past.recorded, truncated=None)
             truncates = ()
         folded.release()
-        folded.keep(fold.states(changes, target, partial, recorded, truncates, with_wipes=past.lives))
+        folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, with_wipes=past.lives))
         again = facts_of(folded.states, Recorded())
         kept = ("positions", "times", "held", "logs", "epochs")
         folded.facts = facts = replace(again, **{name: getattr(facts, name) for name in kept})
@@ -200,6 +212,14 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         known = _base(past.mirror, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
+
+
+def _follow(states: DataFrame, past: Past, watch: Watch, target: TableSchema) -> SweepPlan:
+    """What the batch says of snapshots; of all before it too, where the marker does not know what had begun."""
+    earlier = None
+    if watch.known is None and past.raw is not None:
+        earlier = _changes(past.raw, find_decoders(past.raw, past.lookup), target, past)
+    return sweeping.follow(states, earlier, watch)
 
 
 def _graft(folded: Folded, target: TableSchema, partial: Partial) -> None:
@@ -223,15 +243,18 @@ def _with_flags(changes: DataFrame, past: Past) -> DataFrame:
 
 @dataclass(frozen=True)
 class _History:
-    """The past of some keys: which keys, their changes, what those may leave out, and the truncates of all the past."""
+    """The past of some keys: which keys, their changes, what those may leave out, and all that has wiped rows since."""
 
     keys: DataFrame
     changes: DataFrame
     partial: Partial
     truncates: tuple[Truncate, ...]
+    snapshots: SweepPlan
 
 
-def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -> _History | None:
+def _history(
+    states: DataFrame, facts: Facts, past: Past, target: TableSchema, sweeps: Sequence[Sweep] = ()
+) -> _History | None:
     """The changes of raw that the batch's states depend on; None where they depend on none.
 
     A pass over raw decodes keys, operations and positions, and no rows. It is made again for each link of a chain of
@@ -240,7 +263,7 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
     is_late = past.lives and past.is_late(past.wiping(facts.truncates))
     if past.raw is None or not (facts.wants_history or facts.moved or is_late):
         return None
-    wants = F.col(m.KEY).isNotNull() if is_late else wants_history(past.recorded, lives=past.lives)
+    wants = F.col(m.KEY).isNotNull() if is_late else wants_history(past.recorded, sweeps, lives=past.lives)
     # Materialised, so that the states' cache can be given back.
     wanted = states.where(wants).select(m.KEY).distinct().localCheckpoint()
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
@@ -272,6 +295,9 @@ def _history(states: DataFrame, facts: Facts, past: Past, target: TableSchema) -
         changes=changes,
         partial=earlier.partial,
         truncates=tuple(Truncate(*row) for row in everything.agg(truncated).collect()[0]["found"]),
+        snapshots=SweepPlan()
+        if past.watch is None
+        else sweeping.follow(states, everything, replace(past.watch, known=None)),
     )
 
 

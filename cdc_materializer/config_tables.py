@@ -119,7 +119,9 @@ class TableSettings(Settings):
         default=False, description="Hold also what would otherwise be published and reported (violation codes)."
     )
     snapshot_sweep: bool = Field(
-        default=False, description="After a complete snapshot, delete the rows that it did not show."
+        default=False,
+        description="After a complete snapshot, delete the rows that it did not show; not for snapshots that are "
+        "filtered (`snapshot.select.statement.overrides`, `additional-conditions`).",
     )
     history: bool = Field(default=False, description="Keep every change of every row in a table beside the mirror.")
     position_regression_tolerance: Duration = Field(
@@ -192,6 +194,16 @@ class TableConfig(TableSettings):
             raise refusal(
                 f"has a topic that gives no name for a mirror: {error.what.rstrip('.')}", "Add its `mirror`."
             ) from error
+        return self
+
+    @model_validator(mode="after")
+    def _check_sweep(self) -> Self:
+        # A swept row is no message's: what its history and its deleted state would say of it is not decided.
+        if self.snapshot_sweep and (self.history or self.deletes == "soft"):
+            raise refusal(
+                "has `snapshot_sweep` with `deletes: soft` or `history`, which is not available in this version",
+                "Leave `snapshot_sweep` out, or the others.",
+            )
         return self
 
     @field_validator("topic")

@@ -139,7 +139,7 @@ _MEANINGS: dict[Code, tuple[Handling, str]] = {
     ),
     Code.SNAPSHOT_UNRECONCILED: (
         Handling.PUBLISHED,
-        "A snapshot did not show every row there was, so no row is taken for deleted.",
+        "Where a snapshot begins or ends, or what it shows, is not known, so no row is taken for deleted.",
     ),
     Code.OFFSET_GAP: (Handling.STOP, "Messages left the topic before they were read."),
     Code.OFFSET_REGRESSION: (Handling.STOP, "The topic ends before what was already read: it was made again or cut."),

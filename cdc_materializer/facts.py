@@ -13,6 +13,8 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.epochs import CONTINUED, Recorded
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
 from cdc_materializer.marker import Marker
+from cdc_materializer.snapshots import Sweep
+from cdc_materializer.sweeping import is_after
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,20 @@ class Facts:
     doubtful: int = 0
 
 
-def wants_history(recorded: Recorded, *, lives: bool = False) -> Column:
+def wants_history(recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bool = False) -> Column:
     """Whether a change has to be held against its key's past.
 
     A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
     count: nothing says that a key has always been in this one. Where all states of a row matter (`life`), so does what
-    came before a truncate that was read earlier.
+    came before a truncate that was read earlier. And whether a snapshot that began in an earlier batch showed a key,
+    only the messages of that batch say.
     """
     positions = recorded.positions.values()
     late = F.col(m.POSITION) <= F.lit(max(positions, default=None))
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
     past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
+    for sweep in sweeps:
+        past_matters = past_matters | (base.wants_base() & is_after(sweep, m.PARTITION, m.OFFSET))
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
 
 
@@ -71,16 +76,24 @@ def _in_order(truncate: Truncate) -> tuple[str, int]:
     return truncate.position or "", truncate.offset
 
 
-def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] = (), *, lives: bool = False) -> Facts:
+def facts_of(
+    states: DataFrame,
+    recorded: Recorded,
+    doubtful: Sequence[Column] = (),
+    sweeps: Sequence[Sweep] = (),
+    *,
+    lives: bool = False,
+) -> Facts:
     """Find out about the folded states of a batch what the next steps need; one job, a few rows.
 
     Args:
         states: from `fold.states`.
         recorded: how far the source had got before.
         doubtful: the keys (m.KEY) that may be made up. One matters at a delete, and where its past is folded once more.
+        sweeps: the complete snapshots of the batch that may have begun before it.
         lives: whether all states of a row matter, and not the last alone.
     """
-    ends = fold.is_delete() | wants_history(recorded, lives=lives)
+    ends = fold.is_delete() | wants_history(recorded, sweeps, lives=lives)
     is_doubtful = F.coalesce(F.col(m.KEY).isin(*doubtful) & ends, F.lit(False)) if doubtful else F.lit(False)
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
@@ -94,7 +107,7 @@ def facts_of(states: DataFrame, recorded: Recorded, doubtful: Sequence[Column] =
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
             F.collect_list(F.when(is_truncate, truncate_fields())).alias("truncates"),
-            F.count_if(wants_history(recorded, lives=lives)).alias("wants_history"),
+            F.count_if(wants_history(recorded, sweeps, lives=lives)).alias("wants_history"),
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
             F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),

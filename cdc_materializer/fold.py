@@ -21,6 +21,8 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, micros, went_back
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.snapshots import Sweep
+from cdc_materializer.sweeping import is_after, is_before, is_inside
 
 GROUP = "__cdc_group"
 #: Where a message stands among those of its key, whatever partitions they are in: a struct that sorts.
@@ -29,6 +31,8 @@ ORDER = "__cdc_order"
 AMBIGUOUS = "__cdc_ambiguous"
 REPLAYED = "__cdc_replayed"
 WIPED = "__cdc_wiped"
+#: Counts the complete snapshots since which nothing had been told of the key.
+SWEPT = "__cdc_swept"
 #: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
 #: Link (see `link`) of the insert that opened the segment; a key change's delete has the same one.
@@ -110,6 +114,7 @@ def states(
     partial: Partial,
     recorded: Recorded,
     truncates: Sequence[Truncate] = (),
+    sweeps: Sequence[Sweep] = (),
     *,
     with_wipes: bool = False,
 ) -> DataFrame:
@@ -121,10 +126,12 @@ def states(
         partial: the columns that have to be carried.
         recorded: how far the source had got before.
         truncates: the truncates among the changes, once they are known.
+        sweeps: the complete snapshots among the changes, once they are known.
         with_wipes: whether the changes have what truncates do to each key in them, in place of `truncates`.
     """
     guarded = _guard(changes, recorded, truncates)
-    return _carry(_without_late_wipes(guarded) if with_wipes else guarded, target, partial)
+    guarded = _without_late_wipes(guarded) if with_wipes else guarded
+    return _carry(_sweep(guarded, sweeps) if sweeps else guarded, target, partial)
 
 
 # --- 1. was it sent before?
@@ -178,6 +185,18 @@ def _without_late_wipes(guarded: DataFrame) -> DataFrame:
     """A truncate that is sent again leaves alone what its key has shown since, rows of snapshots too."""
     is_late = (F.col(m.OP) == m.WIPE) & (F.max(m.POSITION).over(_before()) > F.col(m.POSITION))
     return guarded.withColumn(REPLAYED, F.col(REPLAYED) | F.coalesce(is_late, F.lit(False)))
+
+
+def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
+    """Wipe what came before a complete snapshot that does not show the key; what comes after it is a new row."""
+    is_told = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
+    wiped, swept = F.col(WIPED), F.lit(0)
+    for sweep in sweeps:
+        shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
+        unseen = ~F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
+        wiped = wiped | (unseen & is_before(sweep, m.PARTITION, m.OFFSET))
+        swept = swept + (unseen & is_after(sweep, m.PARTITION, m.OFFSET)).cast("int")
+    return guarded.withColumns({WIPED: wiped, SWEPT: swept})
 
 
 def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
@@ -246,9 +265,10 @@ def link() -> Column:
 def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
     inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
+    swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
     segmented = guarded.withColumns(
         {
-            SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)),
+            SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
             OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), link()), ignorenulls=True).over(_so_far()),
         }
     )

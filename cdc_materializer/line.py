@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -23,7 +23,9 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.registry import Registry
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.snapshots import SweepPlan
 from cdc_materializer.source import Source
+from cdc_materializer.sweeping import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +64,13 @@ class Line:
     def options(self) -> Options:
         """How the table's envelopes are read."""
         table = self.table
-        return Options(table.special_values, table.unavailable_value, tuple(table.key), transactions=table.history)
+        return Options(
+            table.special_values,
+            table.unavailable_value,
+            tuple(table.key),
+            transactions=table.history,
+            snapshots=table.snapshot_sweep,
+        )
 
     def recorded(self, marker: Marker | None, partitions: int) -> Recorded:
         """How far the source had got at a marker, in a topic that has so many partitions now."""
@@ -79,6 +87,24 @@ class Line:
             logs=marker.logs,
             is_final=self.replays,
         )
+
+    def watch(
+        self, marker: Marker | None, partitions: Iterable[int], unread: DataFrame | None, *, again: bool
+    ) -> Watch | None:
+        """What a batch has to know to follow snapshots; None where the table does not sweep.
+
+        Args:
+            marker: the mirror's.
+            partitions: those that the topic has.
+            unread: where messages of unknown keys are held.
+            again: whether the batch reads messages from before it, which may complete a snapshot that was given up.
+        """
+        if not self.table.snapshot_sweep:
+            return None
+        if marker is None:
+            return Watch(tuple(partitions))
+        known = None if again else marker.snapshots
+        return Watch(tuple(partitions), known, is_first=False, positions=marker.positions, unread=unread)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
@@ -102,13 +128,17 @@ class Tables:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch did: nothing but landing, where the mirror has no snapshot yet."""
+    """What one batch did: nothing but landing, where the mirror has no snapshot yet.
+
+    Rows that a snapshot did not show are no message's; they are counted in `swept` alone.
+    """
 
     counts: dict[str, int]
     violations: dict[str, int]
     offsets: Offsets
     raw_snapshot: int
     mirror_snapshot: int | None
+    swept: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,6 +175,7 @@ class Decided:
     published: int
     marked: int = 0
     applied: int = 0
+    snapshots: SweepPlan = field(default_factory=SweepPlan)
 
 
 def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:

@@ -11,6 +11,7 @@ from typing import Literal, Self, TypeAlias
 
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.snapshots import Followed
 from cdc_materializer.strict_json import (
     as_microseconds,
     as_number,
@@ -81,6 +82,7 @@ class Marker:
         logs: the logs that positions came from, and the number of the last transaction of each: a MySQL server's
             uuid, a MariaDB domain, a series of binlog files (whose number says nothing).
         adopted: what was accepted as lost or rewound, oldest first.
+        snapshots: on a mirror that sweeps, what was seen of snapshots; None where it did not sweep.
         version: layout of the marker.
     """
 
@@ -99,6 +101,7 @@ class Marker:
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
     adopted: tuple[Adoption, ...] = ()
+    snapshots: Followed | None = None
     version: int = MARKER_VERSION
 
     @classmethod
@@ -143,6 +146,7 @@ class Marker:
             "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
             "logs": write(self.logs) if self.logs else None,
             "adopted": json.dumps([found.to_json() for found in self.adopted]) if self.adopted else None,
+            "snapshots": self.snapshots.to_json() if self.snapshots is not None else None,
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": write(self.counts),
@@ -182,6 +186,7 @@ class Marker:
                 name: as_offset(last) for name, last in read_object(summary.get(MARKER_PREFIX + "logs", "{}")).items()
             },
             adopted=tuple(_adoption(found) for found in _list(summary, "adopted")),
+            snapshots=Followed.from_json(followed) if (followed := summary.get(MARKER_PREFIX + "snapshots")) else None,
             version=version,
         )
 

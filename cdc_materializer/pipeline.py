@@ -13,8 +13,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, facts, fold, history, life, quarantine, rows, verdict
+from cdc_materializer import batch, facts, fold, history, life, quarantine, rows, sweeping, verdict
 from cdc_materializer.batch import Past
+from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import (
     Code,
@@ -38,6 +39,7 @@ from cdc_materializer.source import TopicState, read_failure
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
 _RAW_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
 _KEYS_VIEW = "__cdc_keys"
+_UNSEEN_VIEW = "__cdc_unseen"
 
 
 def advance(line: Line, topic: TopicState) -> Batch | None:
@@ -207,20 +209,24 @@ def _reading(line: Line, raw: LakeTable, span: Span, retried: DataFrame | None, 
 def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     """Decode, fold and judge the messages; nothing is written."""
     decoders = reading.decoders
+    marker = marker_of(tables.mirror) if tables.mirror is not None else None
+    unread = quarantine.unread(line, tables.quarantine) if line.table.snapshot_sweep else None
     past = Past(
         raw=reading.earlier,
         retried=reading.retried,
         lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine),
-        recorded=line.recorded(marker_of(tables.mirror) if tables.mirror is not None else None, len(reading.span.end)),
+        recorded=line.recorded(marker, len(reading.span.end)),
         truncate=line.table.truncate,
         span=reading.span,
         lives=line.keeps_lives,
+        watch=line.watch(marker, reading.span.end, unread, again=reading.retried is not None),
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
         judgement = line.judgement(decoders.plan.target, past.recorded.partitions)
+        judgement = replace(judgement, unreconciled=folded.snapshots.unreconciled)
         judged = verdict.decide(folded.states, judgement)
         judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
         counted = judged.agg(*_outcomes(), *_sums(lives=line.keeps_lives)).collect()[0].asDict()
@@ -240,6 +246,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         published=counted["published"] or 0,
         marked=counted.get("marked", 0),
         applied=counted.get("applied", 0),
+        snapshots=folded.snapshots,
     )
 
 
@@ -280,6 +287,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         epochs=decided.facts.epochs,
         logs=facts.logs_after(earlier, decided.facts),
         adopted=earlier.adopted if earlier is not None else (),
+        snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},
@@ -291,14 +299,17 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         return None
     if line.table.history:
         history.keep(line, tables, reached, marker, decided)
-    head = line.lake.publish(mirror, marker, lambda stage: _stage(stage, mirror, decided))
+    unseen = _unseen_keys(line, mirror, held, decided)
+    swept = unseen.count() if unseen is not None else 0
+    marker = replace(marker, counts={**marker.counts, **({"swept": swept} if swept else {})})
+    head = line.lake.publish(mirror, marker, lambda stage: _stage(stage, mirror, decided, unseen))
     if held is not None and quarantine.has_stops(held):
         quarantine.release_stops(line, held)
         held = reload(line, line.mirror.quarantine)
     if held is not None and (decided.facts.held or quarantine.is_ahead(tables.quarantine, reached)):
         quarantine.resolve(line, held, marker, decided)
     offsets = marker_of(raw).in_topic(marker.offsets)
-    return Batch(decided.counts, decided.violations, offsets, raw.head or 0, head)
+    return Batch(decided.counts, decided.violations, offsets, raw.head or 0, head, swept)
 
 
 def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:
@@ -328,7 +339,17 @@ def _refuse_without_mirror(line: Line, decided: Decided) -> None:
     raise SchemaRefused(what, f"{hints} `cdcm quarantine list --table {line.mirror}` names each.")
 
 
-def _stage(stage: Stage, mirror: LakeTable, decided: Decided) -> None:
+def _unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided: Decided) -> DataFrame | None:
+    """The keys of rows that a snapshot which the batch completes did not show; None where it completes none."""
+    if not decided.snapshots.sweeps or mirror.is_empty:
+        return None
+    shown = quarantine.held_places(line, held)
+    target, found = decided.decoders.plan.target, line.lake.rows(mirror)
+    written = decided.states.where(F.col(verdict.PUBLISHED)).select(m.KEY)
+    return sweeping.unseen_keys(found, decided.snapshots.sweeps, target, written, shown).localCheckpoint()
+
+
+def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame | None) -> None:
     target, soft = decided.decoders.plan.target, mirror.keeps_deleted
     branch = (stage.lake.catalog, mirror.name, stage.branch)
     if soft and decided.marked and not mirror.is_empty:
@@ -336,6 +357,9 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided) -> None:
         stage.execute(mark_deleted(*branch, _KEYS_VIEW, target))
     for truncate in decided.truncates if not mirror.is_empty else ():
         stage.execute(mark_truncated(*branch, truncate) if soft else delete_truncated(*branch, truncate))
+    if unseen is not None:
+        unseen.createOrReplaceTempView(_UNSEEN_VIEW)
+        stage.execute(delete_keys(*branch, _UNSEEN_VIEW, target))
     if decided.published == 0:
         return
     if not mirror.is_empty:

@@ -41,6 +41,25 @@ def held_keys(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
     return line.lake.rows(quarantine).where(still_open).select(F.col("key").alias(m.KEY))
 
 
+def held_places(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
+    """The open held messages of known keys: key (JSON text), partition, offset."""
+    if quarantine is None or quarantine.is_empty:
+        return None
+    still_open = (F.col("status") == verdict.OPEN) & F.col("key").isNotNull()
+    return line.lake.rows(quarantine).where(still_open).select("key", "partition", "offset")
+
+
+def unread(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
+    """Where messages are held of which not even the key is known (partition, offset); None without a quarantine."""
+    if quarantine is None or quarantine.is_empty:
+        return None
+    # A row without a key is not in the mirror, and a delete with a made-up one shows no row.
+    told = F.col("code").isin(str(Code.KEY_NULL), str(Code.KEY_VALUE_MISMATCH))
+    of_no_key = F.col("key").isNull() & ~told & (F.col("action") == "hold")
+    held = line.lake.rows(quarantine).where((F.col("status") == verdict.OPEN) & of_no_key)
+    return held.select("partition", "offset")
+
+
 def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
     """Raw's rows that were held for a schema which the registry knows by now; None where there are none."""
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:

@@ -270,6 +270,7 @@ def _table_run(backlog: Backlog, batches: Sequence[Batch], seconds: float, error
         read=sum(counts.values()),
         violations=violations,
         offsets=_as_json(offsets),
+        swept=sum(batch.swept for batch in batches),
         raw_snapshot=last.raw_snapshot if last is not None else None,
         mirror_snapshot=last.mirror_snapshot if last is not None else None,
         seconds=round(seconds, 3),

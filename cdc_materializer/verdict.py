@@ -40,17 +40,28 @@ _VIOLATION = "struct<code:string,rule:string,severity:string,action:string,statu
 
 @dataclass(frozen=True)
 class Judgement:
-    """How states are judged: the contract's compiled rules, and whether reported codes are held (`strict`)."""
+    """How states are judged: the contract's compiled rules, and whether reported codes are held (`strict`).
+
+    `unreconciled` are the messages at which a snapshot turned out to be of no use for a sweep: partition and offset.
+    """
 
     rules: tuple[CompiledRule, ...] = ()
     strict: bool = False
     truncate: str = "apply"
     partitions: int = 1
+    unreconciled: tuple[tuple[int, int], ...] = ()
 
     def is_unordered(self) -> Column:
         """Whether a message is a truncate of which nobody can say what comes before it."""
         is_lost = (F.col(m.OP) == m.TRUNCATE) & F.col(m.POSITION).isNull()
         return F.coalesce(is_lost & F.lit(self.truncate == "apply" and self.partitions > 1), F.lit(False))
+
+    def is_unreconciled(self) -> Column:
+        """Whether a message tells that rows which a snapshot did not show stay."""
+        found = F.lit(False)
+        for partition, offset in self.unreconciled:
+            found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset) & (F.col(m.PART) == 0))
+        return found
 
 
 def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
@@ -63,7 +74,7 @@ def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
             "__cdc_previous_delete": _follows_delete(),
         }
     )
-    passes = _passes(judgement.strict)
+    passes = _passes(judgement)
     last = F.max(F.when(passes, F.col(ORDER))).over(Window.partitionBy(GROUP))
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
     here = F.col(ORDER)
@@ -109,19 +120,22 @@ def _misfits() -> Column:
     return F.concat(F.col(m.PROBLEMS), F.col(fold.CARRIED))
 
 
-def _passes(strict: bool) -> Column:  # noqa: FBT001 - one setting, by its name
+def _passes(judgement: Judgement) -> Column:
     bad = (F.size(_misfits()) > 0) | (F.size("__cdc_failed") > 0)
-    if strict:
-        bad = bad | (F.size(OPEN_COLUMNS) > 0) | F.col(AMBIGUOUS)
+    if judgement.strict:
+        bad = bad | _is_unsure(judgement)
     return effective() & F.when(is_delete(), ~F.col("__cdc_previous_delete")).otherwise(~bad)
+
+
+def _is_unsure(judgement: Judgement) -> Column:
+    return (F.size(OPEN_COLUMNS) > 0) | F.col(AMBIGUOUS) | judgement.is_unreconciled()
 
 
 def _outcome(after_final: Column, judgement: Judgement) -> Column:
     held = F.col(m.CODE).isNotNull() | ((F.size(_misfits()) > 0) & effective() & ~is_delete())
     broken = (F.size("__cdc_failed") > 0) & after_final
     if judgement.strict:
-        unsure = (F.size(OPEN_COLUMNS) > 0) | F.col(AMBIGUOUS)
-        broken = broken | (unsure & effective() & ~is_delete() & after_final)
+        broken = broken | (_is_unsure(judgement) & effective() & ~is_delete() & after_final)
     truncate = F.when(judgement.is_unordered(), IGNORED).otherwise(
         DELETED if judgement.truncate == "apply" else IGNORED
     )
@@ -173,6 +187,7 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         F.when(F.col(REGRESSED), F.array(stop)),
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
         F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
+        F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
         F.when(is_row & after_final & (F.size(_misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),

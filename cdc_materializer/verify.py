@@ -87,9 +87,11 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
     recorded = Recorded(partitions=len(span.end), epochs=marker_of(mirror).epochs, is_final=True)
-    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft)
+    watch = line.watch(None, span.end, None, again=False)
+    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
-    decided = verdict.decide(folded.states, line.judgement(target, past.recorded.partitions))
+    judgement = replace(line.judgement(target, past.recorded.partitions), unreconciled=folded.snapshots.unreconciled)
+    decided = verdict.decide(folded.states, judgement)
     decided = (life.remember(decided, target) if line.is_soft else decided).persist()
     expected = rows.final_rows(decided, target, soft=line.is_soft)
     difference = compare_rows(expected, line.lake.rows(mirror), target)

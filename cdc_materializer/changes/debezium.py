@@ -17,6 +17,7 @@ from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
+from cdc_materializer.changes.markers import snapshot_columns
 from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
@@ -59,6 +60,7 @@ class Options:
         key: its `key`.
         doubtful_keys: whether deletes are held against their `before`, because a key among them may be made of fillers.
         transactions: whether the table keeps the source's transactions.
+        snapshots: whether records of snapshots are followed: the table sweeps.
     """
 
     special_values: Special = "null"
@@ -66,6 +68,7 @@ class Options:
     key: tuple[str, ...] = ()
     doubtful_keys: bool = False
     transactions: bool = False
+    snapshots: bool = False
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
@@ -332,6 +335,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         log_name.alias(m.LOG),
         log_number.alias(m.LOG_NUMBER),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
+        *snapshot_columns(value["source"], asked=options.snapshots),
         _source_time(value["source"]).alias(m.SOURCE_TIME),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),

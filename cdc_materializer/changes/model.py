@@ -36,6 +36,11 @@ LOG_NUMBER = "__cdc_log_number"
 #: Whether the change comes from the source's log, not from a snapshot: only then its position can be held against
 #: others.
 STREAMING = "__cdc_streaming"
+#: What a record of a snapshot that reads whole tables says of its place in it (`first`, `true`, `last`, ...); NULL for
+#: all others, and where nobody asks (`Options.snapshots`).
+SNAPSHOT = "__cdc_snapshot"
+#: A number for the source table, NULL where nobody asks: a topic can have several, behind a router.
+TABLE = "__cdc_table"
 SOURCE_TIME = "__cdc_source_ts"
 #: Names of the columns that the writer's schema does not have: the row keeps its values (changelog-semantics §0 rule
 #: 12).
@@ -57,8 +62,8 @@ TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_
 TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTION_FIELDS.items())}>"
 
 META = (
-    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SOURCE_TIME,
-    ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
+    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT, TABLE,
+    SOURCE_TIME, ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

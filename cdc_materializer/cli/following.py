@@ -5,7 +5,18 @@ from collections.abc import Iterator
 from cdc_materializer.errors import worst_exit_code
 from cdc_materializer.report.models import RunReport, TableRun
 
-_SUMS = ("batches", "read", "upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
+_SUMS = (
+    "batches",
+    "read",
+    "upserted",
+    "deleted",
+    "unchanged",
+    "superseded",
+    "replayed",
+    "ignored",
+    "quarantined",
+    "swept",
+)
 
 
 class Following:

@@ -68,6 +68,13 @@ class TableRun(Report):
     mirror_snapshot: int | None = Field(default=None, description="Iceberg snapshot of the mirror; null: none yet.")
     seconds: float = Field(default=0.0, ge=0, description="Wall-clock seconds spent on this table.")
     error: ErrorInfo | None = Field(default=None, description="Why the table stopped; null when it did not.")
+    swept: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=lambda swept: not swept,
+        description="Rows, of no message, that a complete snapshot did not show and that were deleted; "
+        "left out where there are none.",
+    )
 
 
 class RunReport(Report):

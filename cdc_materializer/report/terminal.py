@@ -90,7 +90,12 @@ def _run(report: RunReport, now: datetime) -> RenderableType:  # noqa: ARG001 - 
     violations = _run_violations(report.tables)
     nothing = not any(run.read or run.error for run in report.tables)
     done = [Text("Nothing new to read.", style="dim")] if nothing else []
-    return Group(table, *done, *violations, *below)
+    swept = [
+        Text(f"{run.table}: {run.swept:,} rows that a snapshot did not show are deleted.")
+        for run in report.tables
+        if run.swept
+    ]
+    return Group(table, *done, *swept, *violations, *below)
 
 
 _RUN_NUMBERS = ("read", "upserted", "deleted", "held", "other", "seconds")

@@ -105,5 +105,5 @@ def adopt_view(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: A
         facts += [("lost", f"at most {quantity(found.lost, 'message')}")] if found.lost else []
         facts += [("by", found.by), *([("reason", found.reason)] if found.reason else [])]
         parts.append(fact_list(facts))
-    note = "Rows that the source lost stay in the mirror; another `mirror` name and a new snapshot leave them out."
+    note = "Rows that the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`."
     return Group(*parts, Text(""), Text(f"`cdcm run` goes on. {note}", style="dim"))

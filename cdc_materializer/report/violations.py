@@ -81,7 +81,7 @@ REMEDIES: Mapping[Code, str] = {
     Code.UNAVAILABLE_NO_BASE: "Touch the row at the source, or take an incremental snapshot of the table.",
     Code.ORDER_AMBIGUOUS: "Give the connector positions to order by, or send a table to one partition.",
     Code.TRUNCATE_UNORDERED: "Take a snapshot of the source table.",
-    Code.SNAPSHOT_UNRECONCILED: "Let the snapshot finish, or take it again.",
+    Code.SNAPSHOT_UNRECONCILED: "Take it again; in several partitions it sweeps when each shows a later change.",
     Code.OFFSET_GAP: "Have the connector snapshot the table again, and accept the loss with `cdcm adopt`.",
     Code.OFFSET_REGRESSION: "Find out whether the topic was made again; then accept it with `cdcm adopt`.",
     Code.POSITION_REGRESSION: "If the database was restored, accept it with `cdcm adopt`, and take a new snapshot.",

@@ -21,10 +21,10 @@ LAYERS = (
         *("rows", "verdict", "life", "quarantine", "history"),
     ),
     ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
-    ("decode", "changes", "epochs", "fold", "base", "merge", "schema", "catalog", "local_table"),
+    ("decode", "changes", "epochs", "fold", "base", "sweeping", "merge", "schema", "catalog", "local_table"),
     ("config",),
     ("jars",),
-    ("environment", "marker", "offsets", "strict_json", "logs"),
+    ("environment", "marker", "snapshots", "offsets", "strict_json", "logs"),
     ("names",),
     ("errors",),
 )

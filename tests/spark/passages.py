@@ -309,6 +309,7 @@ def _check_rows(state: State, expected: Mapping[str, Any], *, bare: bool) -> Non
 def _check_counts(state: State, expected: Mapping[str, Any], *, cut: bool) -> None:
     counts = {name: getattr(state.run, name) for name in OUTCOMES}
     assert sum(counts.values()) == state.run.read
+    counts["swept"] = state.run.swept
     wanted = expected.get("counts_cut" if cut else "counts", expected.get("counts", {}) if not cut else None)
     if wanted is None:
         assert state.run.read == sum(expected.get("counts", {}).values())

@@ -208,6 +208,14 @@ def test_a_mistake_is_named_with_its_place(folder: Path, change: tuple[str, str]
     assert refusal(folder, SMALL.replace(*change, 1)).startswith(said)
 
 
+@pytest.mark.parametrize("other", ["history: true", "deletes: soft"])
+def test_a_sweep_of_rows_that_are_kept_is_refused(folder: Path, other: str) -> None:
+    """Wherever the two come from: nobody has said yet what a deleted row or its history shows of a sweep."""
+    text = SMALL.replace("}]", f", {other}}}]") + "defaults: {snapshot_sweep: true}\n"
+
+    assert "has `snapshot_sweep` with `deletes: soft` or `history`" in refusal(folder, text)
+
+
 @pytest.mark.parametrize(("setting", "refused", "do"), NOT_YET)
 def test_what_is_not_available_yet_is_refused_not_ignored(
     folder: Path, setting: str, refused: tuple[str | bool, ...], do: str

@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
 from cdc_materializer.marker import Adoption, Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
+from cdc_materializer.snapshots import Followed, Snapshot
 
 _partitions = st.integers(0, 40)
 _offsets = st.dictionaries(_partitions, st.integers(0, 2**62), max_size=6).map(Offsets)
 _names = st.text(st.characters(categories=("L", "N"), include_characters="_.-"), min_size=1, max_size=20)
+_snapshots = st.builds(
+    Snapshot,
+    position=st.none() | st.text(),
+    begins=st.dictionaries(_partitions, st.integers(0, 2**62), max_size=3),
+    ends=st.dictionaries(_partitions, st.integers(0, 2**62), max_size=3),
+    count=st.integers(0, 2**40),
+    has_begin=st.booleans(),
+    has_end=st.booleans(),
+    is_fresh=st.booleans(),
+)
 _markers = st.builds(
     Marker,
     pipeline=st.text(),
@@ -41,6 +52,8 @@ _markers = st.builds(
         ),
         max_size=2,
     ).map(tuple),
+    snapshots=st.none()
+    | st.builds(Followed, running=st.lists(_snapshots, max_size=2).map(tuple), tables=st.tuples(st.integers())),
 )
 
 

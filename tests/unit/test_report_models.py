@@ -33,6 +33,13 @@ def test_the_run_report_is_the_fixed_document() -> None:
     assert document["tables"][0]["error"] is None
 
 
+def test_swept_rows_are_told_where_there_are_some() -> None:
+    """They belong to no message, and most tables never have any."""
+    run = models.TableRun(table="shop.orders", topic="t", swept=3)
+
+    assert json.loads(run.to_json())["swept"] == 3
+
+
 @pytest.mark.parametrize("model", ALL, ids=lambda model: model.__name__)
 def test_every_field_says_what_it_means(model: type[models.Report]) -> None:
     """The reference pages are made of these descriptions."""

@@ -1,0 +1,197 @@
+"""Rows that a complete snapshot did not show: which of a batch's states they are, and which of the mirror's rows.
+
+`snapshots` says where a snapshot begins and ends; here that is found in frames and becomes columns. A sweep is no
+message of the topic. It ends rows as a delete would: those of keys of which nothing was said between the snapshot's
+first record and its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.errors import Code
+from cdc_materializer.schema import TableSchema
+from cdc_materializer.snapshots import FIRST, LAST, Followed, Reached, Records, Sweep, SweepPlan, plan_sweeps
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a batch has to know to follow snapshots.
+
+    Attributes:
+        partitions: those that the topic has.
+        known: what the marker remembers; None where they have to be followed from the topic's first message.
+        is_first: whether the topic has nothing before the batch.
+        positions: the highest streaming position of each partition before the batch.
+        unread: where messages of unknown keys are held (partition, offset); None where there are none.
+    """
+
+    partitions: tuple[int, ...]
+    known: Followed | None = field(default_factory=Followed)
+    is_first: bool = True
+    positions: Mapping[int, str] | None = None
+    unread: DataFrame | None = None
+
+
+def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan:
+    """Follow snapshots through a batch.
+
+    Args:
+        own: the batch's changes.
+        earlier: the changes before it, where `watch` does not know what they began.
+        watch: what is known of the time before.
+    """
+    changes = own if earlier is None else _looked_at(own).unionByName(_looked_at(earlier))
+    rows = _seen(changes)
+    records = _followed(changes, [_records(row) for row in rows if row["is_record"]])
+    reached = {partition: _reached(partition, rows, watch) for partition in watch.partitions}
+    known = watch.known or Followed()
+    plan = plan_sweeps(known.running, records, reached, is_first=watch.is_first or watch.known is None)
+    tables = {table for row in rows for table in (row["table"], row["other_table"]) if table is not None}
+    plan = replace(plan, tables=tuple(sorted({*known.tables, *tables})[:2]))
+    if not plan.sweeps:
+        return plan
+    # A message whose key could not be read may have shown any row; and rows of another table are not in the snapshot.
+    lost = _lost(changes, plan.sweeps, known.tables)
+    if earlier is None and watch.unread is not None:
+        lost = [one + other for one, other in zip(lost, _counted(watch.unread, plan.sweeps), strict=True)]
+    return plan.without([sweep for sweep, count in zip(plan.sweeps, lost, strict=True) if count])
+
+
+def _looked_at(changes: DataFrame) -> DataFrame:
+    return changes.select(m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.STREAMING, m.SNAPSHOT, m.TABLE, m.CODE)
+
+
+def _seen(changes: DataFrame) -> list[Row]:
+    """One row a partition and snapshot, and one a partition for all else: few, as a snapshot has one position."""
+    is_record, offset, streamed = F.col(m.SNAPSHOT).isNotNull(), F.col(m.OFFSET), _is_streamed()
+    grouped = changes.groupBy(
+        m.PARTITION, is_record.alias("is_record"), F.when(is_record, F.col(m.POSITION)).alias("position")
+    )
+    return grouped.agg(
+        F.min(offset).alias("first"),
+        F.max(offset).alias("last"),
+        F.count_if(F.lit(True)).alias("count"),
+        F.array_sort(F.collect_list(F.when(F.col(m.SNAPSHOT).isin(*FIRST), offset))).alias("begins"),
+        F.array_sort(F.collect_list(F.when(F.col(m.SNAPSHOT).isin(*LAST), offset))).alias("ends"),
+        F.min(F.when(streamed, offset)).alias("stream_first"),
+        F.max(F.when(streamed, offset)).alias("stream_last"),
+        F.max(F.when(streamed, F.col(m.POSITION))).alias("reached"),
+        F.min(m.TABLE).alias("table"),
+        F.max(m.TABLE).alias("other_table"),
+    ).collect()
+
+
+def _is_streamed() -> Column:
+    return F.col(m.STREAMING) & F.col(m.OP).isin("c", "u")
+
+
+def _followed(changes: DataFrame, records: Sequence[Records]) -> list[Records]:
+    """The records, and for those of a snapshot that has not ended where the log goes on behind them."""
+    going = [one for one in records if one.is_open]
+    if not going:
+        return list(records)
+    behind = [_is_streamed() & (F.col(m.PARTITION) == one.partition) & (F.col(m.OFFSET) > one.last) for one in going]
+    firsts = [F.min(F.when(test, F.col(m.OFFSET))).alias(f"snapshot_{at}") for at, test in enumerate(behind)]
+    found = dict(zip(going, changes.agg(*firsts).collect()[0], strict=True))
+    return [replace(one, followed=found.get(one)) for one in records]
+
+
+def _records(row: Row) -> Records:
+    begins, ends = tuple(row["begins"]), tuple(row["ends"])
+    return Records(row[m.PARTITION], row["position"], row["first"], row["last"], row["count"], begins, ends)
+
+
+def _reached(partition: int, rows: Sequence[Row], watch: Watch) -> Reached:
+    own = [row for row in rows if row[m.PARTITION] == partition]
+    other = next((row for row in own if not row["is_record"]), None)
+    before = (watch.positions or {}).get(partition)
+    known = [position for position in (before, other["reached"] if other else None) if position is not None]
+    return Reached(
+        first=min((row["first"] for row in own), default=None),
+        streamed=(other["stream_first"], other["stream_last"]) if other and other["stream_first"] is not None else None,
+        position=max(known, default=None),
+    )
+
+
+def _lost(changes: DataFrame, sweeps: Sequence[Sweep], tables: Sequence[int]) -> list[int]:
+    """How many messages keep each snapshot from being used: some of unknown keys in it, some of other tables before."""
+    is_unread = F.col(m.KEY).isNull() & F.col(m.CODE).isNotNull() & (F.col(m.CODE) != str(Code.KEY_NULL))
+    tests = []
+    for sweep in sweeps:
+        inside = is_inside(sweep, m.PARTITION, m.OFFSET)
+        own = F.max(F.when(inside & F.col(m.SNAPSHOT).isNotNull(), F.col(m.TABLE)))
+        shown = F.when(~is_after(sweep, m.PARTITION, m.OFFSET), F.col(m.TABLE))
+        others = (F.min(shown) != own) | (F.max(shown) != own)
+        for table in tables:
+            others = others | (own != table)
+        tests.append(F.count_if(is_unread & inside) + F.coalesce(others, F.lit(False)).cast("int"))
+    return list(changes.agg(*[test.alias(f"sweep_{at}") for at, test in enumerate(tests)]).collect()[0])
+
+
+def _counted(unread: DataFrame, sweeps: Sequence[Sweep]) -> list[int]:
+    tests = [F.count_if(is_inside(sweep, "partition", "offset")) for sweep in sweeps]
+    return list(unread.agg(*[test.alias(f"sweep_{at}") for at, test in enumerate(tests)]).collect()[0])
+
+
+# --- a sweep as columns
+# ------------------------------------------------------------------------------------------------
+
+
+def is_before(sweep: Sweep, partition: str, offset: str) -> Column:
+    """Whether a message is from before a snapshot."""
+    return _any((F.col(partition) == number) & (F.col(offset) < begin) for number, begin in sweep.begins.items())
+
+
+def is_inside(sweep: Sweep, partition: str, offset: str) -> Column:
+    """Whether a message is between a snapshot's first record and its last."""
+    begins = sweep.begins
+    return _any(
+        (F.col(partition) == number) & F.col(offset).between(begins[number], end) for number, end in sweep.ends.items()
+    )
+
+
+def is_after(sweep: Sweep, partition: str, offset: str) -> Column:
+    """Whether a message is from after a snapshot."""
+    return _any((F.col(partition) == number) & (F.col(offset) > end) for number, end in sweep.ends.items())
+
+
+def _any(tests: Iterable[Column]) -> Column:
+    found = F.lit(False)
+    for test in tests:
+        found = found | test
+    return found
+
+
+def unseen_keys(
+    mirror: DataFrame, sweeps: Sequence[Sweep], target: TableSchema, written: DataFrame, held: DataFrame | None
+) -> DataFrame:
+    """The keys of rows that snapshots should have shown and did not, as columns.
+
+    Args:
+        mirror: the mirror's rows before the batch.
+        sweeps: the snapshots.
+        target: the mirror's columns.
+        written: the keys (m.KEY) whose rows the batch writes or deletes.
+        held: open held messages (key, partition, offset): what they showed is there, though its row was not written.
+    """
+    key = {name: m.column(name).cast(target.types[name]).alias(name) for name in target.key}
+    text = m.key_json(F.struct(*key.values()), target)
+    places = [F.col(f"__cdc.{name}").alias(f"__cdc_{name}_of_row") for name in ("partition", "offset")]
+    rows = mirror.select(*key.values(), *places, text.alias(m.KEY)).join(written, m.KEY, "left_anti")
+    found = []
+    for sweep in sweeps:
+        unseen = rows.where(is_before(sweep, "__cdc_partition_of_row", "__cdc_offset_of_row"))
+        if held is not None:
+            shown = held.where(is_inside(sweep, "partition", "offset")).select(F.col("key").alias(m.KEY))
+            unseen = unseen.join(shown, m.KEY, "left_anti")
+        found.append(unseen.select(*[m.column(name) for name in target.key]))
+    every = found[0]
+    for other in found[1:]:
+        every = every.unionByName(other)
+    return every.distinct()

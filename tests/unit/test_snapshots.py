@@ -1,0 +1,149 @@
+"""Where the snapshots in a topic begin and end, batch by batch."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.snapshots import (
+    Followed,
+    Reached,
+    Records,
+    Snapshot,
+    Sweep,
+    SweepPlan,
+    plan_sweeps,
+)
+
+
+def _plan(
+    *records: Records, running: tuple[Snapshot, ...] = (), reached: Mapping[int, Reached] | None = None
+) -> SweepPlan:
+    """Follow snapshots through a batch of a topic that has something before it."""
+    return plan_sweeps(running, records, reached or {0: Reached(first=0)}, is_first=False)
+
+
+def _batch(
+    first: int, last: int, position: str | None = "5", begins: tuple[int, ...] = (), ends: tuple[int, ...] = ()
+) -> Records:
+    return Records(0, position, first, last, last - first + 1, begins, ends)
+
+
+def _remembered(plan: SweepPlan) -> tuple[Snapshot, ...]:
+    return Followed.from_json(plan.followed.to_json()).running
+
+
+def _ends(plan: SweepPlan) -> list[tuple[int, int]]:
+    return [(sweep.begins[0], sweep.ends[0]) for sweep in plan.sweeps]
+
+
+def test_a_snapshot_with_both_ends_sweeps() -> None:
+    """From its first record to its last."""
+    plan = _plan(_batch(3, 9, begins=(3,), ends=(9,)))
+
+    assert plan == SweepPlan((Sweep({0: 3}, {0: 9}, (0, 9)),))
+
+
+def test_a_snapshot_is_followed_over_batches() -> None:
+    """Where it began is remembered until it ends, in the marker's own words."""
+    begun = _plan(_batch(3, 9, begins=(3,)))
+    going = _plan(_batch(10, 19), running=_remembered(begun))
+    ended = _plan(_batch(20, 22, ends=(22,)), running=_remembered(going))
+
+    assert (begun.sweeps, going.sweeps) == ((), ())
+    assert _ends(ended) == [(3, 22)]
+    assert ended.running == ()
+
+
+def test_a_snapshot_that_begins_again_counts_from_there() -> None:
+    """What was interrupted says nothing, whether it came in an earlier batch, in this one, or at another position."""
+    interrupted = _plan(_batch(3, 9, begins=(3,))).running
+
+    assert _ends(_plan(_batch(10, 12, "6", begins=(10,), ends=(12,)), running=interrupted)) == [(10, 12)]
+    assert _ends(_plan(_batch(10, 12, "5", begins=(10,), ends=(12,)), running=interrupted)) == [(10, 12)]
+    assert _ends(_plan(_batch(3, 12, None, begins=(3, 7), ends=(12,)))) == [(7, 12)]
+    assert not _plan(_batch(10, 12, "6", begins=(10,), ends=(12,)), running=interrupted).unreconciled
+
+
+def test_a_single_record_is_first_and_last() -> None:
+    """A table of one row is marked as ended alone, also after a snapshot that was interrupted."""
+    interrupted = _plan(_batch(3, 9, begins=(3,))).running
+
+    assert _ends(_plan(_batch(4, 4, ends=(4,)))) == [(4, 4)]
+    assert _ends(_plan(_batch(10, 10, "6", ends=(10,)), running=interrupted)) == [(10, 10)]
+
+
+def test_an_unmarked_beginning_sweeps_nothing_and_is_told() -> None:
+    """Nobody knows what was shown before the first record that was read."""
+    whole = _plan(_batch(3, 9, ends=(9,)))
+    begun = _plan(_batch(3, 3))
+    ended = _plan(_batch(4, 4, ends=(4,)), running=begun.running)
+
+    assert (whole.sweeps, whole.unreconciled) == ((), ((0, 9),))
+    assert (ended.sweeps, ended.unreconciled) == ((), ((0, 4),))
+
+
+def test_an_unmarked_end_is_told_when_the_log_goes_on() -> None:
+    """In the batch or a later one; a snapshot that merely has not ended is waited for."""
+    open_end = Records(0, "5", 3, 9, 7, begins=(3,), followed=11)
+    later = _plan(running=_plan(_batch(3, 9, begins=(3,))).running, reached={0: Reached(first=10, streamed=(12, 14))})
+
+    assert _plan(open_end).unreconciled == ((0, 11),)
+    assert later.unreconciled == ((0, 12),)
+    assert (_plan(open_end).running, later.running) == ((), ())
+
+
+def test_several_snapshots_of_one_batch_are_told_apart() -> None:
+    """By their positions, and by their ends where they have none."""
+    by_position = _plan(_batch(3, 5, "5", begins=(3,), ends=(5,)), _batch(7, 9, "6", begins=(7,), ends=(9,)))
+    by_ends = _plan(_batch(3, 12, None, begins=(3, 7, 11), ends=(5, 9)))
+
+    assert _ends(by_position) == [(3, 5), (7, 9)]
+    assert _ends(by_ends) == [(3, 5), (7, 9)]
+    assert [one.begins for one in by_ends.running] == [{0: 11}]
+
+
+def test_a_topics_first_snapshot_has_nothing_to_sweep() -> None:
+    """Over batches too; and where it is not marked there is nothing to tell."""
+    first = plan_sweeps((), [_batch(3, 9, begins=(3,))], {0: Reached(first=3)}, is_first=True)
+    second = _plan(_batch(10, 12, ends=(12,)), running=first.running)
+    unmarked = plan_sweeps((), [_batch(3, 9, ends=(9,))], {0: Reached(first=3)}, is_first=True)
+
+    assert second == unmarked == SweepPlan()
+
+
+def test_several_partitions_sweep_when_each_has_gone_on() -> None:
+    """Before that a record may be on its way in one of them; it is told once, and swept later."""
+    parts = [Records(0, "5", 3, 4, 2, begins=(3,)), Records(1, "5", 7, 9, 3, ends=(9,))]
+    waiting = _plan(*parts, reached={0: Reached(first=3, position="6"), 1: Reached(first=7, position="4")})
+    reached = {0: Reached(position="6"), 1: Reached(first=10, streamed=(10, 12), position="7")}
+    done = _plan(running=_remembered(waiting), reached=reached)
+
+    assert (waiting.sweeps, waiting.unreconciled) == ((), ((1, 9),))
+    assert [(sweep.begins, sweep.ends) for sweep in done.sweeps] == [({0: 3, 1: 7}, {0: 4, 1: 9})]
+
+
+def test_a_partition_without_a_record_cannot_be_swept() -> None:
+    """Nothing says which of its rows are from before."""
+    whole = Records(0, "5", 3, 4, 2, begins=(3,), ends=(4,))
+    other = Reached(first=0, streamed=(0, 1), position="6")
+
+    plan = _plan(whole, reached={0: Reached(first=3, position="6"), 1: other})
+
+    assert plan == SweepPlan(unreconciled=((0, 4),))
+
+
+def test_several_partitions_without_positions_are_told_at_once() -> None:
+    """Nothing orders what is in one partition with what is in another."""
+    plan = _plan(Records(0, None, 3, 4, 2, begins=(3,), ends=(4,)), reached={0: Reached(first=3), 1: Reached(first=0)})
+
+    assert plan == SweepPlan(unreconciled=((0, 4),))
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", '{"running":[1],"tables":[]}', '{"running":[{}],"tables":[]}', '{"running":[],"tables":["a"]}']
+)
+def test_what_the_marker_cannot_have_said_stops_everything(text: str) -> None:
+    """A snapshot that is not read as it was written could sweep rows that are there."""
+    with pytest.raises(InvariantBroken):
+        Followed.from_json(text)
