@@ -203,6 +203,9 @@ def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: boo
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.leafNodeDefaultParallelism": "1",
         "spark.sql.shuffle.partitions": "1",
+        # Each sort and each aggregate takes a page before its first row, 64 MB of this memory if nothing is said. Rows
+        # that are larger get a larger one. Measured over seven golden cases: 1.2 GB instead of 4.3.
+        "spark.buffer.pageSize": "1m",
     }
     if not re.fullmatch(r"local(\[[^]]*])?", master):
         return {"spark.jars": ",".join(paths), **(light if small else {})}
