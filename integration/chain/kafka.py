@@ -123,7 +123,9 @@ class Kafka(Service):
         if self._scram is not None:
             name, password = self._scram
             storage += ["--add-scram", f"SCRAM-SHA-256=[name={name},password={password}]"]
-        done = subprocess.run([*command, *storage], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [*command, *storage], capture_output=True, text=True, check=False, timeout=START_SECONDS_MAX
+        )
         if done.returncode:
             message = f"the broker's data folder cannot be formatted: {done.stdout[-500:]}{done.stderr[-500:]}"
             raise ChainError(message)
