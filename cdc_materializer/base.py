@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from cdc_materializer import owners
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold import (
     CARRIED,
@@ -21,10 +23,39 @@ from cdc_materializer.fold import (
     effective,
     link,
 )
+from cdc_materializer.merge import CDC, SOURCE_TABLE
 from cdc_materializer.schema import TableSchema
 
 #: What the halves of a key change have in common, see `fold.link`.
 LINK = "__cdc_link"
+
+
+def with_owners(changes: DataFrame, live: DataFrame | None, target: TableSchema, first: str | None) -> DataFrame:
+    """Add `owners.OWNER` to the changes of a mirror that several source tables feed.
+
+    Args:
+        changes: in the columns of `changes.model`.
+        live: the mirror's live rows, with our own column; None where it has none.
+        target: the mirror's columns.
+        first: the source table of rows that name none.
+    """
+    # Materialised, because Spark would decode the messages once more for the second use.
+    changes = changes.localCheckpoint()
+    if live is None:
+        return changes.withColumn(owners.OWNER, F.lit(None).cast("string"))
+    keys = [m.column(name) for name in target.key]
+    wanted = F.broadcast(changes.where(F.col(m.KEY).isNotNull()).select(*keys).distinct())
+    key = m.key_json(F.struct(*keys), target).alias("__cdc_owned")
+    owner = source_table_of(live, first).alias(owners.OWNER)
+    known = live.join(wanted, list(target.key), "left_semi").select(key, owner).localCheckpoint()
+    return changes.join(known, F.col(m.KEY).eqNullSafe(F.col("__cdc_owned")), "left").drop("__cdc_owned")
+
+
+def source_table_of(mirror: DataFrame, first: str | None) -> Column:
+    """The source table of a mirror's rows: the first one, where they name none or are from before they did."""
+    cdc = mirror.schema[CDC].dataType
+    names_it = isinstance(cdc, StructType) and SOURCE_TABLE in cdc.names
+    return F.coalesce(F.col(CDC)[SOURCE_TABLE] if names_it else F.lit(None), F.lit(first)).cast("string")
 
 
 def wants_base() -> Column:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold, life, sweeping
+from cdc_materializer import base, fold, life, owners, sweeping
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.decode.framing import selector
@@ -68,7 +68,8 @@ class Past:
             none.
         truncate: the table's setting; only under `apply` do truncates wipe rows.
         span: the messages that are read for the first time; None where epochs are not looked for.
-        lives: whether all states of a row matter, and not the last alone (see `life`).
+        lives: whether all states of a row matter, and not the last alone (see `life`). Whose row a key is, of
+            several source tables, is one that does.
         watch: how snapshots are followed; None where the table does not sweep.
     """
 
@@ -82,6 +83,10 @@ class Past:
     span: Span | None = None
     lives: bool = False
     watch: Watch | None = None
+
+    def routed(self) -> Past:
+        """The same, for a fold of changes from several source tables."""
+        return replace(self, recorded=replace(self.recorded, routed=True), lives=True)
 
     def doubting(self) -> Past:
         """The same, for a fold that holds deletes against their `before`."""
@@ -126,7 +131,11 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         decoders: from `find_decoders`, for these messages.
         past: what may have to be looked up.
     """
+    if past.recorded.routed:
+        past = past.routed()
     own = _with_flags(_changes(current, decoders, decoders.plan.target, past), past)
+    if past.recorded.routed:
+        own = base.with_owners(own, _live(past, decoders.plan.target), decoders.plan.target, past.recorded.table)
     states = fold.states(own, decoders.plan.target, decoders.partial, past.recorded).persist()
     folded = Folded(states, [states])
     try:
@@ -136,6 +145,8 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         if beginning is not None:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
             past = replace(past, recorded=replace(past.recorded, epochs=(*past.recorded.epochs, beginning)))
+        elif folded.facts.routed and not past.recorded.routed:
+            past = past.routed()
         elif folded.facts.doubtful and not past.lookup.options.doubtful_keys:
             past = past.doubting()
         else:
@@ -206,7 +217,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, with_wipes=past.lives))
         again = facts_of(folded.states, Recorded())
-        kept = ("positions", "times", "held", "logs", "epochs")
+        kept = ("positions", "times", "held", "logs", "epochs", "table", "routed")
         folded.facts = facts = replace(again, **{name: getattr(facts, name) for name in kept})
     if past.mirror is not None and (facts.wants_base or facts.moved):
         known = _base(past.mirror, target, truncates)
@@ -329,7 +340,14 @@ def _with_history(own: DataFrame, history: _History) -> DataFrame:
     joined = own.drop(REBUILT).join(wanted, F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted")), "left")
     flagged = joined.withColumn(REBUILT, F.col("__cdc_wanted").isNotNull()).drop("__cdc_wanted")
     flags = {CURRENT: F.lit(False), HELD: F.lit(False), REBUILT: F.lit(True)}
+    if owners.OWNER in own.columns:
+        flagged = flagged.withColumn(owners.OWNER, F.when(~F.col(REBUILT), F.col(owners.OWNER)))
+        flags[owners.OWNER] = F.lit(None)
     return flagged.unionByName(history.changes.withColumns(flags))
+
+
+def _live(past: Past, target: TableSchema) -> DataFrame | None:
+    return None if past.mirror is None else life.live_rows(past.mirror, target)
 
 
 def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate]) -> DataFrame:

@@ -39,6 +39,8 @@ class Recorded:
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
         is_final: whether the epochs are all there are, as in a log that was read before.
+        table: the source table of the mirror's rows that name none.
+        routed: whether several source tables feed the mirror, see `owners`.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -49,6 +51,8 @@ class Recorded:
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
     is_final: bool = False
+    table: str | None = None
+    routed: bool = False
 
 
 def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFrame:

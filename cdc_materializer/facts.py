@@ -34,6 +34,8 @@ class Facts:
         continued: the first change of each partition that goes on from an earlier position.
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
+        table: the first of the source tables that have fed the mirror, as far as batches tell.
+        routed: whether there have been several.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -48,6 +50,8 @@ class Facts:
     continued: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
+    table: str | None = None
+    routed: bool = False
 
 
 def wants_history(recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bool = False) -> Column:
@@ -69,7 +73,9 @@ def wants_history(recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bo
 
 def truncate_fields() -> Column:
     """The fields of a `Truncate`, in their order."""
-    return F.struct(m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, F.unix_micros(m.SOURCE_TIME).alias("micros"))
+    return F.struct(
+        m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, F.unix_micros(m.SOURCE_TIME).alias("micros"), m.SOURCE_TABLE
+    )
 
 
 def _in_order(truncate: Truncate) -> tuple[str, int]:
@@ -98,6 +104,7 @@ def facts_of(
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
+    table = F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))
     # What an epoch that is over has shown says nothing of the logs of this one.
     is_latest = is_own & (F.col(m.EPOCH) == len(recorded.epochs))
     rows = (
@@ -113,6 +120,8 @@ def facts_of(
             F.count_if(F.col(HELD)).alias("held"),
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
             F.count_if(is_doubtful).alias("doubtful"),
+            F.min(table).alias("lowest_table"),
+            F.max(table).alias("highest_table"),
         )
         .collect()
     )
@@ -120,6 +129,8 @@ def facts_of(
     highest = {row[m.PARTITION]: row["highest"] for row in sorted(placed, key=lambda row: row["highest"]["position"])}
     again = [row for row in rows if row["continued"] is not None]
     again.sort(key=lambda row: row["continued"], reverse=True)
+    tables = sorted({row[name] for row in rows for name in ("lowest_table", "highest_table")} - {None})
+    first = recorded.table or next(iter(tables), None)
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
         positions={partition: position for partition, (position, _) in highest.items()},
@@ -134,6 +145,8 @@ def facts_of(
         continued={row[m.PARTITION]: row["continued"] for row in again},
         epochs=recorded.epochs,
         doubtful=sum(row["doubtful"] for row in rows),
+        table=first,
+        routed=recorded.routed or any(table != first for table in tables),
     )
 
 

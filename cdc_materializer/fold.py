@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from cdc_materializer import owners
 from cdc_materializer.changes import model as m
 from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, micros, went_back
+from cdc_materializer.errors import Code
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after, is_before, is_inside
@@ -66,6 +68,7 @@ class Truncate:
         offset: its place in the partition.
         epoch: the epoch of its position.
         micros: when the source made it, in microseconds since 1970.
+        table: the source table that was emptied, where the message names it.
     """
 
     position: str | None
@@ -73,6 +76,7 @@ class Truncate:
     offset: int
     epoch: int = m.FIRST_EPOCH
     micros: int | None = None
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,10 @@ def states(
     """
     guarded = _guard(changes, recorded, truncates)
     guarded = _without_late_wipes(guarded) if with_wipes else guarded
-    return _carry(_sweep(guarded, sweeps) if sweeps else guarded, target, partial)
+    guarded = _sweep(guarded, sweeps) if sweeps else guarded
+    if recorded.routed:
+        guarded = owners.hold_collisions(guarded, effective(), is_delete(), _window())
+    return _carry(guarded, target, partial)
 
 
 # --- 1. was it sent before?
@@ -295,7 +302,8 @@ def _problem_of(name: str) -> Column:
 
 def _last(name: str) -> Column:
     # A message that is held unread may have set the column: what a later one does not tell is then unknown, not old.
-    unread = F.col(m.CODE).isNotNull()
+    # One of another row that has this one's key has not.
+    unread = F.col(m.CODE) != str(Code.KEY_COLLISION)
     told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"), _problem_of(name).alias("code"))
     lost = F.struct(F.col(SEGMENT).alias("segment"), F.lit(None).alias("value"), F.col(m.CODE).alias("code"))
     return F.last(F.when(_tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())

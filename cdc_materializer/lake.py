@@ -48,6 +48,7 @@ class LakeTable:
         schema: its columns, without ours.
         is_empty: whether the branch holds no row.
         keeps_deleted: whether it is a mirror that was made with `deletes: soft`.
+        routed: whether it is a mirror that several source tables have fed.
     """
 
     name: TableName
@@ -57,6 +58,7 @@ class LakeTable:
     schema: TableSchema
     is_empty: bool
     keeps_deleted: bool = False
+    routed: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class Lake:
                 schema=self._schema(name, table),
                 is_empty=int(summary.get("total-records", "0")) == 0,
                 keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
+                routed=table.schema().findField(f"{merge.CDC}.{merge.SOURCE_TABLE}") is not None,
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:
@@ -155,6 +158,7 @@ class Lake:
         layout: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
         *,
         soft: bool = False,
+        routed: bool = False,
     ) -> LakeTable:
         """Make a table with an empty marked commit, so that it has a head to branch from.
 
@@ -165,9 +169,10 @@ class Lake:
             properties: Iceberg table properties.
             layout: partition and sort fields.
             soft: whether the mirror keeps the rows that are deleted.
+            routed: whether its rows come from several source tables.
         """
         partitioned_by, sorted_by = layout
-        full = merge.mirror_schema(schema, soft=soft) if schema.key else schema
+        full = merge.mirror_schema(schema, soft=soft, routed=routed) if schema.key else schema
         statements = [
             merge.create_table(self.catalog, name, full, {**properties, _MADE_BY: marker.pipeline}, partitioned_by),
             *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
@@ -193,12 +198,17 @@ class Lake:
             raise CommitConflict(what, "Run again; only one process should write a table.")
         self.spark.sql(merge.drop_table(self.catalog, name))
 
-    def evolve(self, table: LakeTable, plan: SchemaPlan, inside: Sequence[str | None] = (None,)) -> LakeTable:
+    def evolve(
+        self, table: LakeTable, plan: SchemaPlan, inside: Sequence[str | None] = (None,), *, routed: bool = False
+    ) -> LakeTable:
         """Add and widen columns; before the rows, because a schema is the table's and not a branch's.
 
-        With `inside` the changes are made to the fields of those struct columns, else to the table's own columns.
+        With `inside` the changes are made to the fields of those struct columns, else to the table's own columns. With
+        `routed` the mirror's rows have room for their source tables from then on.
         """
         with translated(table.name):
+            if routed and not table.routed:
+                self.spark.sql(merge.name_source_tables(self.catalog, table.name))
             for struct in inside:
                 for statement in merge.evolve_table(self.catalog, table.name, plan, struct):
                     self.spark.sql(statement)

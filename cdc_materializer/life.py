@@ -62,7 +62,7 @@ def with_wipes(
     met = F.explode(F.when(F.col(REBUILT), _places(truncates)).otherwise(own)).alias("at")
     wipes = keys.select("*", met).select(
         *[m.column(name) for name in (m.KEY, *kept)],
-        *[F.col("at")[name].alias(name) for name in (m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH)],
+        *[F.col("at")[name].alias(name) for name in (m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, m.SOURCE_TABLE)],
         F.timestamp_micros(F.col("at")["micros"]).alias(m.SOURCE_TIME),
         F.timestamp_micros(F.lit(0)).alias(m.TIME),
         F.lit(0).alias(m.PART),
@@ -77,9 +77,14 @@ def with_wipes(
 
 
 def _places(truncates: Sequence[Truncate]) -> Column:
-    ddl = f"array<struct<{m.POSITION}:string,{m.PARTITION}:int,{m.OFFSET}:bigint,{m.EPOCH}:int,micros:bigint>>"
+    kinds = {m.POSITION: "string", m.PARTITION: "int", m.OFFSET: "bigint", m.EPOCH: "int"}
+    kinds |= {"micros": "bigint", m.SOURCE_TABLE: "string"}
+    ddl = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in kinds.items())}>>"
     parts = [
-        F.struct(*[F.lit(part) for part in (found.position, found.partition, found.offset, found.epoch, found.micros)])
+        F.struct(
+            *[F.lit(part) for part in (found.position, found.partition, found.offset, found.epoch, found.micros)],
+            F.lit(found.table),
+        )
         for found in truncates
     ]
     return F.array(*parts).cast(ddl)

@@ -72,10 +72,11 @@ class Line:
             snapshots=table.snapshot_sweep,
         )
 
-    def recorded(self, marker: Marker | None, partitions: int) -> Recorded:
-        """How far the source had got at a marker, in a topic that has so many partitions now."""
+    def recorded(self, mirror: LakeTable | None, partitions: int) -> Recorded:
+        """How far the source had got when a mirror was last published, in a topic that has so many partitions now."""
+        marker = None if mirror is None else marker_of(mirror)
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
-        if marker is None:
+        if mirror is None or marker is None:
             return Recorded(tolerance=tolerance, partitions=partitions)
         return Recorded(
             positions=marker.positions,
@@ -86,6 +87,8 @@ class Line:
             epochs=marker.epochs,
             logs=marker.logs,
             is_final=self.replays,
+            table=marker.source_table,
+            routed=mirror.routed,
         )
 
     def watch(
@@ -110,10 +113,24 @@ class Line:
         """Where the writers of messages are found."""
         return Lookup(self.registry, self.contract, self.options, current)
 
-    def judgement(self, target: TableSchema, partitions: int = 1) -> verdict.Judgement:
-        """How the states of a table are judged whose topic has so many partitions."""
+    def judgement(
+        self,
+        target: TableSchema,
+        partitions: int = 1,
+        unreconciled: tuple[tuple[int, int], ...] = (),
+        *,
+        routed: bool = False,
+    ) -> verdict.Judgement:
+        """How the states of a table are judged.
+
+        Args:
+            target: the mirror's columns.
+            partitions: how many the topic has.
+            unreconciled: where snapshots turned out to be of no use for a sweep.
+            routed: whether several source tables feed the mirror.
+        """
         rules = compile_rules(self.contract.rules, target.types) if self.contract else ()
-        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions)
+        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, unreconciled, routed)
 
 
 @dataclass(frozen=True)

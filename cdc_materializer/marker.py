@@ -83,6 +83,7 @@ class Marker:
             uuid, a MariaDB domain, a series of binlog files (whose number says nothing).
         adopted: what was accepted as lost or rewound, oldest first.
         snapshots: on a mirror that sweeps, what was seen of snapshots; None where it did not sweep.
+        source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
         version: layout of the marker.
     """
 
@@ -102,13 +103,14 @@ class Marker:
     logs: Mapping[str, int] = field(default_factory=dict)
     adopted: tuple[Adoption, ...] = ()
     snapshots: Followed | None = None
+    source_table: str | None = None
     version: int = MARKER_VERSION
 
     @classmethod
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        return replace(fresh, positions={}, times={}, truncated=None, logs={})
+        return replace(fresh, positions={}, times={}, truncated=None, logs={}, source_table=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -147,6 +149,7 @@ class Marker:
             "logs": write(self.logs) if self.logs else None,
             "adopted": json.dumps([found.to_json() for found in self.adopted]) if self.adopted else None,
             "snapshots": self.snapshots.to_json() if self.snapshots is not None else None,
+            "source-table": self.source_table,
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": write(self.counts),
@@ -187,6 +190,7 @@ class Marker:
             },
             adopted=tuple(_adoption(found) for found in _list(summary, "adopted")),
             snapshots=Followed.from_json(followed) if (followed := summary.get(MARKER_PREFIX + "snapshots")) else None,
+            source_table=summary.get(MARKER_PREFIX + "source-table"),
             version=version,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
@@ -26,6 +27,17 @@ CDC = "__cdc"
 CDC_STRUCT = "struct<op:string,source_ts:timestamp,position:string,epoch:int,topic:string,partition:int,offset:bigint>"
 #: The field of that struct which only mirrors with `deletes: soft` have.
 DELETED = "deleted"
+#: The field of it which only mirrors have that several source tables feed; NULL: the first of them, see `Marker`.
+SOURCE_TABLE = "source_table"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """That a mirror's rows are from several source tables, and from which one those are that name none."""
+
+    first: str | None
+
+
 RAW_SCHEMA = TableSchema(
     (
         Column("topic", "string"),
@@ -133,14 +145,20 @@ def drop_table(catalog: str, table: TableName) -> str:
     return f"DROP TABLE IF EXISTS {table_path(catalog, table)}"
 
 
-def cdc_struct(*, soft: bool) -> str:
-    """The type of a mirror's own column, where it keeps the rows that were deleted and where it does not."""
-    return f"{CDC_STRUCT.removesuffix('>')},{DELETED}:boolean>" if soft else CDC_STRUCT
+def cdc_struct(*, soft: bool, routed: bool) -> str:
+    """The type of a mirror's own column, by whether it keeps deleted rows, and has rows of several source tables."""
+    further = {f"{DELETED}:boolean": soft, f"{SOURCE_TABLE}:string": routed}
+    return ",".join([CDC_STRUCT.removesuffix(">"), *[name for name, asked in further.items() if asked]]) + ">"
 
 
-def mirror_schema(schema: TableSchema, *, soft: bool) -> TableSchema:
+def mirror_schema(schema: TableSchema, *, soft: bool, routed: bool) -> TableSchema:
     """A mirror's columns: the source's, then ours."""
-    return TableSchema((*schema.columns, Column(CDC, cdc_struct(soft=soft))), schema.key)
+    return TableSchema((*schema.columns, Column(CDC, cdc_struct(soft=soft, routed=routed))), schema.key)
+
+
+def name_source_tables(catalog: str, table: TableName) -> str:
+    """A statement that makes room in a mirror's rows for the source table that each is from."""
+    return f"ALTER TABLE {table_path(catalog, table)} ADD COLUMN {quote(CDC)}.{quote(SOURCE_TABLE)} string"
 
 
 def finish_mirror(catalog: str, table: TableName, schema: TableSchema, sorted_by: Sequence[str]) -> list[str]:
@@ -186,12 +204,21 @@ def delete_keys(catalog: str, table: TableName, branch: str, keys_view: str, sch
     )
 
 
-def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate) -> str:
-    """Delete the rows that a truncate removes."""
-    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {_is_truncated(truncate)}"
+def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate, origin: Origin | None) -> str:
+    """Delete the rows that a truncate removes; with an origin only those of its own source table."""
+    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {_is_truncated(truncate, origin)}"
 
 
-def _is_truncated(truncate: Truncate) -> str:
+def _is_truncated(truncate: Truncate, origin: Origin | None) -> str:
+    """Whether a row `t` is one that a truncate ends: of its table, and from before it."""
+    if origin is None or truncate.table is None:
+        return _is_before(truncate)
+    table = f"t.{quote(CDC)}.{SOURCE_TABLE}"
+    table = table if origin.first is None else f"COALESCE({table}, {_text(origin.first)})"
+    return f"{table} = {_text(truncate.table)} AND ({_is_before(truncate)})"
+
+
+def _is_before(truncate: Truncate) -> str:
     """Whether a row `t` is from before a truncate: at an earlier position, or if it has none behind its offset."""
     cdc = f"t.{quote(CDC)}"
     behind = f"({cdc}.partition = {int(truncate.partition)} AND {cdc}.offset < {int(truncate.offset)})"
@@ -217,8 +244,8 @@ def mark_deleted(catalog: str, table: TableName, branch: str, view: str, schema:
     )
 
 
-def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate) -> str:
-    """Mark the live rows that a truncate removes as deleted by it; they keep their values."""
+def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate, origin: Origin | None) -> str:
+    """Mark the live rows that a truncate removes as deleted by it; they keep their values. See `delete_truncated`."""
     cdc = quote(CDC)
     micros = "NULL" if truncate.micros is None else f"timestamp_micros({int(truncate.micros)})"
     values = {
@@ -231,7 +258,7 @@ def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Trunca
         DELETED: "true",
     }
     changed = ", ".join(f"t.{cdc}.{quote(name)} = {value}" for name, value in values.items())
-    where = f"({_is_truncated(truncate)}) AND NOT t.{cdc}.{DELETED}"
+    where = f"({_is_truncated(truncate, origin)}) AND NOT t.{cdc}.{DELETED}"
     return f"UPDATE {branch_path(catalog, table, branch)} t SET {changed} WHERE {where}"
 
 

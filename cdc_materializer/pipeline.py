@@ -30,7 +30,7 @@ from cdc_materializer.lake import LakeTable, Stage
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, check_deletes, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import RAW_SCHEMA, delete_keys, delete_truncated, mark_deleted, mark_truncated
+from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.schema import TableSchema
@@ -217,7 +217,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine),
-        recorded=line.recorded(marker, len(reading.span.end)),
+        recorded=line.recorded(tables.mirror, len(reading.span.end)),
         truncate=line.table.truncate,
         span=reading.span,
         lives=line.keeps_lives,
@@ -225,8 +225,8 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        judgement = line.judgement(decoders.plan.target, past.recorded.partitions)
-        judgement = replace(judgement, unreconciled=folded.snapshots.unreconciled)
+        target, partitions = decoders.plan.target, past.recorded.partitions
+        judgement = line.judgement(target, partitions, folded.snapshots.unreconciled, routed=folded.facts.routed)
         judged = verdict.decide(folded.states, judgement)
         judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
         counted = judged.agg(*_outcomes(), *_sums(lives=line.keeps_lives)).collect()[0].asDict()
@@ -288,6 +288,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         logs=facts.logs_after(earlier, decided.facts),
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
+        source_table=decided.facts.table,
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},
@@ -314,14 +315,16 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
 
 def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:
     """The mirror with the columns that the batch needs; None where the messages do not tell what it would be."""
-    span, plan = decided.span, decided.decoders.plan
+    span, plan, routed = decided.span, decided.decoders.plan, decided.facts.routed
     if mirror is not None:
-        return mirror if plan.is_empty else line.lake.evolve(mirror, plan)
+        is_ready = plan.is_empty and (mirror.routed or not routed)
+        return mirror if is_ready else line.lake.evolve(mirror, plan, routed=routed)
     if not decided.decoders.make_a_table:
         return None
     start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
     layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
-    return line.lake.create(line.mirror, plan.target, start, line.table.format_properties(), layout, soft=line.is_soft)
+    properties = line.table.format_properties()
+    return line.lake.create(line.mirror, plan.target, start, properties, layout, soft=line.is_soft, routed=routed)
 
 
 def _refuse_without_mirror(line: Line, decided: Decided) -> None:
@@ -350,13 +353,15 @@ def _unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided:
 
 
 def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame | None) -> None:
-    target, soft = decided.decoders.plan.target, mirror.keeps_deleted
+    target, soft, routed = decided.decoders.plan.target, mirror.keeps_deleted, mirror.routed
     branch = (stage.lake.catalog, mirror.name, stage.branch)
     if soft and decided.marked and not mirror.is_empty:
-        rows.marked_keys(decided.states, target).createOrReplaceTempView(_KEYS_VIEW)
+        rows.marked_keys(decided.states, target, routed=routed).createOrReplaceTempView(_KEYS_VIEW)
         stage.execute(mark_deleted(*branch, _KEYS_VIEW, target))
+    origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates if not mirror.is_empty else ():
-        stage.execute(mark_truncated(*branch, truncate) if soft else delete_truncated(*branch, truncate))
+        end = mark_truncated if soft else delete_truncated
+        stage.execute(end(*branch, truncate, origin))
     if unseen is not None:
         unseen.createOrReplaceTempView(_UNSEEN_VIEW)
         stage.execute(delete_keys(*branch, _UNSEEN_VIEW, target))
@@ -365,7 +370,7 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     if not mirror.is_empty:
         rows.published_keys(decided.states, target, soft=soft).createOrReplaceTempView(_KEYS_VIEW)
         stage.execute(delete_keys(*branch, _KEYS_VIEW, target))
-    stage.append(rows.final_rows(decided.states, target, soft=soft))
+    stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed))
 
 
 def _stop_if_asked(line: Line, decided: Decided) -> None:

@@ -209,14 +209,17 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     held = line.lake.rows(quarantine).where(F.col("status") != verdict.RELEASED)
     # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
     # start.
-    told = decided.states.select(
-        m.KEY, m.PARTITION, m.OFFSET, fold.CURRENT, verdict.PUBLISHED, F.col(verdict.VIOLATIONS)["code"].alias("codes")
-    ).localCheckpoint()
+    codes = F.col(verdict.VIOLATIONS)["code"].alias("codes")
+    place = (m.PARTITION, m.OFFSET, m.SOURCE_TABLE)
+    told = decided.states.select(m.KEY, *place, fold.CURRENT, verdict.PUBLISHED, codes).localCheckpoint()
     final = told.where(F.col(verdict.PUBLISHED)).select(
-        F.col(m.KEY).alias("key"), F.col(m.PARTITION).alias("final_partition"), F.col(m.OFFSET).alias("final_offset")
+        F.col(m.KEY).alias("key"), *[F.col(name).alias(f"final{name}") for name in place]
     )
-    overtakes = (F.col("partition") != F.col("final_partition")) | (F.col("offset") < F.col("final_offset"))
+    partition, offset = F.col(f"final{m.PARTITION}"), F.col(f"final{m.OFFSET}")
+    overtakes = (F.col("partition") != partition) | (F.col("offset") < offset)
     overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
+    if decided.facts.routed:
+        overtaken = _of_one_row(overtaken, told)
     ended = overtaken.select("partition", "offset", "key", "code", F.lit(verdict.RESOLVED).alias("to"))
     again = _codes_again(told)
     mended = held.join(again, ["partition", "offset"]).where(~F.array_contains("codes", F.col("code")))
@@ -239,6 +242,15 @@ def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) ->
         after(quarantine, marker),
         lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _RESOLVED_VIEW)),
     )
+
+
+def _of_one_row(overtaken: DataFrame, told: DataFrame) -> DataFrame:
+    """Those that are over: a later row of another source table says nothing of the one that has collided with it."""
+    own = told.select(*[F.col(name).alias(f"own{name}") for name in (m.PARTITION, m.OFFSET, m.SOURCE_TABLE)])
+    is_own = (F.col("partition") == F.col(f"own{m.PARTITION}")) & (F.col("offset") == F.col(f"own{m.OFFSET}"))
+    same_table = F.col(f"own{m.SOURCE_TABLE}").eqNullSafe(F.col(f"final{m.SOURCE_TABLE}"))
+    collided = F.col("code") == str(Code.KEY_COLLISION)
+    return overtaken.join(own, is_own, "left").where(~collided | same_table)
 
 
 def _codes_again(told: DataFrame) -> DataFrame:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, quarantine
+from cdc_materializer import batch, quarantine, rows
 from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable, Stage
@@ -248,6 +248,9 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableRe
         what = f"The branch on which {sides.live.mirror} was rebuilt is gone."
         raise CommitConflict(what, "Another replay of the table has run; run this one again.")
     expected, found = sides.beside.lake.rows(rebuilt.mirror), sides.live.lake.rows(live.mirror)
+    if rebuilt.mirror.routed:
+        expected = rows.with_source_tables(expected, marker_of(rebuilt.mirror).source_table)
+        found = rows.with_source_tables(found, marker_of(live.mirror).source_table)
     difference = compare_rows(expected, found, rebuilt.mirror.schema)
     return TableReplay(
         table=str(sides.live.mirror),

@@ -7,11 +7,13 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from cdc_materializer import fold, life, verdict
+from cdc_materializer.base import source_table_of
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.framing import schema_id
-from cdc_materializer.merge import CDC, DELETED, cdc_struct, history_schema
+from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
 
 
@@ -41,19 +43,21 @@ def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int]) -> DataF
     )
 
 
-def final_rows(decided: DataFrame, target: TableSchema, *, soft: bool) -> DataFrame:
+def final_rows(decided: DataFrame, target: TableSchema, *, soft: bool, routed: bool) -> DataFrame:
     """The rows that the mirror is to hold for the batch's keys; deleted ones too, where it keeps those."""
     if not soft:
         live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
-        return live.select(*[m.column(name) for name in target.types], _cdc(soft=False))
+        return live.select(*[m.column(name) for name in target.types], _cdc(soft=False, routed=routed))
     known = decided.where(F.col(life.WRITTEN) & ~life.is_mark())
-    return known.select(*[life.last_values(name).alias(name) for name in target.types], _cdc(soft=True))
+    return known.select(*[life.last_values(name).alias(name) for name in target.types], _cdc(soft=True, routed=routed))
 
 
-def _cdc(*, soft: bool) -> Column:
+def _cdc(*, soft: bool, routed: bool) -> Column:
     """What a row says of the message that made it what it is."""
     parts = _origin() | ({DELETED: fold.is_delete()} if soft else {})
-    return F.struct(*[part.alias(name) for name, part in parts.items()]).cast(cdc_struct(soft=soft)).alias(CDC)
+    parts |= {SOURCE_TABLE: F.col(m.SOURCE_TABLE)} if routed else {}
+    struct = F.struct(*[part.alias(name) for name, part in parts.items()])
+    return struct.cast(cdc_struct(soft=soft, routed=routed)).alias(CDC)
 
 
 def _origin() -> dict[str, Column]:
@@ -70,15 +74,25 @@ def _origin() -> dict[str, Column]:
     }
 
 
+def with_source_tables(mirror: DataFrame, first: str | None) -> DataFrame:
+    """Rows of a mirror of several source tables, each naming its own, those that name none the first one."""
+    cdc = mirror.schema[CDC].dataType
+    known = cdc.names if isinstance(cdc, StructType) else []
+    fields = {name: F.col(CDC)[name] for name in known} | {SOURCE_TABLE: source_table_of(mirror, first)}
+    return mirror.withColumn(CDC, F.struct(*[field.alias(name) for name, field in fields.items()]))
+
+
 def published_keys(decided: DataFrame, target: TableSchema, *, soft: bool) -> DataFrame:
     """The keys whose rows the batch replaces or deletes, each once."""
     replaced = F.col(life.WRITTEN) & ~life.is_mark() if soft else F.col(verdict.PUBLISHED)
     return decided.where(replaced).select(*[m.column(name) for name in target.key])
 
 
-def marked_keys(decided: DataFrame, target: TableSchema) -> DataFrame:
+def marked_keys(decided: DataFrame, target: TableSchema, *, routed: bool) -> DataFrame:
     """The keys whose rows the batch deletes without knowing their values, with the deletes' `__cdc`."""
-    return decided.where(life.is_mark()).select(*[m.column(name) for name in target.key], _cdc(soft=True))
+    return decided.where(life.is_mark()).select(
+        *[m.column(name) for name in target.key], _cdc(soft=True, routed=routed)
+    )
 
 
 def change_rows(applied: DataFrame, target: TableSchema) -> DataFrame:

@@ -40,9 +40,10 @@ _VIOLATION = "struct<code:string,rule:string,severity:string,action:string,statu
 
 @dataclass(frozen=True)
 class Judgement:
-    """How states are judged: the contract's compiled rules, and whether reported codes are held (`strict`).
+    """How states are judged: by the contract's compiled rules, the table's settings, and what its topic is like.
 
     `unreconciled` are the messages at which a snapshot turned out to be of no use for a sweep: partition and offset.
+    `routed` says that several source tables feed the mirror.
     """
 
     rules: tuple[CompiledRule, ...] = ()
@@ -50,6 +51,7 @@ class Judgement:
     truncate: str = "apply"
     partitions: int = 1
     unreconciled: tuple[tuple[int, int], ...] = ()
+    routed: bool = False
 
     def is_unordered(self) -> Column:
         """Whether a message is a truncate of which nobody can say what comes before it."""
@@ -62,6 +64,13 @@ class Judgement:
         for partition, offset in self.unreconciled:
             found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset) & (F.col(m.PART) == 0))
         return found
+
+    def is_another_row(self) -> Column:
+        """Whether a message was held because another table's row has its key, and that key is not its row's since."""
+        if not self.routed:
+            return F.lit(False)
+        is_others = ~F.col(m.SOURCE_TABLE).eqNullSafe(F.col("__cdc_final_table"))
+        return (F.col(m.CODE) == str(Code.KEY_COLLISION)) & is_others
 
 
 def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
@@ -77,6 +86,9 @@ def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
     passes = _passes(judgement)
     last = F.max(F.when(passes, F.col(ORDER))).over(Window.partitionBy(GROUP))
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
+    if judgement.routed:
+        table = F.max_by(F.col(m.SOURCE_TABLE), F.when(F.col(PASSES), F.col(ORDER))).over(Window.partitionBy(GROUP))
+        placed = placed.withColumn("__cdc_final_table", table)
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
     return placed.withColumns(
@@ -161,7 +173,7 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     """The quarantine rows of a message, one a code and rule; none for messages that an earlier batch accounted for."""
     status = F.when(after_final, OPEN).otherwise(RESOLVED)
     is_final = F.col(PASSES) & (F.col(ORDER) == F.col("__cdc_final"))
-    lasting = F.when(F.col(m.NAMELESS), OPEN).otherwise(status)
+    lasting = F.when(F.col(m.NAMELESS) | judgement.is_another_row(), OPEN).otherwise(status)
     message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=lasting)))
     is_row = effective() & ~is_delete()
     codes = [

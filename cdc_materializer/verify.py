@@ -86,15 +86,20 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     messages = batch.messages(stored, span)
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
-    recorded = Recorded(partitions=len(span.end), epochs=marker_of(mirror).epochs, is_final=True)
+    known = marker_of(mirror)
+    recorded = Recorded(partitions=len(span.end), epochs=known.epochs, is_final=True, routed=mirror.routed)
     watch = line.watch(None, span.end, None, again=False)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
-    judgement = replace(line.judgement(target, past.recorded.partitions), unreconciled=folded.snapshots.unreconciled)
+    unreconciled = folded.snapshots.unreconciled
+    judgement = line.judgement(target, past.recorded.partitions, unreconciled, routed=folded.facts.routed)
     decided = verdict.decide(folded.states, judgement)
     decided = (life.remember(decided, target) if line.is_soft else decided).persist()
-    expected = rows.final_rows(decided, target, soft=line.is_soft)
-    difference = compare_rows(expected, line.lake.rows(mirror), target)
+    expected = rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed)
+    found = line.lake.rows(mirror)
+    if mirror.routed:
+        expected, found = (rows.with_source_tables(side, known.source_table) for side in (expected, found))
+    difference = compare_rows(expected, found, target)
     log = decided.agg(F.count_if(F.col(m.PART) == 0).alias("messages"), _held_keys()).collect()[0]
     twice = stored.where(batch.within(span, "partition", "offset")).groupBy("partition", "offset").count()
     doubled = twice.where(F.col("count") > 1).agg(F.count_if(F.lit(True)).alias("twice")).collect()[0]["twice"]

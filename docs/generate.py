@@ -111,6 +111,8 @@ _CDC = {
     "partition": "Its partition.",
     "offset": "Its offset.",
     "deleted": "Whether the row was deleted; only in mirrors with `deletes: soft`.",
+    "source_table": "The source table that the row is from; only in mirrors that several feed. Null in rows from "
+    "before the second one came: then the first, which `cdcm.source-table` in the snapshots' summaries names.",
 }
 
 
@@ -272,7 +274,7 @@ def _tables() -> Iterator[str]:
     yield "One row a live key (with `deletes: soft` also one a deleted key, with its last values):"
     yield "the source's columns by name and in their order,"
     yield from ("then the struct `__cdc`, which says where the row comes from:", "")
-    inner = cdc_struct(soft=True).removeprefix("struct<").removesuffix(">").split(",")
+    inner = cdc_struct(soft=True, routed=True).removeprefix("struct<").removesuffix(">").split(",")
     fields = [part.split(":") for part in inner]
     yield from _table(
         ("field of `__cdc`", "type", "meaning"), [(f"`{name}`", f"`{kind}`", _CDC[name]) for name, kind in fields]

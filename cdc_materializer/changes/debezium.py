@@ -18,7 +18,7 @@ from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, nam
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.markers import snapshot_columns
-from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position
+from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, source_table
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Special
@@ -337,6 +337,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
         *snapshot_columns(value["source"], asked=options.snapshots),
         _source_time(value["source"]).alias(m.SOURCE_TIME),
+        source_table(value["source"]).alias(m.SOURCE_TABLE),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
         F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),

@@ -42,6 +42,8 @@ SNAPSHOT = "__cdc_snapshot"
 #: A number for the source table, NULL where nobody asks: a topic can have several, behind a router.
 TABLE = "__cdc_table"
 SOURCE_TIME = "__cdc_source_ts"
+#: The source table as its `source` block names it; NULL where the message has none. A routed topic carries several.
+SOURCE_TABLE = "__cdc_source_table"
 #: Names of the columns that the writer's schema does not have: the row keeps its values (changelog-semantics §0 rule
 #: 12).
 ABSENT = "__cdc_absent"
@@ -63,7 +65,7 @@ TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTI
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT, TABLE,
-    SOURCE_TIME, ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
+    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

@@ -86,6 +86,12 @@ def log(source: Column) -> tuple[Column, Column]:
     return F.when(is_binlog, name), F.when(is_binlog, number)
 
 
+def source_table(source: Column) -> Column:
+    """The table that a change comes from, `database.schema.table` or what the source has of that; NULL for none."""
+    table = F.nullif(source["table"], F.lit(""))
+    return F.when(table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table))
+
+
 def _postgresql(source: Column) -> Column:
     # sequence = ["<LSN of the last commit before>", "<LSN of the change>"]; transactions arrive in commit order while
     # their LSNs interleave, so the first decides (§2.1).

@@ -21,7 +21,7 @@ LAYERS = (
         *("rows", "verdict", "life", "quarantine", "history"),
     ),
     ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
-    ("decode", "changes", "epochs", "fold", "base", "sweeping", "merge", "schema", "catalog", "local_table"),
+    ("decode", "changes", "epochs", "owners", "fold", "base", "sweeping", "merge", "schema", "catalog", "local_table"),
     ("config",),
     ("jars",),
     ("environment", "marker", "snapshots", "offsets", "strict_json", "logs"),

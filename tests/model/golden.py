@@ -139,6 +139,7 @@ class Reading:
             position=position(source),
             streaming=op != "r" and str(source.get("snapshot") or "false").lower() == "false",
             source_ms=source.get("ts_ms") or 0,
+            table=".".join(str(source[name]) for name in ("db", "schema", "table") if source.get(name)) or None,
             before=self._image(message.get("before"), version),
             held=not (is_known and is_whole and is_one_row),
         )

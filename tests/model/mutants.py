@@ -108,6 +108,14 @@ def _everything(_: Message, __: Message) -> bool:
     return True
 
 
+def _of_any_table(message: Message, truncate: Message) -> bool:
+    return _is_wiped(replace(message, table=None), truncate)
+
+
+def _for_good(state: KeyState, message: Message) -> KeyState:
+    return state if state.owned is not None else replace(state, owned=message)
+
+
 def _no_position(tombstone: Message, _: Message | None) -> Message:
     return tombstone
 
@@ -128,6 +136,7 @@ def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
 
 
 _mark, _is_replay, _told, _started = reference.mark, reference.is_replay, reference.told, reference.started
+_is_wiped = reference.is_wiped
 
 #: By what was got wrong.
 MUTANTS: Mapping[str, Mutant] = {
@@ -150,6 +159,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "a truncate wipes everything": Mutant("is_wiped", _everything, (27, 104)),
     "a tombstone is not its delete's": Mutant("with_position_of_its_delete", _no_position, (72,)),
     "an unreadable message told nothing": Mutant("after_unread", _as_it_was, (43,)),
+    "a key is anybody's": Mutant("collides", _never, (161, 162)),
+    "a key is its first table's for good": Mutant("with_owner", _for_good, (161, 162)),
+    "a truncate wipes the rows of all tables": Mutant("is_wiped", _of_any_table, (163,)),
     "before is the identity": Mutant("identity", _before_is_identity, (70,)),
     "the row is the identity": Mutant("identity", _value_is_identity, (33, 70)),
     "offsets order partitions": Mutant("in_order", _by_offset_alone, (57,)),

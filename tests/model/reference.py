@@ -36,6 +36,7 @@ class Message:
         source_ms: when the database says that the change was made.
         before: the old image, which is never a fact (§1.6).
         held: whether it could not be understood, so that nobody knows what it set.
+        table: the source table; None where the message does not say.
     """
 
     partition: int
@@ -49,6 +50,7 @@ class Message:
     source_ms: int = 0
     before: Row | None = None
     held: bool = False
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class KeyState:
         highest: the high-water mark: position and rank of the highest streaming change.
         shown: the changes that were applied at `highest`, as `signature` tells them apart.
         before: the message of the key before this one.
+        owned: the message that says whose live row the key is, where several source tables feed the mirror.
     """
 
     published: dict[str, Any] | None = None
@@ -82,6 +85,7 @@ class KeyState:
     highest: tuple[Position, int] | None = None
     shown: list[Any] = field(default_factory=list)
     before: Message | None = None
+    owned: Message | None = None
 
 
 class Table:
@@ -102,6 +106,7 @@ class Table:
     def _clear(self) -> None:
         self._keys: dict[Key, KeyState] = {}
         self._truncates: list[Message] = []
+        self._passed: list[Message] = []
         self._ended: dict[Position, dict[str, Any] | None] = {}
 
     def take(self, batch: Iterable[Message]) -> None:
@@ -124,6 +129,7 @@ class Table:
         found = Table(truncate=self._truncate)
         found._several, found._log = self._several, list(self._log)
         found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
+        found._passed = list(self._passed)
         return found
 
     def rows(self) -> dict[Key, Row]:
@@ -143,8 +149,11 @@ class Table:
 
     def _wipe(self, truncate: Message) -> None:
         for key, state in self._keys.items():
+            if state.owned is not None and self._wipes(truncate) and is_wiped(state.owned, truncate):
+                self._keys[key] = replace(state, owned=None)
             if state.wrote is not None and self._wipes(truncate) and is_wiped(state.wrote, truncate):
-                self._keys[key] = after_delete(state)
+                self._keys[key] = after_delete(self._keys[key])
+        self._passed.append(truncate)
 
     def _after(self, state: KeyState, message: Message) -> KeyState:
         """The key's state after one more message, as §2.3 says."""
@@ -153,11 +162,14 @@ class Table:
         state = replace(state, before=message)
         if message.held:
             return after_unread(state)
-        if message.op is None:
-            return state
-        if is_replay(message, state):
+        if message.op is None or is_replay(message, state):
             return state
         state = with_high_water(state, message)
+        if collides(state, message):
+            return state
+        # One that a later truncate wipes has owned the key until then.
+        if not any(self._wipes(truncate) and is_wiped(message, truncate) for truncate in self._passed):
+            state = with_owner(state, message)
         if any(is_wiped(message, truncate) for truncate in self._truncates):
             return state
         if message.op in {"d", "tombstone"}:
@@ -196,7 +208,7 @@ def with_position_of_its_delete(tombstone: Message, before: Message | None) -> M
     """A tombstone never has a position: it has that of the delete directly before it (§2.4)."""
     if before is None or before.op != "d":
         return tombstone
-    return replace(tombstone, position=before.position, streaming=before.streaming)
+    return replace(tombstone, position=before.position, streaming=before.streaming, table=before.table)
 
 
 def signature(message: Message) -> Any:  # noqa: ANN401 - only compared
@@ -228,8 +240,24 @@ def with_high_water(state: KeyState, message: Message) -> KeyState:
     return replace(state, highest=here, shown=[*shown, signature(message)])
 
 
+def collides(state: KeyState, message: Message) -> bool:
+    """Whether a message is about another table's row that has the key of a live one (design §4.5, KEY_COLLISION)."""
+    owner = None if state.owned is None else state.owned.table
+    return None not in (owner, message.table) and owner != message.table
+
+
+def with_owner(state: KeyState, message: Message) -> KeyState:
+    """The key is its row's source table's until that ends the row; a message that names none speaks of the owner."""
+    if message.op in {"d", "tombstone"}:
+        return replace(state, owned=None)
+    known = state.owned.table if message.table is None and state.owned is not None else message.table
+    return replace(state, owned=replace(message, table=known))
+
+
 def is_wiped(message: Message, truncate: Message) -> bool:
     """Whether a truncate deletes what a message wrote: by position, else in one partition by offset (§0.2)."""
+    if None not in (message.table, truncate.table) and message.table != truncate.table:
+        return False
     if message.position is not None and truncate.position is not None:
         return message.position < truncate.position
     return message.partition == truncate.partition and message.offset < truncate.offset

@@ -1,0 +1,69 @@
+"""Whose row a key is, of several source tables: held against the rule read aloud, one change after the other."""
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from cdc_materializer import owners
+from cdc_materializer.changes import model as m
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+KEYS, CHANGES_MAX = 400, 14
+#: A change: its operation, the table that it names, and whether it counts (it was not sent before).
+Change = tuple[str, str | None, bool]
+
+
+def _life(chance: random.Random) -> tuple[str | None, list[Change]]:
+    """The owner of a key before its first change, and its changes; tombstones name no table, other changes may not."""
+    changes: list[Change] = []
+    for _ in range(chance.randint(1, CHANGES_MAX)):
+        op = chance.choice(("c", "u", "u", "d", m.TOMBSTONE, m.WIPE))
+        table = (
+            None if op == m.TOMBSTONE or chance.random() < 0.05 else chance.choice("aab" if len(changes) % 5 else "abc")
+        )
+        changes.append((op, table, chance.random() < 0.9))
+    return chance.choice((None, None, "a", "b")), changes
+
+
+def _expected(owner: str | None, changes: list[Change]) -> list[tuple[str | None, str | None]]:
+    """What is left of the operation of each change, and its code."""
+    found: list[tuple[str | None, str | None]] = []
+    for at, (op, named, counts) in enumerate(changes):
+        follows = op == m.TOMBSTONE and at > 0 and changes[at - 1][0] == "d"
+        table = changes[at - 1][1] if follows else named
+        if counts and None not in (owner, table) and owner != table:
+            found.append((None, "KEY_COLLISION" if op in m.CHANGE_OPS else None))
+            continue
+        found.append((op, None))
+        if counts:
+            owner = None if op in {"d", m.TOMBSTONE, m.WIPE} else table or owner
+    return found
+
+
+def test_a_key_is_its_owners_until_that_deletes_it(spark: "SparkSession") -> None:
+    """In random lives of keys, changes of another table than the owner's are held, and no others."""
+    chance = random.Random(7)  # noqa: S311 - repeatable, not secret
+    lives = [_life(chance) for _ in range(KEYS)]
+    rows = [
+        (key, at, op, table, None, owner, counts)
+        for key, (owner, changes) in enumerate(lives)
+        for at, (op, table, counts) in enumerate(changes)
+    ]
+    columns = f"key int, at int, {m.OP} string, {m.SOURCE_TABLE} string, {m.CODE} string, {owners.OWNER} string"
+    guarded = spark.createDataFrame(rows, f"{columns}, counts boolean")
+    ends = F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE)
+    ordered = Window.partitionBy("key").orderBy("at")
+    held = owners.hold_collisions(guarded, F.col("counts"), ends, ordered).orderBy("key", "at")
+
+    found: dict[int, list[tuple[str | None, str | None]]] = {}
+    for row in held.collect():
+        found.setdefault(row["key"], []).append((row[m.OP], row[m.CODE]))
+
+    assert [found[key] for key in range(KEYS)] == [_expected(*life) for life in lives]
