@@ -117,7 +117,7 @@ _MEANINGS: dict[Code, tuple[Handling, str]] = {
     Code.KEY_VALUE_MISMATCH: (Handling.HELD, "The Kafka key and the row image name different rows."),
     Code.KEY_COLLISION: (
         Handling.HELD,
-        "Two source tables feed one mirror with the same key and nothing tells their rows apart.",
+        "Another source table has a live row with the same key in the mirror, and nothing tells the two rows apart.",
     ),
     Code.SCHEMA_INCOMPATIBLE: (
         Handling.HELD,

@@ -1,7 +1,8 @@
 """Every SQL statement of the package, built from parsed names and nothing else.
 
 Names come as `TableName` and column names, and are quoted here; values never appear in a statement's text, with one
-exception that cannot carry data: offsets, positions and times of a truncate, which are checked for their form first.
+exception that cannot carry data: offsets, positions and times of a truncate, which are checked for their form first,
+and names of source tables, as escaped literals.
 """
 
 from __future__ import annotations

@@ -74,7 +74,11 @@ REMEDIES: Mapping[Code, str] = {
         "Check the connector's message key columns and single message transforms; where the source table has"
         " REPLICA IDENTITY USING INDEX, give it DEFAULT or FULL, and take a new snapshot."
     ),
-    Code.KEY_COLLISION: "Give each source table a mirror of its own, or add a column that tells them apart to `key`.",
+    Code.KEY_COLLISION: (
+        "Give each source table a topic of its own, or mirror under another `mirror` name with a column in `key` that"
+        " tells them apart; a router does that with `key.enforce.uniqueness` in a new topic. A renamed table too needs"
+        " a topic that begins with its new name, by a snapshot."
+    ),
     Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or mirror the topic under another `mirror` name.",
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
     Code.CONTRACT: "Mend the row at the source (a later good version takes its place by itself), or mend the rule.",
