@@ -167,6 +167,7 @@ class Table:
         state = with_high_water(state, message)
         if collides(state, message):
             return state
+        message = of_its_owner(state, message)
         # One that a later truncate wipes has owned the key until then.
         if not any(self._wipes(truncate) and is_wiped(message, truncate) for truncate in self._passed):
             state = with_owner(state, message)
@@ -246,12 +247,14 @@ def collides(state: KeyState, message: Message) -> bool:
     return None not in (owner, message.table) and owner != message.table
 
 
+def of_its_owner(state: KeyState, message: Message) -> Message:
+    """A message that names no source table speaks of the one whose row has the key."""
+    return replace(message, table=state.owned.table) if message.table is None and state.owned is not None else message
+
+
 def with_owner(state: KeyState, message: Message) -> KeyState:
-    """The key is its row's source table's until that ends the row; a message that names none speaks of the owner."""
-    if message.op in {"d", "tombstone"}:
-        return replace(state, owned=None)
-    known = state.owned.table if message.table is None and state.owned is not None else message.table
-    return replace(state, owned=replace(message, table=known))
+    """The key is its row's source table's until that ends the row."""
+    return replace(state, owned=None if message.op in {"d", "tombstone"} else message)
 
 
 def is_wiped(message: Message, truncate: Message) -> bool:

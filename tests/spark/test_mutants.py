@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold
+from cdc_materializer import fold, merge
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config
 from tests.cases.recording import cases
@@ -99,6 +99,10 @@ MUTANTS = {
     ),
     "a truncate wipes all that is before it": Mutant(
         "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
+    ),
+    "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
+    "a truncate ends the rows of all tables": Mutant(
+        "merge", "_is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
     ),
     "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
 }

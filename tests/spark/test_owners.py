@@ -1,7 +1,7 @@
 """Whose row a key is, of several source tables: held against the rule read aloud, one change after the other."""
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import Window
@@ -9,11 +9,16 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import owners
 from cdc_materializer.changes import model as m
+from cdc_materializer.config import Config
+from tests.model.golden import Reading
+from tests.model.routed import routed_case
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.passages import ALL, CUT, WHOLE, passages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 KEYS, CHANGES_MAX = 400, 14
 #: A change: its operation, the table that it names, and whether it counts (it was not sent before).
@@ -67,3 +72,31 @@ def test_a_key_is_its_owners_until_that_deletes_it(spark: "SparkSession") -> Non
         found.setdefault(row["key"], []).append((row[m.OP], row[m.CODE]))
 
     assert [found[key] for key in range(KEYS)] == [_expected(*life) for life in lives]
+
+
+def test_a_mirror_of_several_tables_is_as_the_rule_says(spark: "SparkSession", lake_config: Config) -> None:
+    """Random lives of tables that share keys end in the rows of the reference fold, whole and cut, and `verify` agrees.
+
+    With soft deletes the live rows are compared.
+    """
+    kinds = [("hard", 1), ("soft", 1)] if not ALL else [("hard", 1), ("soft", 1), ("hard", 2), ("soft", 2)] * 4
+    chosen = [
+        (routed_case(900 + at, 40 if ALL else 25, cut=1 + 2 * (at % 3), deletes=deletes, partitions=partitions), way)
+        for at, (deletes, partitions) in enumerate(kinds)
+        for way in (WHOLE, CUT)
+    ]
+    for passage in passages(chosen, spark, lake_config):
+        reading = Reading(passage.case)
+        for state, messages in zip(passage.states, reading.steps(), strict=True):
+            table = reading.table(messages)
+            table.take(messages)
+            live = [row for row in state.rows or [] if not row["__cdc"].get("deleted")]
+
+            assert state.run.error is None, (passage.table, state.run.error)
+            assert _sorted(live) == _sorted(reading.shown(table)), passage.table
+        verified = passage.states[-1].verified
+        assert (passage.way, verified is not None and verified.equal) in {(WHOLE, False), (CUT, True)}, passage.table
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    return sorted([row["id"], row["name"], row["note"]] for row in rows)
