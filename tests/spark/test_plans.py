@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, life, verdict
+from cdc_materializer import batch, fold, life, owners, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.config import Config, TableConfig
@@ -124,6 +126,16 @@ def test_what_readers_saw_before_a_change_costs_no_further_exchange(decided: "Da
 
     assert plan.count("Exchange") == 1, plan
     assert sum(" Sort [" in line for line in plan.splitlines()) <= 3, plan
+
+
+def test_whose_row_a_key_is_costs_no_further_exchange(decided: "DataFrame") -> None:
+    """Of several source tables too: ownership is told along the order of the fold."""
+    known = decided.withColumn(owners.OWNER, F.lit("shop.public.things"))
+    ordered = Window.partitionBy(fold.GROUP).orderBy(fold.ORDER)
+    plan = _plan(owners.hold_collisions(known, fold.effective(), fold.is_delete(), ordered))
+
+    assert plan.count("Exchange") == 1, plan
+    assert sum(" Sort [" in line for line in plan.splitlines()) <= 4, plan
 
 
 def test_the_messages_are_sorted_once_a_direction(decided: "DataFrame", request: pytest.FixtureRequest) -> None:
