@@ -205,7 +205,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         if history is not None:
             changes = _with_history(own, history)
             partial = partial.union(history.partial)
-            earlier, sweeps = past.wiping(history.truncates), history.snapshots.sweeps
+            earlier, sweeps = past.wiping(history.truncates), history.snapshots.since(sweeps)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
             folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
         truncates = (*earlier, *truncates)

@@ -200,7 +200,9 @@ def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
     wiped, swept = F.col(WIPED), F.lit(0)
     for sweep in sweeps:
         shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
-        unseen = ~F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
+        # What one of the past showed is told by the messages of its time, which only keys that are rebuilt have here.
+        is_known = F.col(REBUILT) if sweep.is_past else F.lit(True)
+        unseen = is_known & ~F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
         wiped = wiped | (unseen & is_before(sweep, m.PARTITION, m.OFFSET))
         swept = swept + (unseen & is_after(sweep, m.PARTITION, m.OFFSET)).cast("int")
     return guarded.withColumns({WIPED: wiped, SWEPT: swept})

@@ -114,11 +114,13 @@ class Sweep:
         begins: its first record in each partition.
         ends: its last one.
         place: the message of the batch that completed it: partition and offset.
+        is_past: whether an earlier batch completed it: the mirror's rows are then those that it left.
     """
 
     begins: Mapping[int, int]
     ends: Mapping[int, int]
     place: Place | None = None
+    is_past: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,11 @@ class SweepPlan:
     def followed(self) -> Followed:
         """What the marker is to remember."""
         return Followed(self.running, self.tables)
+
+    def since(self, own: Sequence[Sweep]) -> tuple[Sweep, ...]:
+        """The sweeps of a whole log, those but `own`, which are a batch's, as of the past."""
+        of_batch = [(sweep.begins, sweep.ends) for sweep in own]
+        return tuple(replace(one, is_past=(one.begins, one.ends) not in of_batch) for one in self.sweeps)
 
     def without(self, unusable: Sequence[Sweep]) -> SweepPlan:
         """The plan, some of whose sweeps have turned out to be impossible."""
