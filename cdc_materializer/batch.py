@@ -133,7 +133,7 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     """
     if past.recorded.routed:
         past = past.routed()
-    own = _with_flags(_changes(current, decoders, decoders.plan.target, past), past)
+    own = _with_flags(changes_of(current, decoders, decoders.plan.target, past), past)
     if past.recorded.routed:
         own = base.with_owners(own, _live(past, decoders.plan.target), decoders.plan.target, past.recorded.table)
     states = fold.states(own, decoders.plan.target, decoders.partial, past.recorded).persist()
@@ -159,7 +159,7 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     return fold_batch(current, decoders, past)
 
 
-def _changes(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:
+def changes_of(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:
     """Messages as changes of the target's columns, each in its epoch."""
     changes = to_changes(found, decoders.writers, target, past.lookup.options)
     return in_epochs(changes, past.recorded.epochs)
@@ -229,7 +229,7 @@ def _follow(states: DataFrame, past: Past, watch: Watch, target: TableSchema) ->
     """What the batch says of snapshots; of all before it too, where the marker does not know what had begun."""
     earlier = None
     if watch.known is None and past.raw is not None:
-        earlier = _changes(past.raw, find_decoders(past.raw, past.lookup), target, past)
+        earlier = changes_of(past.raw, find_decoders(past.raw, past.lookup), target, past)
     return sweeping.follow(states, earlier, watch)
 
 
@@ -283,10 +283,10 @@ def _history(
     if halves is None and not (facts.wants_history or is_late):
         return None
     earlier = find_decoders(past.raw, past.lookup)
-    everything = _changes(past.raw, earlier, target, past)
+    everything = changes_of(past.raw, earlier, target, past)
     places = _places(everything, wanted)
     while True:
-        changes = _changes(_at(past.raw, places), earlier, target, past)
+        changes = changes_of(at_places(past.raw, places), earlier, target, past)
         if past.lookup.options.key:
             # A message may speak of another key too, whose other messages are not here.
             is_wanted = F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted"))
@@ -321,7 +321,8 @@ def _places(everything: DataFrame, wanted: DataFrame) -> DataFrame:
     return places.localCheckpoint()
 
 
-def _at(raw: DataFrame, places: DataFrame) -> DataFrame:
+def at_places(raw: DataFrame, places: DataFrame) -> DataFrame:
+    """The messages of raw that lie at some places (partition, offset)."""
     return raw.join(places, ["partition", "offset"], "left_semi")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -139,3 +139,8 @@ def violation_rows(decided: DataFrame, batch: str, detected_at: datetime) -> Dat
         F.lit(detected_at).cast("timestamp").alias("detected_at"),
         F.lit(batch).alias("batch_id"),
     )
+
+
+def instant(at: datetime | None) -> datetime | None:
+    """A timestamp as Spark gives it to Python, without a zone and in the machine's own; in UTC."""
+    return at.astimezone(UTC) if at is not None else None

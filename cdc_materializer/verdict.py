@@ -26,6 +26,8 @@ PASSES = "__cdc_passes"
 PUBLISHED = "__cdc_published"
 VIOLATIONS = "__cdc_violations"
 BLOCKED = "__cdc_blocked"
+#: Names of the holding rules that the state breaks, and of those that only warn.
+FAILED, WARNED = "__cdc_failed", "__cdc_warned"
 
 UPSERTED, DELETED, UNCHANGED, SUPERSEDED = "upserted", "deleted", "unchanged", "superseded"
 REPLAYED_OUTCOME, IGNORED, QUARANTINED = "replayed", "ignored", "quarantined"
@@ -73,21 +75,28 @@ class Judgement:
         return (F.col(m.CODE) == str(Code.KEY_COLLISION)) & is_others
 
 
-def decide(states: DataFrame, judgement: Judgement) -> DataFrame:
-    """Add OUTCOME, PUBLISHED, VIOLATIONS (rows for quarantine) and BLOCKED (blocking rules that failed)."""
+def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> DataFrame:
+    """Add OUTCOME, PUBLISHED, VIOLATIONS (rows for quarantine) and BLOCKED (blocking rules that failed).
+
+    Args:
+        states: from `batch.fold_batch`.
+        judgement: how they are judged.
+        cut: a column that says which batch each state belongs to, where they are of several; each publishes its own.
+    """
     holding = [rule for rule in judgement.rules if rule.rule.action != "warn"]
     judged = states.withColumns(
         {
-            "__cdc_failed": _names(holding),
-            "__cdc_warned": _names([rule for rule in judgement.rules if rule.rule.action == "warn"]),
+            FAILED: _names(holding),
+            WARNED: _names([rule for rule in judgement.rules if rule.rule.action == "warn"]),
             "__cdc_previous_delete": _follows_delete(),
         }
     )
     passes = _passes(judgement)
-    last = F.max(F.when(passes, F.col(ORDER))).over(Window.partitionBy(GROUP))
+    of_key = Window.partitionBy(GROUP, *([cut] if cut else []))
+    last = F.max(F.when(passes, F.col(ORDER))).over(of_key)
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
     if judgement.routed:
-        table = F.max_by(F.col(m.SOURCE_TABLE), F.when(F.col(PASSES), F.col(ORDER))).over(Window.partitionBy(GROUP))
+        table = F.max_by(F.col(m.SOURCE_TABLE), F.when(F.col(PASSES), F.col(ORDER))).over(of_key)
         placed = placed.withColumn("__cdc_final_table", table)
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
@@ -127,13 +136,23 @@ def with_code(found: Column, code: Code) -> Column:
     return F.filter(found, lambda element: element["code"] == str(code))
 
 
-def _misfits() -> Column:
+def misfits() -> Column:
     """Problems of the state's own values and of those that it carries."""
     return F.concat(F.col(m.PROBLEMS), F.col(fold.CARRIED))
 
 
+def is_judged() -> Column:
+    """Whether a message leaves a whole row behind, which rules can speak about."""
+    return effective() & ~is_delete() & (F.size(misfits()) == 0)
+
+
+def broken_rules() -> Column:
+    """Names of the rules that a judged row breaks, those that only warn too, whatever comes after it."""
+    return F.when(is_judged(), F.concat(FAILED, WARNED)).otherwise(F.array().cast(fold.NO_NAMES))
+
+
 def _passes(judgement: Judgement) -> Column:
-    bad = (F.size(_misfits()) > 0) | (F.size("__cdc_failed") > 0)
+    bad = (F.size(misfits()) > 0) | (F.size(FAILED) > 0)
     if judgement.strict:
         bad = bad | _is_unsure(judgement)
     return effective() & F.when(is_delete(), ~F.col("__cdc_previous_delete")).otherwise(~bad)
@@ -144,8 +163,8 @@ def _is_unsure(judgement: Judgement) -> Column:
 
 
 def _outcome(after_final: Column, judgement: Judgement) -> Column:
-    held = F.col(m.CODE).isNotNull() | ((F.size(_misfits()) > 0) & effective() & ~is_delete())
-    broken = (F.size("__cdc_failed") > 0) & after_final
+    held = F.col(m.CODE).isNotNull() | ((F.size(misfits()) > 0) & effective() & ~is_delete())
+    broken = (F.size(FAILED) > 0) & after_final
     if judgement.strict:
         broken = broken | (_is_unsure(judgement) & effective() & ~is_delete() & after_final)
     truncate = F.when(judgement.is_unordered(), IGNORED).otherwise(
@@ -184,13 +203,13 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         Code.KEY_VALUE_MISMATCH,
         Code.UNKNOWN_OP,
     ]
-    misfits = []
+    unfit = []
     for code in codes:
-        of_code = with_code(_misfits(), code)
-        misfits.append(
+        of_code = with_code(misfits(), code)
+        unfit.append(
             F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
         )
-    own = F.when(is_row, F.array_compact(F.array(*misfits)))
+    own = F.when(is_row, F.array_compact(F.array(*unfit)))
     is_told = after_final if judgement.strict else is_final
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
@@ -201,7 +220,7 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
-        F.when(is_row & after_final & (F.size(_misfits()) == 0), _rules(judgement.rules, held=True)),
+        F.when(is_row & after_final & (F.size(misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),
         F.when(is_final, _rules(judgement.rules, held=False)),
     ]
@@ -222,7 +241,7 @@ def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:
         rule = compiled.rule
         if (rule.action == "warn") == held:
             continue
-        named = F.array_contains("__cdc_failed" if held else "__cdc_warned", rule.name)
+        named = F.array_contains(FAILED if held else WARNED, rule.name)
         status = F.lit(OPEN if held else RELEASED)
         row = _violation(
             F.lit(str(Code.CONTRACT)),
@@ -260,5 +279,5 @@ def _violation(
 def _blocked(after_final: Column, rules: Sequence[CompiledRule]) -> Column:
     names = [rule.rule.name for rule in rules if rule.rule.action == "block"]
     blocking = F.array(*[F.lit(name) for name in names]) if names else F.array().cast("array<string>")
-    judged = after_final & (F.size(_misfits()) == 0)
-    return F.when(judged, F.array_intersect("__cdc_failed", blocking)).otherwise(F.array().cast("array<string>"))
+    judged = after_final & (F.size(misfits()) == 0)
+    return F.when(judged, F.array_intersect(FAILED, blocking)).otherwise(F.array().cast("array<string>"))

@@ -167,10 +167,9 @@ def _doubled_error(line: Line, doubled: int) -> ErrorInfo:
 def _sides(expected: DataFrame, found: DataFrame, target: TableSchema) -> DataFrame:
     """Both sides of every key as structs: the fold's row and the mirror's; NULL where one has none."""
     one = Window.partitionBy("key").orderBy(F.col("row")[CDC]["offset"])
+    values = [comparable(m.column(name), ddl).alias(name) for name, ddl in target.types.items()]
     keyed = [
-        side.select(
-            _key(target), F.struct(*[_comparable(name, ddl) for name, ddl in target.types.items()], CDC).alias("row")
-        )
+        side.select(_key(target), F.struct(*values, CDC).alias("row"))
         for side in (_whole(expected, target), _whole(found, target))
     ]
     copies = keyed[1].withColumn("copy", F.row_number().over(one))
@@ -191,10 +190,9 @@ def _key(target: TableSchema) -> Column:
     return m.key_json(F.struct(*[m.column(name).alias(name) for name in target.key]), target).alias("key")
 
 
-def _comparable(name: str, ddl: str) -> Column:
-    # Spark compares maps with nothing; as sorted entries they are equal exactly when they hold the same.
-    value = m.column(name)
-    return (F.array_sort(F.map_entries(value)) if ddl.startswith("map<") else value).alias(name)
+def comparable(value: Column, ddl: str) -> Column:
+    """A value in a form that can be compared: maps, which Spark compares with nothing, as their sorted entries."""
+    return F.array_sort(F.map_entries(value)) if ddl.startswith("map<") else value
 
 
 def _differs(name: str) -> Column:

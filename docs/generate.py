@@ -19,7 +19,7 @@ from cdc_materializer.config import config_json_schema
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
-from cdc_materializer.report import models, setup_models, violation_models
+from cdc_materializer.report import models, row_models, setup_models, trial_models, violation_models
 from cdc_materializer.report.violations import REMEDIES
 from cdc_materializer.schema import TableSchema
 
@@ -341,9 +341,11 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm verify --json", models.VerifyReport),
     ("cdcm replay --json", models.ReplayReport),
     ("cdcm adopt --json", models.AdoptReport),
+    ("cdcm why --json", row_models.WhyReport),
     ("cdcm quarantine list --json", violation_models.QuarantineList),
     ("cdcm quarantine show --json", violation_models.QuarantineDetails),
     ("cdcm contract lint --json", models.LintReport),
+    ("cdcm contract test --json", trial_models.TrialReport),
     ("cdcm demo --json", DemoReport),
     ("cdcm init --json", setup_models.InitReport),
     ("cdcm doctor --json", setup_models.DoctorReport),

@@ -10,9 +10,8 @@ from cdc_materializer.names import nearest, shown
 
 #: Commands that are designed and not built yet, by the group they belong to; the reference page lists them.
 LATER: Mapping[str, tuple[str, ...]] = {
-    "cdcm": ("query", "why", "maintain"),
+    "cdcm": ("query", "maintain"),
     "quarantine": ("release",),
-    "contract": ("test",),
 }
 
 

@@ -16,7 +16,8 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     (
-        *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "maintain", "testing"),
+        *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "trial"),
+        *("maintain", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "source_settings"),
         *("rows", "verdict", "life", "quarantine", "history"),
     ),

@@ -76,6 +76,7 @@ def test_a_command_in_a_page_exists(snippet: Snippet) -> None:
         else:
             assert words[0] == "cdcm"
             named = getattr(root, "commands", {})[words[1]]
+            named = getattr(named, "commands", {}).get(words[2], named) if len(words) > 2 else named
             options = {opt for param in named.params for opt in param.opts}
             assert {word for word in words[2:] if word.startswith("-")} <= options
 

@@ -1,0 +1,306 @@
+"""The life of one row in words: what became of each of its messages, and why the row is as it is now.
+
+Pure. What the fold and the verdict say of the messages comes in; nothing is decided here but which of them belong
+together and how to say it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.row_models import Became, RowMessage, RowNow, RowViolation
+from cdc_materializer.report.wording import quantity
+
+#: Outcomes of messages that readers saw.
+_SEEN = ("upserted", "deleted")
+_TRUNCATE = "t"
+#: Actions that hold nothing back.
+_REPORTED = ("report", "warn")
+
+
+# --- which batch read a message -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A snapshot of the mirror's main that is kept.
+
+    Attributes:
+        snapshot: its id.
+        at: when it was made, in milliseconds since 1970.
+        marker: what it says of progress; None where it says nothing.
+        is_first: whether nothing came before it.
+    """
+
+    snapshot: int
+    at: int
+    marker: Marker | None
+    is_first: bool = False
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A batch that was published: its messages, and the snapshot that readers have seen it from on.
+
+    Attributes:
+        start: the next offsets before it.
+        end: the next offsets after it.
+        batch: its id; None for all that came before the snapshots that are kept.
+        snapshot: the snapshot; None likewise.
+        at: when it was made.
+    """
+
+    start: Offsets
+    end: Offsets
+    batch: str | None = None
+    snapshot: int | None = None
+    at: datetime | None = None
+
+    def ranges(self) -> list[tuple[int, int, int]]:
+        """Partition, first offset and end of what it read."""
+        every = ((partition, self.start.get(partition, 0), end) for partition, end in self.end.items())
+        return [(partition, start, end) for partition, start, end in every if start < end]
+
+
+def publications(line: Sequence[Kept]) -> list[Publication]:
+    """The batches that make up a mirror, oldest first.
+
+    Args:
+        line: the snapshots of its main, newest first. A rebuilt mirror (`cdcm replay`) begins with a marker without
+            offsets; what was published before that is none of its batches.
+    """
+    found: list[Publication] = []
+    reached, is_told = Offsets(), False
+    for kept in reversed(line):
+        if kept.marker is None:
+            continue
+        here = kept.marker.offsets
+        if not here:
+            found, reached, is_told = [], Offsets(), True
+            continue
+        batch = Publication(
+            reached, here, kept.marker.batch, kept.snapshot, datetime.fromtimestamp(kept.at / 1000, UTC)
+        )
+        if not (is_told or kept.is_first):
+            # An older snapshot is gone, and with it which of these messages were read together.
+            batch = Publication(reached, here)
+        if batch.ranges():
+            found.append(batch)
+        reached, is_told = Offsets({**reached, **here}), True
+    return found
+
+
+# --- the messages -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the fold and the verdict say of one message of the row.
+
+    Attributes:
+        place: the message.
+        op: its operation.
+        source_ts: when the source made the change.
+        position: the source's position.
+        epoch: the epoch of the position.
+        outcome: what `verdict` counts it as in its batch.
+        passes: whether its state may be published.
+        broke: what it breaks, codes with rule or column.
+        columns: the columns that differ from the row before.
+        kept: the columns that it does not tell.
+        number: its batch, counted in the order of publications; None where it was not read yet.
+        swept: whether a later complete snapshot ended the row, by not showing it.
+    """
+
+    place: MessagePlace
+    op: str | None
+    source_ts: datetime | None
+    position: str | None
+    epoch: int
+    outcome: Became
+    passes: bool = False
+    broke: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    number: int | None = None
+    swept: bool = False
+
+
+def story(
+    life: Sequence[Told],
+    batches: Sequence[Publication],
+    held: Sequence[tuple[MessagePlace, RowViolation]],
+) -> list[RowMessage]:
+    """The messages of a row with what became of them and why.
+
+    Args:
+        life: the messages in the order of the fold.
+        batches: from `publications`.
+        held: what quarantine has of these messages.
+    """
+    return [
+        _message(at, life, batches, [v for place, v in held if _same(place, life[at].place)]) for at in range(len(life))
+    ]
+
+
+def _same(one: MessagePlace, other: MessagePlace) -> bool:
+    return (one.partition, one.offset) == (other.partition, other.offset)
+
+
+def _message(
+    at: int, life: Sequence[Told], batches: Sequence[Publication], violations: list[RowViolation]
+) -> RowMessage:
+    told = life[at]
+    batch = batches[told.number] if told.number is not None and told.number < len(batches) else None
+    if any(found.code == "SCHEMA_UNKNOWN" and found.status == "released" for found in violations):
+        batch = None  # a later batch read it, and no snapshot says which
+    by = _other(at, life)
+    return RowMessage(
+        **told.place.model_dump(),
+        op=told.op,
+        source_ts=told.source_ts,
+        position=told.position,
+        epoch=told.epoch,
+        outcome=told.outcome,
+        batch=batch.batch if batch else None,
+        snapshot=batch.snapshot if batch else None,
+        published_at=batch.at if batch else None,
+        columns=list(told.columns),
+        kept=list(told.kept),
+        broke=list(told.broke),
+        violations=violations,
+        by=by.place if by else None,
+        reason=_reason(told, by, batch, violations),
+    )
+
+
+def _other(at: int, life: Sequence[Told]) -> Told | None:
+    """The message that took the place of one, or that it repeats."""
+    told, later = life[at], life[at + 1 :]
+    match told.outcome:
+        case "replayed":
+            earlier = [one for one in life[:at] if one.outcome != "replayed" and one.position is not None]
+            same = [one for one in earlier if one.position == told.position]
+            above = [one for one in earlier if told.position is not None and (one.position or "") > told.position]
+            return next(iter(same or above), None)
+        case "superseded":
+            return next((one for one in reversed(later) if one.number == told.number and one.outcome in _SEEN), None)
+        case "upserted" | "quarantined":
+            return next((one for one in later if one.outcome in _SEEN), None)
+        case _:
+            return None
+
+
+_REASONS: Mapping[str, str] = {
+    "waiting": "It has landed in raw; the next `cdcm run` reads it.",
+    "ignored": "It changes no row.",
+    "unchanged": "The row was gone already.",
+}
+
+
+def _reason(told: Told, by: Told | None, batch: Publication | None, violations: Sequence[RowViolation]) -> str:
+    if told.outcome in _REASONS:
+        return _REASONS[told.outcome]
+    if told.swept:
+        return "A later complete snapshot of the table does not show the row, and so ended it."
+    if told.outcome == "quarantined":
+        return _held(told, by, violations)
+    if told.outcome == "superseded":
+        return _superseded(told, by, batch)
+    if told.outcome == "replayed":
+        known = f"with {_at(by)}" if by else "already"
+        return f"The source sent it before: the row knew this position, or a later one, {known}."
+    return _published(told, by, violations)
+
+
+def _published(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> str:
+    if any(found.status == "open" and found.action not in _REPORTED for found in violations):
+        return "It is held; by today's rules it would be published (`cdcm replay` shows what that changes)."
+    if told.outcome == "deleted":
+        return "The source truncated the table." if told.op == _TRUNCATE else "It ended the row."
+    if by is not None:
+        return f"Readers saw it until {_at(by)} {'ended it' if by.outcome == 'deleted' else 'took its place'}."
+    return "It is what readers see."
+
+
+def _held(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> str:
+    broke = (
+        ", ".join(told.broke) or ", ".join(dict.fromkeys(_name(found) for found in violations)) or "it breaks a rule"
+    )
+    if by is not None:
+        ended = "ended the row" if by.outcome == "deleted" else "was good and took its place"
+        return f"Held ({broke}), until {_at(by)} {ended}."
+    if not violations:
+        return f"It breaks today's rules ({broke}), and quarantine has nothing of it: it was read under other ones."
+    return f"Held ({broke}): the row keeps its last good version."
+
+
+def _superseded(told: Told, by: Told | None, batch: Publication | None) -> str:
+    bad = f"It breaks {', '.join(told.broke)}" if told.broke else "It was good"
+    if batch is not None and batch.batch is None:
+        return f"{bad}; the snapshots that tell whether readers saw it are not kept any more."
+    if by is None:
+        return f"{bad}; a later change took its place before readers saw it."
+    return f"{bad}; {_at(by)} of the same batch came after it, before readers saw it."
+
+
+def _at(told: Told) -> str:
+    return f"{told.place.partition}/{told.place.offset}"
+
+
+def _name(found: RowViolation) -> str:
+    return f"{found.code} {found.rule}" if found.rule else found.code
+
+
+# --- the row ------------------------------------------------------------------------------------------------------
+
+
+def summary(life: Sequence[Told], row: RowNow | None, *, judged_otherwise: bool = False) -> list[str]:
+    """Say why the row is as it is now.
+
+    Args:
+        life: the messages in the order of the fold.
+        row: what the mirror has; None where there is no key.
+        judged_otherwise: whether the newest batch was judged by another contract than today's.
+    """
+    if row is None:
+        return ["The message has no key that can be read: it is no row's."]
+    sentences = [_standing(life, row), *_after(life)]
+    if not row.agrees:
+        other = f" in {', '.join(row.different)}" if row.different else ""
+        sentences.append(f"The mirror does not hold what the messages give{other}: see `cdcm verify`.")
+    if judged_otherwise:
+        sentences.append(
+            "The newest batch was judged by another contract than today's, which is the one that speaks here."
+        )
+    return sentences
+
+
+def _standing(life: Sequence[Told], row: RowNow) -> str:
+    if row.present and row.written is not None:
+        state = "marked as deleted by" if row.deleted else "as it was left by"
+        return f"The mirror has the row, {state} message {row.written.partition}/{row.written.offset}."
+    last = next((told for told in reversed(life) if told.outcome in _SEEN), None)
+    if last is None and any(told.swept for told in life):
+        return "The mirror has no such row: a complete snapshot of the table did not show it."
+    if last is None:
+        return "The mirror has no such row: none of its messages could be published."
+    how = "a truncate of the table" if last.op == _TRUNCATE else "message"
+    return f"The mirror has no such row: {how} {_at(last)} ended it."
+
+
+def _after(life: Sequence[Told]) -> Iterable[str]:
+    """What has come since the row was written, and is not in it."""
+    written = max((at for at, told in enumerate(life) if told.outcome in _SEEN), default=-1)
+    held = [told for told in life[written + 1 :] if told.outcome == "quarantined"]
+    waiting = [told for told in life if told.outcome == "waiting"]
+    if held:
+        why = ", ".join(dict.fromkeys(name for told in held for name in told.broke))
+        later = f"{quantity(len(held), 'later message')} {'is' if len(held) == 1 else 'are'} held back"
+        yield f"{later} ({why})." if why else f"{later}."
+    if waiting:
+        verb = "waits" if len(waiting) == 1 else "wait"
+        yield f"{quantity(len(waiting), 'message')} {verb} for the next `cdcm run`."

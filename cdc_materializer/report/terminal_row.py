@@ -1,0 +1,52 @@
+"""Terminal view of what `cdcm why` tells of one row."""
+
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from cdc_materializer.report.layout import INDENT, fact_list, heading
+from cdc_materializer.report.row_models import Became, RowMessage, RowViolation, WhyReport
+from cdc_materializer.report.wording import moment, quantity
+
+_STYLES: dict[Became, str] = {"quarantined": "yellow", "upserted": "green", "deleted": "green", "waiting": "cyan"}
+
+
+def why_view(report: WhyReport, now: datetime) -> RenderableType:
+    """The life of a row, the oldest message first, and why it is as it is."""
+    parts: list[RenderableType] = [
+        heading(report.table, "", report.key or "a message without a key that can be read"),
+        *[Padding(Text(sentence), (0, 0, 0, INDENT)) for sentence in report.summary],
+    ]
+    if report.total > len(report.messages):
+        parts.append(Text(f"The newest {len(report.messages):,} of {quantity(report.total, 'message')}.", "dim"))
+    for found in report.messages:
+        parts += [Text(""), *_message(found, now)]
+    return Group(
+        *parts, Text(""), Text(f"The messages themselves are in {report.table}__raw; values are never shown.", "dim")
+    )
+
+
+def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
+    title = Text.assemble((f"{found.partition}/{found.offset}", "bold"), f"  {found.op or '–'}  ")
+    title.append(found.outcome, _STYLES.get(found.outcome, "dim"))
+    snapshot = f"snapshot {found.snapshot}, {moment(found.published_at, now)}" if found.snapshot is not None else ""
+    facts: list[tuple[str, RenderableType]] = [
+        ("why", found.reason),
+        *([("columns", ", ".join(found.columns))] if found.columns else []),
+        *([("kept", ", ".join(found.kept))] if found.kept else []),
+        ("written", moment(found.timestamp, now)),
+        *([("changed", moment(found.source_ts, now))] if found.source_ts else []),
+        *([("position", found.position)] if found.position else []),
+        *([("schema", str(found.schema_id))] if found.schema_id is not None else []),
+        *([("batch", f"{found.batch}: {snapshot}" if snapshot else found.batch)] if found.batch else []),
+        *[("quarantine", _violation(violation, now)) for violation in found.violations],
+    ]
+    return [title, fact_list(facts)]
+
+
+def _violation(found: RowViolation, now: datetime) -> str:
+    name = " ".join(filter(None, (found.code, found.rule)))
+    column = f" ({found.column})" if found.column else ""
+    return f"{name}{column}: {found.status}, detected {moment(found.detected_at, now)}"

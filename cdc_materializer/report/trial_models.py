@@ -1,0 +1,64 @@
+"""What `cdcm contract test --json` prints; see `models` for what holds of all documents."""
+
+from datetime import datetime  # pydantic reads the annotation at run time
+from typing import Literal
+
+from pydantic import Field, computed_field
+
+from cdc_materializer.report.models import MessagePlace, Report
+
+
+class RuleTrial(Report):
+    """How one rule of a contract fares over history."""
+
+    rule: str = Field(description="Name of the rule.")
+    column: str | None = Field(default=None, description="Column that it speaks of; null: several.")
+    expectation: str = Field(description="The expectation that states it.")
+    action: str = Field(description="`quarantine`, `block` or `warn`.")
+    severity: str = Field(description="Severity that the rule states.")
+    states: str | None = Field(default=None, description="What the contract says of it in words.")
+    messages: int = Field(default=0, ge=0, description="Messages after which the row breaks it.")
+    share: float | None = Field(default=None, description="messages divided by those judged (0 to 1); null: none.")
+    keys: int = Field(default=0, ge=0, description="Rows of the source that break it at some time.")
+    held: int = Field(
+        default=0, ge=0, description="Messages that nothing good came after: they would be held (or would stop) today."
+    )
+    first: MessagePlace | None = Field(default=None, description="First message that breaks it, by its timestamp.")
+    last: MessagePlace | None = Field(default=None, description="Last message that breaks it.")
+    schemas: dict[str, int] = Field(
+        default_factory=dict, description="Messages that break it by the registry's id of their schema; `none`: no id."
+    )
+
+
+class CodeTrial(Report):
+    """A violation code that has nothing to do with a rule."""
+
+    code: str = Field(description="Violation code.")
+    messages: int = Field(ge=0, description="Messages that have it.")
+    first: MessagePlace = Field(description="The first of them, by its timestamp.")
+
+
+class TrialReport(Report):
+    """What ``cdcm contract test`` found; nothing was written."""
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    table: str = Field(description="Name of the mirror.")
+    topic: str = Field(description="Topic that feeds it.")
+    path: str = Field(description="The contract's file.")
+    name: str = Field(description="Name of the contract.")
+    version: str = Field(description="Version of the contract.")
+    fingerprint: str = Field(description="Fingerprint of its columns and rules.")
+    in_force: bool = Field(description="Whether the mirror's newest batch was judged by it.")
+    read_from: Literal["raw", "topic"] = Field(description="Where history was read; `topic`: there is no raw yet.")
+    since: datetime | None = Field(default=None, description="Only messages from then on count; null: all.")
+    messages: int = Field(ge=0, description="Messages read, those before `since` left out.")
+    judged: int = Field(ge=0, description="Of them, those after which there is a whole row to judge.")
+    broken: int = Field(ge=0, description="Of the judged, those whose row breaks a rule.")
+    rules: list[RuleTrial] = Field(description="Every rule of the contract, those that most break first.")
+    codes: list[CodeTrial] = Field(default_factory=list, description="What else would be held or reported.")
+
+    @computed_field(description="Rules that would have stopped batches.")  # type: ignore[prop-decorator] # mypy 4473
+    @property
+    def blocks(self) -> list[str]:
+        """Name the rules with the action `block` that something breaks."""
+        return [rule.rule for rule in self.rules if rule.action == "block" and rule.messages]

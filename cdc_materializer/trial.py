@@ -1,0 +1,240 @@
+"""`cdcm contract test`: judge history by a contract before it goes live.
+
+The line's own fold and verdict over everything that raw holds, under the contract that is tried; nothing is written.
+Every state that a row has had is judged, and not the last of each batch alone: how the log was cut, or will be, decides
+which of them readers see. Where no raw table is there yet, the topic itself is read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, rows, verdict
+from cdc_materializer.batch import Past
+from cdc_materializer.changes import model as m
+from cdc_materializer.contract import Contract, Rule, load_contract
+from cdc_materializer.decoders import find_decoders
+from cdc_materializer.epochs import Recorded
+from cdc_materializer.errors import Code, UsageError
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TrialReport
+from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.session import beside
+from cdc_materializer.status import configured_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config
+
+_NO_SCHEMA = "none"
+
+
+def choose(config: Config, path: Path | None, name: str | None) -> tuple[str, Path]:
+    """Which table a contract is tried on, and which contract.
+
+    Args:
+        config: from `load_config`.
+        path: the contract's file; the table's own if left out.
+        name: the mirror; if left out, the one whose contract the file is, or the only one there is.
+
+    Raises:
+        UsageError: that does not say one table and one contract.
+    """
+    tables = configured_tables(config, [name] if name is not None else ())
+    if name is None and path is not None and len(tables) > 1:
+        tables = tuple(table for table in tables if table.contract is not None and _same(table.contract, path))
+    if len(tables) != 1:
+        raise UsageError("Nothing says which table's history to try the contract on.", "Name the mirror with --table.")
+    found = path or tables[0].contract
+    if found is None:
+        raise UsageError(f"{tables[0].mirror} has no contract to try.", "Name a contract's file.")
+    return str(tables[0].mirror), found
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
+
+
+def try_contract(
+    config: Config, table: str, path: Path, since: datetime | None = None, spark: SparkSession | None = None
+) -> TrialReport:
+    """Judge the history of a table by a contract.
+
+    Args:
+        config: from `load_config`.
+        table: the mirror.
+        path: the contract's file.
+        since: count only messages that were written to the topic from then on.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Raises:
+        ContractInvalid: the contract cannot be followed.
+        UsageError: there are no messages, or none that can be read as changes of a row.
+        CdcError: the tables, the source or the registry cannot be used.
+    """
+    contract = load_contract(path, table)
+    # The contract in force plays no part, and may be the very one that has to be mended.
+    without = [one.model_copy(update={"contract": None}) for one in config.tables]
+    work = open_work(config.model_copy(update={"tables": without}), RunOptions(tables=(table,)))
+    work = replace(work, contracts={table: contract})
+    with session_for(work, spark) as session:
+        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        line = Line(config.name, work.tables[0], work.source, work.registry, contract, lake)
+        with translated(line.mirror):
+            history = _history(line)
+            found = _judge(line, contract, history, since)
+    return found.model_copy(update={"path": str(path)})
+
+
+@dataclass(frozen=True)
+class _History:
+    """What is judged: messages as raw stores them, and the mirror that they have made, if there is one."""
+
+    stored: DataFrame
+    span: Span
+    mirror: LakeTable | None
+    is_raw: bool
+
+
+def _history(line: Line) -> _History:
+    lake, topic = line.lake, line.table.topic
+    mirror, raw = lake.load(line.mirror), lake.load(line.mirror.raw)
+    if raw is not None:
+        span = batch.whole(Offsets(), marker_of(raw).offsets, topic)
+        return _History(lake.rows(raw).where(batch.within(span, "partition", "offset")), span, mirror, is_raw=True)
+    there = line.source.state(topic)
+    if there is None or there.beginnings == there.ends:
+        raise UsageError(f"{topic} has no messages to try the contract on.", "See `cdcm status`.")
+    span = Span(topic, there.beginnings, there.ends)
+    return _History(rows.raw_rows(line.source.read(lake.spark, span), "", {}), span, mirror, is_raw=False)
+
+
+def _judge(line: Line, contract: Contract, history: _History, since: datetime | None) -> TrialReport:
+    mirror = history.mirror
+    messages = batch.messages(history.stored, None)
+    decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
+    if not decoders.make_a_table:
+        what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."
+        raise UsageError(what, "Run `cdcm doctor`; JSON without a schema needs a contract with columns and a key.")
+    target = decoders.plan.target
+    epochs = marker_of(mirror).epochs if mirror is not None else ()
+    routed = mirror is not None and mirror.routed
+    recorded = Recorded(partitions=len(history.span.end), epochs=epochs, is_final=True, routed=routed)
+    folded = batch.fold_batch(
+        messages, decoders, Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate)
+    )
+    try:
+        decided = verdict.decide(folded.states, line.judgement(target, recorded.partitions, routed=folded.facts.routed))
+        counted = decided if since is None else decided.where(F.col(m.TIME) >= F.lit(since))
+        counted = counted.select(
+            *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME, m.KEY)],
+            verdict.is_judged().alias("judged"),
+            verdict.broken_rules().alias("broken"),
+            F.col(verdict.VIOLATIONS),
+        ).persist()
+        sums = counted.agg(
+            F.count_if(F.col(m.PART) == 0).alias("messages"),
+            F.count_if("judged").alias("judged"),
+            F.count_if(F.size("broken") > 0).alias("broken"),
+        ).collect()[0]
+        found = _broken(counted, history.stored) if sums["broken"] else {}
+        codes = _codes(counted)
+        counted.unpersist()
+    finally:
+        folded.release()
+    return TrialReport(
+        pipeline=line.pipeline,
+        table=str(line.mirror),
+        topic=line.table.topic,
+        path="",
+        name=contract.name,
+        version=contract.version,
+        fingerprint=contract.fingerprint,
+        in_force=mirror is not None and marker_of(mirror).contract == contract.fingerprint,
+        read_from="raw" if history.is_raw else "topic",
+        since=since,
+        rules=_rules(contract.rules, found, sums["judged"]),
+        codes=codes,
+        **sums.asDict(),
+    )
+
+
+def _broken(counted: DataFrame, stored: DataFrame) -> Mapping[str, RuleTrial]:
+    """Each rule that something breaks, with how often, where from and where to, and under which schemas."""
+    broken = counted.where(F.size("broken") > 0).select("*", F.explode("broken").alias("rule"))
+    is_open = F.exists(
+        verdict.VIOLATIONS, lambda one: one["rule"].eqNullSafe(F.col("rule")) & (one["status"] == verdict.OPEN)
+    )
+    place = _place()
+    sums = broken.groupBy("rule").agg(
+        F.count_if(F.lit(True)).alias("messages"),
+        F.count_distinct(m.KEY).alias("keys"),
+        F.count_if(is_open).alias("held"),
+        F.min(place).alias("first"),
+        F.max(place).alias("last"),
+    )
+    ids = stored.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
+    same = (F.col(m.PARTITION) == F.col("partition")) & (F.col(m.OFFSET) == F.col("offset"))
+    by_schema = broken.join(ids, same).groupBy("rule", "schema_id").agg(F.count_if(F.lit(True)).alias("messages"))
+    schemas: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in by_schema.orderBy("rule", "schema_id").collect():
+        schemas[row["rule"]][str(row["schema_id"] or _NO_SCHEMA)] = row["messages"]
+    return {row["rule"]: _trial(row, schemas[row["rule"]]) for row in sums.collect()}
+
+
+def _trial(row: Row, schemas: dict[str, int]) -> RuleTrial:
+    counts = {name: row[name] for name in ("rule", "messages", "keys", "held")}
+    ends = {name: _end(row[name]) for name in ("first", "last")}
+    return RuleTrial(expectation="", action="", severity="", schemas=schemas, **counts, **ends)
+
+
+def _place() -> Column:
+    names = {"timestamp": m.TIME, "topic": m.TOPIC, "partition": m.PARTITION, "offset": m.OFFSET}
+    return F.struct(*[F.col(ours).alias(name) for name, ours in names.items()])
+
+
+def _end(place: Row) -> MessagePlace:
+    return MessagePlace(**place.asDict() | {"timestamp": rows.instant(place["timestamp"])})
+
+
+def _rules(rules: Sequence[Rule], found: Mapping[str, RuleTrial], judged: int) -> list[RuleTrial]:
+    """All rules of the contract with what was found, those that are broken most first."""
+    told = []
+    for rule in rules:
+        said = {"column": rule.column, "expectation": rule.expectation, "action": str(rule.action)}
+        known = found.get(rule.name)
+        counts = known.model_dump(include=_COUNTED) if known is not None else {}
+        share = counts.get("messages", 0) / judged if judged else None
+        told.append(
+            RuleTrial(rule=rule.name, severity=rule.severity, states=rule.description, share=share, **said, **counts)
+        )
+    return sorted(told, key=lambda trial: -trial.messages)
+
+
+_COUNTED = {"messages", "keys", "held", "first", "last", "schemas"}
+
+
+def _codes(counted: DataFrame) -> list[CodeTrial]:
+    """What else is wrong with the messages, by code; a contract that declares types has a say in it."""
+    every = counted.select("*", F.explode(verdict.VIOLATIONS).alias("violation"))
+    others = every.where(F.col("violation.code") != str(Code.CONTRACT))
+    found = others.groupBy(F.col("violation.code").alias("code")).agg(
+        F.count_distinct(m.PARTITION, m.OFFSET).alias("messages"), F.min(_place()).alias("first")
+    )
+    return [
+        CodeTrial(code=row["code"], messages=row["messages"], first=_end(row["first"]))
+        for row in found.orderBy("code").collect()
+    ]

@@ -1,0 +1,308 @@
+"""`cdcm why`: the life of one row, every message that it was made of and what became of each.
+
+The same fold and the same verdict as a run's, over the messages of one key from raw's first one on. A pass over raw
+decodes keys and no rows, as a batch does that looks into the past; only the key's own messages are decoded whole. Each
+message is told in the batch that read it, which the markers in the mirror's snapshots know. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, fold, life, rows, verdict
+from cdc_materializer.changes import model as m
+from cdc_materializer.decoders import find_decoders
+from cdc_materializer.errors import UsageError
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake_line import summaries
+from cdc_materializer.line import Line, check_deletes, marker_of
+from cdc_materializer.marker import Marker
+from cdc_materializer.merge import CDC, DELETED
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
+from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary
+from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.schema import TableSchema
+from cdc_materializer.session import beside
+from cdc_materializer.verify import comparable, compare_rows
+from cdc_materializer.why_key import key_values, typed_key
+from cdc_materializer.why_log import Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config
+
+_BATCH = "__cdc_batch"
+_CUTS = ("first_partition", "first_offset", "end_offset", "number")
+_CUTS_DDL = f"array<struct<{','.join(f'{name}:bigint' for name in _CUTS)}>>"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which row is asked for: by its key, or by a message of it.
+
+    Attributes:
+        key: JSON text such as ``{"id": 42}``, or the plain value of a key of one column.
+        place: partition and offset.
+        limit: the most messages to tell, the newest of them.
+    """
+
+    key: str | None = None
+    place: tuple[int, int] | None = None
+    limit: int = 200
+
+
+def why(config: Config, table: str, asked: Asked, spark: SparkSession | None = None) -> WhyReport:
+    """Tell the life of one row.
+
+    Args:
+        config: from `load_config`.
+        table: the mirror.
+        asked: which row.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Raises:
+        UsageError: there is no such mirror, message or key.
+        CdcError: the tables, the registry or the contract cannot be used.
+    """
+    work = open_work(config, RunOptions(tables=(table,)))
+    (found,) = work.tables
+    with session_for(work, spark, messages=0) as session:
+        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
+        with translated(found.mirror):
+            raw, mirror = lake.load(found.mirror.raw), lake.load(found.mirror)
+            if raw is None or mirror is None:
+                raise UsageError(f"There is no mirror {table} yet, so no row to explain.", "`cdcm run` makes it.")
+            check_deletes(line, mirror)
+            return _explain(line, raw, mirror, asked)
+
+
+def _explain(line: Line, raw: LakeTable, mirror: LakeTable, asked: Asked) -> WhyReport:
+    span = batch.whole(Offsets(), marker_of(raw).offsets, line.table.topic)
+    messages = batch.messages(line.lake.rows(raw), span)
+    log = Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)))
+    key = log.key_of(asked.place) if asked.place is not None else log.key(asked.key or "")
+    places = log.places(key) if key is not None else log.place(asked.place)
+    batches = publications(
+        [
+            Kept(number, at, Marker.from_summary(told), is_first)
+            for number, at, is_first, told in summaries(line.lake.iceberg(mirror.name), mirror.head)
+        ]
+    )
+    judged, read = _judged(log, places, batches, key, asked.place)
+    try:
+        waiting = log.waiting(places, key)
+        total = read + (waiting.count() if waiting is not None else 0)
+        if total == 0:
+            what = f"{line.mirror.raw} has no message of that key."
+            raise UsageError(what, "Write the key as JSON, as `cdcm quarantine list` does: --key '{\"id\": 42}'.")
+        told = [*_told(log, judged, places, asked.limit), *_unread(waiting, asked.limit)][-asked.limit :]
+        row = _row(log, judged, key) if key is not None else None
+    finally:
+        judged.unpersist()
+    fingerprint = line.contract.fingerprint if line.contract is not None else None
+    return WhyReport(
+        pipeline=line.pipeline,
+        table=str(line.mirror),
+        topic=line.table.topic,
+        key=key,
+        summary=summary(told, row, judged_otherwise=marker_of(mirror).contract != fingerprint),
+        row=row,
+        total=total,
+        limit=asked.limit,
+        messages=story(told, batches, _held(line, places, asked.limit)),
+        raw_snapshot=raw.head,
+        mirror_snapshot=mirror.head,
+    )
+
+
+# --- what became of them
+# ----------------------------------------------------------------------------------------------------
+
+
+def _judged(
+    log: Log, places: DataFrame, batches: Sequence[Publication], key: str | None, place: tuple[int, int] | None
+) -> tuple[DataFrame, int]:
+    """The states of the row with their outcomes, each in its batch, cached; and how many they are."""
+    read = log.messages.where(batch.within(log.read, "partition", "offset"))
+    past, own = log.past, read
+    if past.watch is None:
+        others = read.join(F.broadcast(places), ["partition", "offset"], "left_anti")
+        past, own = replace(past, raw=others), batch.at_places(read, places)
+    # Where snapshots sweep, the messages of all rows say which of them a snapshot did not show.
+    folded = batch.fold_batch(own, log.decoders, past)
+    try:
+        states = folded.states.where(_is_row(key, place))
+        cuts = [(*found, number) for number, one in enumerate(batches) for found in one.ranges()]
+        known = F.broadcast(_frame(log.line.lake.spark, cuts))
+        inside = (F.col(m.OFFSET) >= F.col("first_offset")) & (F.col(m.OFFSET) < F.col("end_offset"))
+        states = states.join(known, (F.col(m.PARTITION) == F.col("first_partition")) & inside, "left")
+        states = states.withColumn(_BATCH, F.col("number"))
+        unreconciled, routed = folded.snapshots.unreconciled, folded.facts.routed
+        judgement = log.line.judgement(log.target, past.recorded.partitions, unreconciled, routed=routed)
+        judged = life.remember(verdict.decide(states, judgement, _BATCH), log.target)
+        # A truncate says nothing of a row that was not there.
+        judged = judged.where(~F.col(m.OP).eqNullSafe(m.WIPE) | F.col(life.APPLIED)).persist()
+        # Counted before the caches that it is made from are given back.
+        return judged, judged.count()
+    finally:
+        folded.release()
+
+
+def _frame(spark: SparkSession, cuts: Sequence[tuple[int, int, int, int]]) -> DataFrame:
+    """Partition, first offset, end and number of each batch; as one literal, for which Spark needs no Python worker."""
+    found = F.from_json(F.lit(json.dumps([dict(zip(_CUTS, cut, strict=True)) for cut in cuts])), _CUTS_DDL)
+    return spark.range(1).select(F.inline(found))
+
+
+def _is_row(key: str | None, place: tuple[int, int] | None) -> Column:
+    if key is not None:
+        return F.col(m.KEY).eqNullSafe(key)
+    partition, offset = place or (0, 0)
+    return (F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset)
+
+
+def _told(log: Log, judged: DataFrame, places: DataFrame, limit: int) -> list[Told]:
+    ids = batch.at_places(log.line.lake.rows(log.raw), places)
+    ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
+    shown_columns = [
+        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.SOURCE_TIME, m.POSITION, m.EPOCH)],
+        F.when(F.col(m.OP) == m.WIPE, m.TRUNCATE).otherwise(F.col(m.OP)).alias(m.OP),
+        F.col(verdict.OUTCOME),
+        F.col(verdict.PASSES),
+        F.col(_BATCH),
+        F.col(fold.WIPED),
+        _broke(log.line).alias("broke"),
+        _changed(log.target).alias("columns"),
+        F.when(fold.effective() & ~fold.is_delete(), F.array_union(m.ABSENT, m.UNAVAILABLE)).alias("kept"),
+        F.col(fold.ORDER),
+    ]
+    read = judged.select(*shown_columns).join(
+        ids, (F.col(m.PARTITION) == ids["partition"]) & (F.col(m.OFFSET) == ids["offset"]), "left"
+    )
+    newest = read.orderBy(F.col(fold.ORDER).desc()).limit(limit).collect()
+    return [_one(row) for row in reversed(newest)]
+
+
+def _one(row: Row) -> Told:
+    return Told(
+        place=_place(row, row["schema_id"]),
+        op=row[m.OP],
+        source_ts=rows.instant(row[m.SOURCE_TIME]),
+        position=row[m.POSITION],
+        epoch=row[m.EPOCH],
+        outcome=row[verdict.OUTCOME],
+        passes=row[verdict.PASSES],
+        broke=tuple(row["broke"] or ()),
+        columns=tuple(row["columns"] or ()),
+        kept=tuple(row["kept"] or ()),
+        number=row[_BATCH],
+        swept=row[fold.WIPED],
+    )
+
+
+def _unread(waiting: DataFrame | None, limit: int) -> list[Told]:
+    if waiting is None:
+        return []
+    found = waiting.orderBy(F.desc(m.OFFSET), m.PARTITION).limit(limit).collect()
+    return [
+        Told(
+            place=_place(row, None),
+            op=row[m.OP],
+            source_ts=rows.instant(row[m.SOURCE_TIME]),
+            position=row[m.POSITION],
+            epoch=row[m.EPOCH],
+            outcome="waiting",
+        )
+        for row in reversed(found)
+    ]
+
+
+def _place(row: Row, schema_id: int | None) -> MessagePlace:
+    coordinates = {"topic": row[m.TOPIC], "partition": row[m.PARTITION], "offset": row[m.OFFSET]}
+    return MessagePlace(schema_id=schema_id, timestamp=rows.instant(row[m.TIME]), **coordinates)
+
+
+def _broke(line: Line) -> Column:
+    """What a state breaks, whatever comes after it: codes, each with the rule or the column."""
+    is_row = fold.effective() & ~fold.is_delete()
+    misfits = F.transform(verdict.misfits(), lambda found: F.concat_ws(" ", found["code"], found["column"]))
+    rules = F.transform(F.col(verdict.FAILED), lambda name: F.concat_ws(" ", F.lit("CONTRACT"), name))
+    parts = [F.when(F.col(m.CODE).isNotNull(), F.array(m.CODE)), F.when(is_row, F.concat(misfits, rules))]
+    if line.table.strict:
+        lost = F.transform(F.col(fold.OPEN_COLUMNS), lambda name: F.concat_ws(" ", F.lit("UNAVAILABLE_NO_BASE"), name))
+        unsure = F.when(F.col(fold.AMBIGUOUS), F.array(F.lit("ORDER_AMBIGUOUS")))
+        parts += [F.when(is_row, lost), F.when(is_row, unsure)]
+    nothing = F.array().cast(fold.NO_NAMES)
+    return F.array_distinct(F.concat(*[F.coalesce(part, nothing) for part in parts]))
+
+
+def _changed(target: TableSchema) -> Column:
+    """The columns in which the row after a change differs from the row that was there before."""
+    before = F.col(life.BEFORE)
+    was = F.when(before["live"], before["row"])
+    differing = [
+        F.when(~comparable(m.column(name), ddl).eqNullSafe(comparable(was[name], ddl)), F.lit(name))
+        for name, ddl in target.types.items()
+    ]
+    return F.when(fold.effective() & ~fold.is_delete(), F.array_compact(F.array(*differing)))
+
+
+def _held(line: Line, places: DataFrame, limit: int) -> list[tuple[MessagePlace, RowViolation]]:
+    """What quarantine has of these messages."""
+    held = line.lake.load(line.mirror.quarantine)
+    if held is None:
+        return []
+    found = batch.at_places(line.lake.rows(held), places).orderBy(F.desc("detected_at"), "code").limit(limit).collect()
+    return [
+        (
+            MessagePlace(topic=row["topic"], partition=row["partition"], offset=row["offset"]),
+            RowViolation(
+                batch=row["batch_id"],
+                detected_at=rows.instant(row["detected_at"]),
+                **{name: row[name] for name in ("code", "rule", "column", "action", "status")},
+            ),
+        )
+        for row in found
+    ]
+
+
+# --- the row now
+# ------------------------------------------------------------------------------------------------------------
+
+
+def _row(log: Log, judged: DataFrame, key: str) -> RowNow:
+    line, target = log.line, log.mirror.schema
+    expected = rows.final_rows(judged, target, soft=True, routed=log.mirror.routed)
+    if not line.is_soft:
+        expected = expected.where(~F.col(CDC)[DELETED]).withColumn(CDC, F.col(CDC).dropFields(DELETED))
+    values = key_values(key, target.key)
+    is_row = F.lit(True)
+    for name, value in zip(target.key, typed_key(values, target), strict=True):
+        is_row = is_row & (m.column(name) == value)
+    found = line.lake.rows(log.mirror).where(is_row).localCheckpoint()
+    sides = (expected, found)
+    if log.mirror.routed:
+        first = marker_of(log.mirror).source_table
+        sides = (rows.with_source_tables(expected, first), rows.with_source_tables(found, first))
+    difference = compare_rows(*sides, target)
+    written = found.select(f"{CDC}.*").limit(1).collect()
+    is_deleted = bool(written and line.is_soft and written[0][DELETED])
+    place = MessagePlace(**{name: written[0][name] for name in ("topic", "partition", "offset")}) if written else None
+    return RowNow(
+        present=bool(written),
+        deleted=is_deleted,
+        written=place,
+        agrees=difference.is_none,
+        different=list(difference.columns),
+    )

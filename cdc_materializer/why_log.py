@@ -1,0 +1,134 @@
+"""The messages of one row, found in raw: by a pass that decodes keys and no rows, as a batch does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch
+from cdc_materializer.batch import Past
+from cdc_materializer.changes import model as m
+from cdc_materializer.decoders import Decoders
+from cdc_materializer.epochs import Recorded
+from cdc_materializer.errors import UsageError
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.schema import TableSchema
+from cdc_materializer.why_key import key_values, typed_key
+
+#: Stands for the key of truncates, which have none; no key is such a text, for keys are JSON.
+_TRUNCATES = "truncates"
+
+
+@dataclass(frozen=True)
+class Log:
+    """Raw's messages with their writers, and how far the mirror has got in them.
+
+    Attributes:
+        line: the table's way.
+        raw: raw as it was loaded.
+        mirror: the mirror as it was loaded.
+        messages: all that raw has, from `batch.messages`.
+        decoders: for these messages.
+    """
+
+    line: Line
+    raw: LakeTable
+    mirror: LakeTable
+    messages: DataFrame
+    decoders: Decoders
+
+    @property
+    def target(self) -> TableSchema:
+        """The mirror's columns, and those that messages which were not read yet would add."""
+        return self.decoders.plan.target
+
+    @property
+    def read(self) -> Span:
+        """What the mirror was folded from."""
+        return batch.whole(Offsets(), marker_of(self.mirror).offsets, self.line.table.topic)
+
+    @property
+    def past(self) -> Past:
+        """What `verify` folds with: no base rows, no positions, every epoch; and each state of a row matters."""
+        known, partitions, routed = marker_of(self.mirror), len(self.read.end), self.mirror.routed
+        recorded = Recorded(partitions=partitions, epochs=known.epochs, is_final=True, routed=routed)
+        watch = self.line.watch(None, self.read.end, None, again=False)
+        truncate = self.line.table.truncate
+        return Past(self.line.lookup(self.target), recorded=recorded, truncate=truncate, lives=True, watch=watch)
+
+    def changes(self, messages: DataFrame) -> DataFrame:
+        """Messages as changes."""
+        return batch.changes_of(messages, self.decoders, self.target, self.past)
+
+    def key(self, text: str) -> str:
+        """A key as it was asked for, in the form that keys have.
+
+        Raises:
+            UsageError: it is no key of this table.
+        """
+        values = key_values(text, self.target.key)
+        columns = typed_key(values, self.target)
+        one = self.line.lake.spark.range(1).select(m.key_json(F.struct(*columns), self.target).alias("key"), *columns)
+        found = one.collect()[0]
+        for name, value in values.items():
+            if value is not None and found[name] is None:
+                kind = self.target.types[name]
+                raise UsageError(
+                    f"What --key says of {name} is no value of the type {kind}.", "Write it as rows show it."
+                )
+        key: str = found["key"]
+        return key
+
+    def key_of(self, place: tuple[int, int]) -> str | None:
+        """The key of a message; of one that moves a row, the key that the row has after it."""
+        found = self.changes(batch.at_places(self.messages, self.place(place))).select(m.PART, m.KEY).collect()
+        if not found:
+            what = f"{self.line.mirror.raw} has no message {place[0]}/{place[1]}."
+            raise UsageError(what, "Write partition/offset as reports do, such as 0/9.")
+        last: str | None = max(found, key=lambda row: int(row[m.PART]))[m.KEY]
+        return last
+
+    def place(self, place: tuple[int, int] | None) -> DataFrame:
+        """One place as a frame (partition, offset)."""
+        partition, offset = place or (0, 0)
+        one = {"partition": F.lit(partition), "offset": F.lit(offset).cast("bigint")}
+        return self.line.lake.spark.range(1).select(*[value.alias(name) for name, value in one.items()])
+
+    def places(self, key: str) -> DataFrame:
+        """Where the messages of a key lie, and the truncates, which speak of every row.
+
+        With configured keys a message may move a row from one key to another: then the messages of both are needed.
+        """
+        is_truncate = F.col(m.OP).eqNullSafe(m.TRUNCATE)
+        tag = F.when(is_truncate, F.lit(_TRUNCATES)).otherwise(F.col(m.KEY)).alias(m.KEY)
+        every = self.changes(self.messages).select(
+            F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"), tag
+        )
+        wanted = {key, _TRUNCATES}
+        while True:
+            keys = self.line.lake.spark.range(1).select(F.explode(F.array(*map(F.lit, sorted(wanted)))).alias("wanted"))
+            # Null-safe, so that Spark does not push a filter through the decoding, as in `batch`.
+            places = every.join(F.broadcast(keys), F.col(m.KEY).eqNullSafe(F.col("wanted")), "left_semi")
+            places = places.select("partition", "offset").distinct().localCheckpoint()
+            if not self.line.table.key:
+                return places
+            met = self.changes(batch.at_places(self.messages, places)).select(m.KEY).distinct().collect()
+            further = {row[m.KEY] for row in met if row[m.KEY] is not None} - wanted
+            if not further:
+                return places
+            wanted |= further
+
+    def waiting(self, places: DataFrame, key: str | None) -> DataFrame | None:
+        """The changes of the key that have landed and that no batch has read yet; None where all has been read."""
+        if marker_of(self.raw).offsets == marker_of(self.mirror).offsets:
+            return None
+        later = self.messages.where(~batch.within(self.read, "partition", "offset"))
+        known = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.OP, m.KEY, m.SOURCE_TIME, m.POSITION, m.EPOCH)
+        # Cut off from its plan: Spark would push the filter through the decoding, and take half a minute to plan it.
+        changes = self.changes(batch.at_places(later, places)).select(*known).localCheckpoint()
+        is_row = F.col(m.KEY).eqNullSafe(F.lit(key)) | F.col(m.OP).eqNullSafe(m.TRUNCATE)
+        return changes if key is None else changes.where(is_row)

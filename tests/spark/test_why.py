@@ -1,0 +1,222 @@
+"""The life of a row as `cdcm why` tells it, and a contract tried on history, on one small topic that both share."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cdc_materializer import pipeline
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import UsageError
+from cdc_materializer.names import TableName
+from cdc_materializer.report.row_models import WhyReport
+from cdc_materializer.report.trial_models import RuleTrial, TrialReport
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import (
+    EPOCH,
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from cdc_materializer.trial import try_contract
+from cdc_materializer.why import Asked, why
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+_KEY = {"id": {"type": "int64", "optional": False}}
+_COLUMNS = {**_KEY, "name": {"type": "string", "optional": True}, "price": {"type": "int32", "optional": True}}
+_CONTRACT = """
+apiVersion: v3.0.2
+kind: DataContract
+id: things
+name: Things
+version: "1"
+status: active
+schema:
+  - name: things
+    physicalType: table
+    properties:
+      - {id: id, name: id, primaryKey: true, logicalType: integer, physicalType: bigint}
+      - {id: name, name: name, logicalType: string, physicalType: text}
+      - name: price
+        logicalType: integer
+        physicalType: integer
+        quality:
+          - name: price-limit
+            type: custom
+            engine: greatExpectations
+            customProperties: [{property: action, value: ACTION}]
+            implementation: {type: expect_column_values_to_be_between, kwargs: {min_value: LEAST}}
+"""
+_TABLE = "lives.things"
+
+
+class Things:
+    """One table with rows of every fate, three messages a batch; the last message has landed and was not read."""
+
+    def __init__(self, spark: "SparkSession", config: Config) -> None:
+        """Run the table, but for its last message."""
+        self.spark, self.folder = spark, config.root / "lives"
+        self.folder.mkdir()
+        self._topic = TopicBuilder("lives.public.things")
+        self.contract("contract.yaml", least=0)
+        table = {"topic": self._topic.topic, "mirror": _TABLE, "contract": "lives/contract.yaml", "records_max": 3}
+        path = config.root / "lives.yaml"
+        path.write_text(yaml.safe_dump({"name": "lives", "source": {"files": "lives"}, "tables": [table]}))
+        self.config = load_config(path)
+        self._send(("c", 1, 10), ("u", 1, 11), ("c", 2, 20))
+        self._send(("u", 1, -5), ("u", 1, 11, 101), ("d", 2, None))
+        self._send(("tombstone", 2, None), ("c", 3, -1), ("u", 1, 12))
+        assert run_once(self.config, spark).exit_code == 0
+        self._send(("u", 1, 13))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(pipeline, "fold_next", lambda *_arguments, **_options: None)
+            assert run_once(self.config, spark).exit_code == 0
+
+    def contract(self, name: str, *, least: int, action: str = "quarantine") -> Path:
+        """Write a contract whose one rule asks for a least price."""
+        path = self.folder / name
+        path.write_text(_CONTRACT.replace("LEAST", str(least)).replace("ACTION", action), encoding="utf-8")
+        return path
+
+    def _send(self, *changes: tuple[Any, ...]) -> None:
+        for op, row, price, *position in changes:
+            key = debezium_json({"id": row}, connect_key_schema("t", _KEY))
+            image = {"id": row, "name": f"thing {row}", "price": price}
+            before, after = (image, None) if op == "d" else (None, image)
+            lsn = position[0] if position else 100 + len(self._topic.messages)
+            envelope = debezium_envelope(op, before, after, lsn=lsn)
+            value = debezium_json(envelope, connect_envelope_schema("t", _COLUMNS))
+            self._topic.add(key, None if op == "tombstone" else value)
+        self._topic.write(self.folder)
+
+    def why(self, **asked: Any) -> WhyReport:  # noqa: ANN401 - fields of Asked
+        """The life of a row."""
+        return why(self.config, _TABLE, Asked(**asked), self.spark)
+
+
+@pytest.fixture(scope="module")
+def things(spark: "SparkSession", lake_config: Config) -> Things:
+    """The table that all of these tests look at."""
+    return Things(spark, lake_config)
+
+
+def _fates(report: WhyReport) -> list[tuple[int, str, list[str]]]:
+    return [(found.offset, found.outcome, found.columns) for found in report.messages]
+
+
+def test_every_message_of_a_row_is_told_with_what_became_of_it(things: Things) -> None:
+    """In its own batch: overtaken, published, held, sent again, waiting; what the mirror shows is what they give."""
+    found = things.why(key='{"id": 1}')
+
+    assert _fates(found) == [
+        (0, "superseded", ["id", "name", "price"]),
+        (1, "upserted", ["price"]),
+        (3, "quarantined", ["price"]),
+        (4, "replayed", []),
+        (8, "upserted", ["price"]),
+        (9, "waiting", []),
+    ]
+    by = {one.offset: one.by.offset for one in found.messages if one.by}
+    assert by == {0: 1, 1: 8, 3: 8, 4: 1}
+    held = found.messages[2]
+    assert held.broke == ["CONTRACT price-limit"]
+    assert [(one.code, one.rule, one.status) for one in held.violations] == [("CONTRACT", "price-limit", "superseded")]
+    assert len({one.snapshot for one in found.messages[:5]}) == 3, "each in the snapshot of its batch"
+    assert found.row is not None
+    assert (found.row.present, found.row.agrees) == (True, True)
+    assert found.row.written is not None
+    assert (found.row.written.offset, found.total) == (8, 6)
+    assert "-5" not in found.to_json(), "no values"
+
+
+def test_a_row_that_is_gone_and_one_that_never_was_good_are_told_too(things: Things) -> None:
+    """By the key's plain value, or by one of its messages; the newest alone where no more are asked for."""
+    gone, never = things.why(key="2", limit=2), things.why(place=(0, 7))
+
+    assert _fates(gone) == [(5, "deleted", []), (6, "unchanged", [])]
+    assert (gone.total, gone.key) == (3, '{"id":2}')
+    assert gone.summary == ["The mirror has no such row: message 0/5 ended it."]
+    assert _fates(never) == [(7, "quarantined", ["id", "name", "price"])]
+    assert never.summary[0] == "The mirror has no such row: none of its messages could be published."
+    assert never.row is not None
+    assert (never.row.present, never.row.agrees) == (False, True)
+
+
+def test_a_row_that_another_program_changed_is_not_what_its_messages_give(things: Things) -> None:
+    """The column is named, and the way to see more."""
+    name = f"lake.{_TABLE}"
+    things.spark.sql(f"UPDATE {name} SET price = 99 WHERE id = 1")
+    try:
+        found = things.why(key="1", limit=1)
+    finally:
+        things.spark.sql(f"UPDATE {name} SET price = 12 WHERE id = 1")
+
+    assert found.row is not None
+    assert (found.row.agrees, found.row.different) == (False, ["price"])
+    assert "see `cdcm verify`" in found.summary[-2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"key": "77"}, "has no message of that key"),
+        ({"key": "some text"}, "is no value of the type bigint"),
+        ({"place": (0, 77)}, "has no message 0/77"),
+    ],
+)
+def test_a_row_that_is_not_there_is_refused(things: Things, asked: dict[str, Any], said: str) -> None:
+    """With what is wrong, and without the key's value."""
+    with pytest.raises(UsageError, match=said) as refused:
+        things.why(**asked)
+
+    assert str(asked.get("key")) not in str(refused.value)
+
+
+# --- a contract tried on history ------------------------------------------------------------------------------------
+
+
+def _limit(found: TrialReport) -> RuleTrial:
+    (rule,) = (one for one in found.rules if one.rule == "price-limit")
+    return rule
+
+
+def test_a_contract_is_tried_on_every_state_that_rows_have_had(things: Things) -> None:
+    """What was overtaken counts as well; of what nothing good came after it says so, and nothing is written."""
+    snapshots = things.spark.table(f"lake.{_TABLE}.snapshots").count()
+
+    found = try_contract(
+        things.config, _TABLE, things.contract("stricter.yaml", least=12, action="block"), None, things.spark
+    )
+
+    rule = _limit(found)
+    assert (found.messages, found.judged, found.broken, found.read_from) == (10, 7, 4, "raw")
+    assert (rule.messages, rule.keys, rule.held, rule.schemas) == (4, 2, 1, {"none": 4})
+    assert [place.offset for place in (rule.first, rule.last) if place] == [0, 7]
+    assert (found.blocks, found.in_force) == (["price-limit"], False)
+    assert things.spark.table(f"lake.{_TABLE}.snapshots").count() == snapshots
+
+
+def test_history_can_begin_later_and_be_that_of_a_topic_without_tables(things: Things) -> None:
+    """The rows are folded from their first messages all the same."""
+    since, path = EPOCH + timedelta(milliseconds=5), things.contract("same.yaml", least=0)
+    (table,) = things.config.tables
+    table = table.model_copy(update={"mirror": TableName.parse("lives.unread")})
+    unread = things.config.model_copy(update={"tables": [table]})
+
+    later = try_contract(things.config, _TABLE, path, since, things.spark)
+    whole = try_contract(
+        things.config.model_copy(update={"tables": [unread]}), "lives.unread", path, None, things.spark
+    )
+
+    assert (later.messages, later.judged, _limit(later).messages, later.in_force) == (5, 3, 1, True)
+    assert (whole.messages, whole.read_from, _limit(whole).messages, whole.blocks) == (10, "topic", 2, [])
+    assert not things.spark.catalog.tableExists("lake.lives.unread__raw")

@@ -1,0 +1,229 @@
+"""What `cdcm why` says of a row, from what the fold and the verdict said of its messages."""
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cdc_materializer.errors import UsageError
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.row_models import Became, RowNow, RowViolation, WhyReport
+from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary
+from cdc_materializer.report.terminal import render
+from cdc_materializer.why_key import key_values
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def place(offset: int) -> MessagePlace:
+    """A message of the row's partition."""
+    return MessagePlace(topic="shop.public.orders", partition=0, offset=offset, timestamp=NOW)
+
+
+def told(offset: int, outcome: Became, **more: Any) -> Told:  # noqa: ANN401 - fields of Told
+    """What is known of a message."""
+    known = {"op": "u", "source_ts": None, "position": f"{offset:04d}", "epoch": 0, "number": 0}
+    return Told(place=place(offset), outcome=outcome, **{**known, **more})
+
+
+def published(*ends: int) -> list[Publication]:
+    """One batch up to each of these offsets."""
+    starts = (0, *ends)
+    return [
+        Publication(Offsets({0: start}), Offsets({0: end}), f"batch{end}", 100 + end, NOW)
+        for start, end in zip(starts, ends, strict=False)
+    ]
+
+
+def kept(snapshot: int, offsets: dict[int, int] | None, *, is_first: bool = False) -> Kept:
+    """A snapshot with a marker, or without."""
+    marker = None
+    if offsets is not None:
+        marker = Marker("shop", f"b{snapshot}", "t", None, Offsets(offsets), {}, None, None, {})
+    return Kept(snapshot, 1_000 * snapshot, marker, is_first)
+
+
+# --- which batch ----------------------------------------------------------------------------------------------------
+
+
+def test_every_batch_is_what_its_marker_has_more_than_the_one_before() -> None:
+    """A snapshot without a marker, or with that of a batch that is known, is no batch of its own."""
+    line = [kept(5, {0: 9, 1: 2}), kept(4, None), kept(3, {0: 4}), kept(2, {0: 4}), kept(1, {0: 1}, is_first=True)]
+
+    found = publications(line)
+
+    assert [(one.snapshot, one.ranges()) for one in found] == [
+        (1, [(0, 0, 1)]),
+        (2, [(0, 1, 4)]),
+        (5, [(0, 4, 9), (1, 0, 2)]),
+    ]
+
+
+def test_what_came_before_the_snapshots_that_are_kept_is_in_no_known_batch() -> None:
+    """Which messages were read together is told by a snapshot and the one before it."""
+    found = publications([kept(9, {0: 7}), kept(8, {0: 4})])
+
+    assert [(one.batch, one.snapshot, one.ranges()) for one in found] == [
+        (None, None, [(0, 0, 4)]),
+        ("b9", 9, [(0, 4, 7)]),
+    ]
+
+
+def test_a_rebuilt_mirror_has_the_batches_of_its_rebuilding() -> None:
+    """A replay begins with a marker without offsets; what was published before it is gone from the table."""
+    found = publications([kept(4, {0: 9}), kept(3, {}), kept(2, {0: 9}), kept(1, {0: 0}, is_first=True)])
+
+    assert [(one.snapshot, one.ranges()) for one in found] == [(4, [(0, 0, 9)])]
+
+
+# --- the messages ---------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_told_message_by_message() -> None:
+    """Each with its batch, the message that took its place, and the reason in words."""
+    life = [
+        told(0, "superseded", op="c", passes=True),
+        told(1, "upserted", passes=True),
+        told(1, "replayed", position="0001", number=1),
+        told(3, "quarantined", broke=("CONTRACT limit",), number=1),
+        told(4, "upserted", passes=True, number=2),
+        told(5, "deleted", op="d", passes=True, number=3),
+        told(6, "unchanged", op="tombstone", number=3),
+        told(7, "waiting", number=None),
+    ]
+
+    found = story(life, published(2, 4, 5, 7), [])
+
+    assert [(one.outcome, one.snapshot, one.by.offset if one.by else None) for one in found] == [
+        ("superseded", 102, 1),
+        ("upserted", 102, 4),
+        ("replayed", 104, 1),
+        ("quarantined", 104, 4),
+        ("upserted", 105, 5),
+        ("deleted", 107, None),
+        ("unchanged", 107, None),
+        ("waiting", None, None),
+    ]
+    assert [one.reason for one in found] == [
+        "It was good; 0/1 of the same batch came after it, before readers saw it.",
+        "Readers saw it until 0/4 took its place.",
+        "The source sent it before: the row knew this position, or a later one, with 0/1.",
+        "Held (CONTRACT limit), until 0/4 was good and took its place.",
+        "Readers saw it until 0/5 ended it.",
+        "It ended the row.",
+        "The row was gone already.",
+        "It has landed in raw; the next `cdcm run` reads it.",
+    ]
+
+
+def test_what_quarantine_says_stands_beside_what_todays_rules_say() -> None:
+    """A message that a mended rule lets through is held all the same, and one that a new rule breaks was published."""
+    waits = RowViolation(code="CONTRACT", rule="limit", action="quarantine", status="open")
+    life = [told(0, "upserted", passes=True), told(1, "quarantined", broke=("CONTRACT other",))]
+
+    first, second = story(life, published(2), [(place(0), waits)])
+
+    assert first.violations == [waits]
+    assert "It is held; by today's rules it would be published" in first.reason
+    assert second.reason.startswith("It breaks today's rules (CONTRACT other), and quarantine has nothing of it")
+
+
+def test_a_message_that_was_read_later_is_in_no_known_batch() -> None:
+    """One that waited for its schema: no snapshot says which batch read it in the end."""
+    read = RowViolation(code="SCHEMA_UNKNOWN", action="hold", status="released")
+
+    (found,) = story([told(0, "upserted", passes=True)], published(1), [(place(0), read)])
+
+    assert (found.batch, found.snapshot) == (None, None)
+
+
+# --- the row --------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_says_why_the_row_is_as_it_is() -> None:
+    """What wrote it, what is held since, what waits, and whether the mirror agrees."""
+    row = RowNow(present=True, written=place(4), agrees=False, different=["price"])
+    life = [
+        told(4, "upserted", passes=True),
+        told(5, "quarantined", broke=("CONTRACT limit",)),
+        told(6, "waiting", number=None),
+    ]
+
+    assert summary(life, row, judged_otherwise=True) == [
+        "The mirror has the row, as it was left by message 0/4.",
+        "1 later message is held back (CONTRACT limit).",
+        "1 message waits for the next `cdcm run`.",
+        "The mirror does not hold what the messages give in price: see `cdcm verify`.",
+        "The newest batch was judged by another contract than today's, which is the one that speaks here.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("life", "said"),
+    [
+        ([told(3, "deleted", op="d")], "The mirror has no such row: message 0/3 ended it."),
+        ([told(3, "deleted", op="t")], "The mirror has no such row: a truncate of the table 0/3 ended it."),
+        (
+            [told(3, "superseded", swept=True)],
+            "The mirror has no such row: a complete snapshot of the table did not show it.",
+        ),
+        ([told(3, "quarantined")], "The mirror has no such row: none of its messages could be published."),
+    ],
+)
+def test_the_summary_says_why_there_is_no_row(life: list[Told], said: str) -> None:
+    """It was deleted, truncated away, or never good."""
+    assert summary(life, RowNow(present=False, agrees=True))[0].startswith(said)
+
+
+def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
+    """Every message with its place, outcome and reason; nothing that looks like markup is taken for it."""
+    violation = RowViolation(code="CONTRACT", rule="limit", column="price", action="quarantine", status="open")
+    messages = story(
+        [told(3, "quarantined", broke=("CONTRACT limit",), columns=("price",))], published(4), [(place(3), violation)]
+    )
+    report = WhyReport(
+        pipeline="shop", table="shop.orders", topic="t", key='{"id":"[red]7"}', summary=["No row."], total=9, limit=1,
+        messages=messages,
+    )  # fmt: skip
+    text = io.StringIO()
+
+    Console(file=text, width=80, no_color=True).print(render(report, now=NOW))
+
+    shown = text.getvalue()
+    assert '{"id":"[red]7"}' in shown
+    assert "The newest 1 of 9 messages." in shown
+    assert "0/3  u  quarantined" in shown
+    assert "CONTRACT limit (price): open" in shown
+    assert "batch4: snapshot 104" in shown
+
+
+# --- the key --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "values"),
+    [
+        ('{"id": 42}', ["id"], {"id": "42"}),
+        ("42", ["id"], {"id": "42"}),
+        ("a b", ["id"], {"id": "a b"}),
+        ('"42"', ["id"], {"id": "42"}),
+        ('{"b": "x", "a": 10.50}', ["a", "b"], {"a": "10.50", "b": "x"}),
+        ('{"a": true, "b": null}', ["a", "b"], {"a": "true", "b": None}),
+    ],
+)
+def test_a_key_is_taken_as_people_write_it(text: str, names: list[str], values: dict[str, str | None]) -> None:
+    """JSON whatever the order of its columns, or the plain value of a single column; digits stay as they are."""
+    assert key_values(text, names) == values
+
+
+@pytest.mark.parametrize("text", ['{"other": 1}', '{"id": [1]}', '{"id": 1, "more": 2}'])
+def test_what_is_no_key_is_refused_without_repeating_it(text: str) -> None:
+    """The message names the key's columns; the value may be a secret."""
+    with pytest.raises(UsageError, match="does not name the key's columns: id") as refused:
+        key_values(text, ["id"])
+
+    assert text not in str(refused.value)
