@@ -164,7 +164,9 @@ def create(line: Line, topic_id: str | None) -> LakeTable:
 def hold(
     line: Line, quarantine: LakeTable | None, reached: Offsets, marker: Marker, decided: Decided
 ) -> LakeTable | None:
-    """Commit the batch's violations; a batch that was tried before finds its own already there and adds none twice.
+    """Commit the batch's violations; one that was tried before finds its own already there and adds none twice.
+
+    So does one whose messages were all read before (`cdcm quarantine release`).
 
     Args:
         line: the table's way.
@@ -178,7 +180,7 @@ def hold(
     found = rows.violation_rows(decided.states, marker.batch, line.now())
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
-    if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch:
+    if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch or decided.span.is_empty:
         same = ("topic", "partition", "offset", "code", "rule")
         again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in (*same, "key")])
         # One that was held before any table told how keys are read has no key, and is the whole message.

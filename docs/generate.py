@@ -344,6 +344,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm why --json", row_models.WhyReport),
     ("cdcm quarantine list --json", violation_models.QuarantineList),
     ("cdcm quarantine show --json", violation_models.QuarantineDetails),
+    ("cdcm quarantine release --json", models.ReleaseReport),
     ("cdcm contract lint --json", models.LintReport),
     ("cdcm contract test --json", trial_models.TrialReport),
     ("cdcm demo --json", DemoReport),

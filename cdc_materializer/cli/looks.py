@@ -157,7 +157,7 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
 
     loaded = load(config)
     wanted = QuarantineFilter(
-        code=_known_code(code), rule=rule, status=None if standing is Standing.ALL else standing.value
+        code=known_code(code), rule=rule, status=None if standing is Standing.ALL else standing.value
     )
     tables = configured_tables(loaded, table or ())
     lake = open_tables(loaded.catalog)
@@ -197,7 +197,12 @@ def quarantine_show(
     return EXIT_DONE
 
 
-def _known_code(given: str | None) -> str | None:
+def known_code(given: str | None) -> str | None:
+    """A violation code as it was given, in capitals.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
     from cdc_materializer.errors import Code
     from cdc_materializer.names import nearest, shown
 

@@ -1,17 +1,13 @@
-"""The commands that work: `demo`, `run`, `verify`, `replay`, `adopt`, `why`, `contract test`.
-
-They start Spark where there is work.
-"""
+"""The commands that work: `demo`, `run`, `verify`, `replay`, `adopt`. They start Spark where there is work."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_materializer.cli.looks import contract
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
 from cdc_materializer.cli.output import Output, load, now, program
-from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, UsageError
+from cdc_materializer.errors import EXIT_DONE, UsageError
 from cdc_materializer.names import shown
 
 if TYPE_CHECKING:
@@ -22,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Where the demo goes when nobody says.
 DEMO_FOLDER = Path("demo")
-#: Most messages of a row that `why` shows when nobody says.
-WHY_MESSAGES = 200
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,8 +27,6 @@ def add_to(app: typer.Typer) -> None:
     app.command()(verify)
     app.command()(replay)
     app.command()(adopt)
-    app.command()(why)
-    contract.command("test")(contract_test)
 
 
 def demo(
@@ -211,84 +203,3 @@ def replay(  # noqa: PLR0913 - the options are the command's own
             found = replay_tables(loaded, tuple(tables), ReplayOptions(publish, restart, advance))
     output.show(found)
     return exit_code_of_replay(found)
-
-
-def why(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The mirror.")],
-    *,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="The row: its key as JSON, or the value of a key of one column."),
-    ] = None,
-    place: Annotated[
-        str | None,
-        typer.Option("--raw-offset", metavar="PLACE", help="The row that this message, partition:offset, is about."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="MESSAGES", help="The most messages to show: the newest.")
-    ] = WHY_MESSAGES,
-    config: ConfigFile = CONFIG_DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> int:
-    """Tell the life of one row: every message, what became of it, and why.
-
-    Folds the messages of its key again, and says which columns each changed and why the row is as it is now; never
-    their values. For example: `cdcm why shop.orders --key 42`.
-    """
-    output = Output.begin(as_json=as_json, debug=debug)
-    from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.report.quarantined import parse_place
-
-    if (key is None) == (place is None):
-        raise UsageError("One of them says which row: --key, or --raw-offset.", "For example: --key '{\"id\": 42}'.")
-    at = parse_place(place.replace(":", "/", 1)) if place is not None else None
-    loaded = load(config)
-    from cdc_materializer.why import Asked
-    from cdc_materializer.why import why as explain
-
-    with Steps(output) as steps:
-        steps.begin(f"Looking for the row's messages in {table}__raw")
-        found = explain(loaded, table, Asked(key, at, limit))
-    output.show(found)
-    return EXIT_DONE
-
-
-def contract_test(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The contract; the table's own if left out.")
-    ] = None,
-    *,
-    table: Annotated[
-        str | None,
-        typer.Option("--table", "-t", metavar="NAME", help="The mirror; the one that names the file if left out."),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Count only messages from then on (ISO 8601).")
-    ] = None,
-    config: ConfigFile = CONFIG_DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> int:
-    """Try a contract on history before it goes live.
-
-    Judges every state that the rows of a table have had in raw, or in the topic where there is no raw yet; writes
-    nothing. Ends with 5 if a rule would have stopped batches, with 2 if the contract cannot be followed. For example:
-    `cdcm contract test contracts/orders.yaml --table shop.orders`.
-    """
-    output = Output.begin(as_json=as_json, debug=debug)
-    from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.report.past import parse_time
-
-    at = parse_time(since) if since is not None else None
-    if since is not None and at is None:
-        raise UsageError(f"{shown(since)} is no time.", "Write one such as 2026-11-21T10:00Z.")
-    loaded = load(config)
-    from cdc_materializer.trial import choose, try_contract
-
-    name, path = choose(loaded, file, table)
-    with Steps(output) as steps:
-        steps.begin(f"Judging the history of {name}")
-        found = try_contract(loaded, name, path, at)
-    output.show(found)
-    return EXIT_BLOCKED if found.blocks else EXIT_DONE

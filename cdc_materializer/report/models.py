@@ -248,6 +248,29 @@ class AdoptReport(Report):
     adopted: list[Adopted] = Field(description="What was accepted, and is on the record now.")
 
 
+# --- cdcm quarantine release --------------------------------------------------------------------------------------
+
+
+class ReleaseReport(Report):
+    """What ``cdcm quarantine release`` judged again.
+
+    ``tried = released + superseded + held``.
+    """
+
+    pipeline: str = Field(description="Name of the pipeline.")
+    table: str = Field(description="Name of the mirror.")
+    topic: str = Field(description="Topic that feeds it.")
+    tried: int = Field(default=0, ge=0, description="Held messages that were judged again.")
+    released: int = Field(default=0, ge=0, description="Of them, those that break nothing any more.")
+    superseded: int = Field(default=0, ge=0, description="Of them, those that a later good change has overtaken.")
+    held: int = Field(default=0, ge=0, description="Of them, those that are held still.")
+    codes: dict[str, int] = Field(default_factory=dict, description="What holds those: code and rule, with violations.")
+    counts: dict[str, int] = Field(
+        default_factory=dict, description="What became of the messages in the batch that read them again, by outcome."
+    )
+    mirror_snapshot: int | None = Field(default=None, description="Snapshot that was published; null: none.")
+
+
 # --- cdcm contract lint -------------------------------------------------------------------------------------------
 
 

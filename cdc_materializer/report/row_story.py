@@ -19,6 +19,8 @@ _SEEN = ("upserted", "deleted")
 _TRUNCATE = "t"
 #: Actions that hold nothing back.
 _REPORTED = ("report", "warn")
+#: Actions after which a message is read again, on its own, where it is released.
+_HELD = ("hold", "quarantine")
 
 
 # --- which batch read a message -----------------------------------------------------------------------------------
@@ -155,7 +157,7 @@ def _message(
 ) -> RowMessage:
     told = life[at]
     batch = batches[told.number] if told.number is not None and told.number < len(batches) else None
-    if any(found.code == "SCHEMA_UNKNOWN" and found.status == "released" for found in violations):
+    if any(found.status == "released" and found.action in _HELD for found in violations):
         batch = None  # a later batch read it, and no snapshot says which
     by = _other(at, life)
     return RowMessage(
@@ -218,7 +220,7 @@ def _reason(told: Told, by: Told | None, batch: Publication | None, violations: 
 
 def _published(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> str:
     if any(found.status == "open" and found.action not in _REPORTED for found in violations):
-        return "It is held; by today's rules it would be published (`cdcm replay` shows what that changes)."
+        return "It is held; by today's rules it would be published (`cdcm quarantine release`)."
     if told.outcome == "deleted":
         return "The source truncated the table." if told.op == _TRUNCATE else "It ended the row."
     if by is not None:

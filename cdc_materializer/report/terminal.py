@@ -18,6 +18,7 @@ from cdc_materializer.report.models import (
     FileHealth,
     LintReport,
     MessagePlace,
+    ReleaseReport,
     ReplayReport,
     Report,
     RunReport,
@@ -28,7 +29,7 @@ from cdc_materializer.report.models import (
 )
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.setup_models import DoctorReport, InitReport
-from cdc_materializer.report.terminal_proof import adopt_view, replay_view, verify_view
+from cdc_materializer.report.terminal_proof import adopt_view, release_view, replay_view, verify_view
 from cdc_materializer.report.terminal_row import why_view
 from cdc_materializer.report.terminal_setup import doctor_view, init_view
 from cdc_materializer.report.terminal_trial import trial_view
@@ -262,6 +263,7 @@ def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
 _render.register(VerifyReport, verify_view)
 _render.register(ReplayReport, replay_view)
 _render.register(AdoptReport, adopt_view)
+_render.register(ReleaseReport, release_view)
 _render.register(WhyReport, why_view)
 _render.register(TrialReport, trial_view)
 _render.register(InitReport, init_view)

@@ -6,7 +6,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cdc_materializer.report.layout import fact_list, failure, heading, new_table, number, place_line
-from cdc_materializer.report.models import AdoptReport, ReplayReport, TableReplay, TableVerify, VerifyReport
+from cdc_materializer.report.models import (
+    AdoptReport,
+    ReleaseReport,
+    ReplayReport,
+    TableReplay,
+    TableVerify,
+    VerifyReport,
+)
 from cdc_materializer.report.wording import quantity
 
 # --- verify -------------------------------------------------------------------------------------------------------
@@ -107,3 +114,21 @@ def adopt_view(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: A
         parts.append(fact_list(facts))
     note = "Rows that the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`."
     return Group(*parts, Text(""), Text(f"`cdcm run` goes on. {note}", style="dim"))
+
+
+# --- quarantine release -------------------------------------------------------------------------------------------
+
+
+def release_view(report: ReleaseReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    """What `cdcm quarantine release` judged again."""
+    if not report.tried:
+        return Text(f"Nothing that matches is held in {report.table}.", style="green")
+    facts: list[tuple[str, RenderableType]] = [
+        ("judged again", quantity(report.tried, "message")),
+        ("released", number(report.released)),
+        *([("overtaken", number(report.superseded))] if report.superseded else []),
+        ("still held", number(report.held)),
+        *[(name, number(count)) for name, count in report.codes.items()],
+    ]
+    style, note = ("yellow", "some are held still") if report.held else ("green", "nothing of it is held any more")
+    return Group(heading(report.table, style, note), fact_list(facts))

@@ -18,7 +18,8 @@ def trial_view(report: TrialReport, now: datetime) -> RenderableType:
     since = f" since {utc(report.since)}" if report.since else ""
     where = f"{report.table}__raw" if report.read_from == "raw" else f"the topic {report.topic}"
     judged = f"{quantity(report.messages, 'message')} of {where}{since}, {report.judged:,} with a row to judge."
-    parts: list[RenderableType] = [heading(f"{report.name} {report.version}", style, note), Text(judged, "dim")]
+    title = heading(f"{report.name} {report.version}", style, note)
+    parts: list[RenderableType] = [title, Text(report.path, "dim"), Text(judged, "dim")]
     if report.rules:
         table = new_table("rule", "action", *_NUMBERS, numbers=_NUMBERS)
         for rule in report.rules:

@@ -16,7 +16,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     (
-        *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "trial"),
+        *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "trial", "release"),
         *("maintain", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "source_settings"),
         *("rows", "verdict", "life", "quarantine", "history"),

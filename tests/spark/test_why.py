@@ -1,4 +1,4 @@
-"""The life of a row as `cdcm why` tells it, and a contract tried on history, on one small topic that both share."""
+"""The life of a row as `cdcm why` tells it, a contract tried on history, and held messages that are released."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from cdc_materializer import pipeline
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import TableName
+from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.trial_models import RuleTrial, TrialReport
 from cdc_materializer.run import run_once
@@ -23,6 +24,7 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from cdc_materializer.trial import try_contract
+from cdc_materializer.verify import verify_tables
 from cdc_materializer.why import Asked, why
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
@@ -60,26 +62,23 @@ _TABLE = "lives.things"
 
 
 class Things:
-    """One table with rows of every fate, three messages a batch; the last message has landed and was not read."""
+    """A table with a contract and its topic, three messages a batch."""
 
-    def __init__(self, spark: "SparkSession", config: Config) -> None:
-        """Run the table, but for its last message."""
-        self.spark, self.folder = spark, config.root / "lives"
+    def __init__(self, spark: "SparkSession", config: Config, name: str) -> None:
+        """Make the pipeline's file, and a contract that asks for a price of 0 and more."""
+        self.spark, self.folder, self.mirror = spark, config.root / name, f"{name}.things"
         self.folder.mkdir()
-        self._topic = TopicBuilder("lives.public.things")
+        self._topic = TopicBuilder(f"{name}.public.things")
         self.contract("contract.yaml", least=0)
-        table = {"topic": self._topic.topic, "mirror": _TABLE, "contract": "lives/contract.yaml", "records_max": 3}
-        path = config.root / "lives.yaml"
-        path.write_text(yaml.safe_dump({"name": "lives", "source": {"files": "lives"}, "tables": [table]}))
+        table = {"topic": self._topic.topic, "mirror": self.mirror, "contract": f"{name}/contract.yaml"}
+        path = config.root / f"{name}.yaml"
+        file = {"name": name, "source": {"files": name}, "tables": [{**table, "records_max": 3}]}
+        path.write_text(yaml.safe_dump(file), encoding="utf-8")
         self.config = load_config(path)
-        self._send(("c", 1, 10), ("u", 1, 11), ("c", 2, 20))
-        self._send(("u", 1, -5), ("u", 1, 11, 101), ("d", 2, None))
-        self._send(("tombstone", 2, None), ("c", 3, -1), ("u", 1, 12))
-        assert run_once(self.config, spark).exit_code == 0
-        self._send(("u", 1, 13))
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(pipeline, "fold_next", lambda *_arguments, **_options: None)
-            assert run_once(self.config, spark).exit_code == 0
+
+    def run(self) -> None:
+        """Bring the mirror up to date."""
+        assert run_once(self.config, self.spark).exit_code == 0
 
     def contract(self, name: str, *, least: int, action: str = "quarantine") -> Path:
         """Write a contract whose one rule asks for a least price."""
@@ -87,7 +86,8 @@ class Things:
         path.write_text(_CONTRACT.replace("LEAST", str(least)).replace("ACTION", action), encoding="utf-8")
         return path
 
-    def _send(self, *changes: tuple[Any, ...]) -> None:
+    def send(self, *changes: tuple[Any, ...]) -> None:
+        """Add changes to the topic: operation, key, price, and the position if it is not a later one."""
         for op, row, price, *position in changes:
             key = debezium_json({"id": row}, connect_key_schema("t", _KEY))
             image = {"id": row, "name": f"thing {row}", "price": price}
@@ -100,13 +100,31 @@ class Things:
 
     def why(self, **asked: Any) -> WhyReport:  # noqa: ANN401 - fields of Asked
         """The life of a row."""
-        return why(self.config, _TABLE, Asked(**asked), self.spark)
+        return why(self.config, self.mirror, Asked(**asked), self.spark)
+
+    def rows(self) -> dict[int, int]:
+        """What readers see."""
+        return {row["id"]: row["price"] for row in self.spark.table(f"lake.{self.mirror}").collect()}
+
+    def quarantine(self) -> list[tuple[int, str]]:
+        """Offset and status of what is in quarantine."""
+        rows = self.spark.table(f"lake.{self.mirror}__quarantine").orderBy("offset").collect()
+        return [(row["offset"], row["status"]) for row in rows]
 
 
 @pytest.fixture(scope="module")
 def things(spark: "SparkSession", lake_config: Config) -> Things:
-    """The table that all of these tests look at."""
-    return Things(spark, lake_config)
+    """A table with rows of every fate, whose last message has landed and was not read; nobody changes it."""
+    made = Things(spark, lake_config, "lives")
+    made.send(("c", 1, 10), ("u", 1, 11), ("c", 2, 20))
+    made.send(("u", 1, -5), ("u", 1, 11, 101), ("d", 2, None))
+    made.send(("tombstone", 2, None), ("c", 3, -1), ("u", 1, 12))
+    made.run()
+    made.send(("u", 1, 13))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pipeline, "fold_next", lambda *_arguments, **_options: None)
+        made.run()
+    return made
 
 
 def _fates(report: WhyReport) -> list[tuple[int, str, list[str]]]:
@@ -220,3 +238,29 @@ def test_history_can_begin_later_and_be_that_of_a_topic_without_tables(things: T
     assert (later.messages, later.judged, _limit(later).messages, later.in_force) == (5, 3, 1, True)
     assert (whole.messages, whole.read_from, _limit(whole).messages, whole.blocks) == (10, "topic", 2, [])
     assert not things.spark.catalog.tableExists("lake.lives.unread__raw")
+
+
+# --- held messages, released ----------------------------------------------------------------------------------------
+
+
+def test_what_a_mended_contract_lets_through_is_published_and_the_rest_stays_held(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """All held messages of a row are judged together, none is in quarantine twice, and `verify` agrees."""
+    shop = Things(spark, lake_config, "releases")
+    shop.send(("c", 1, 10), ("u", 1, -1), ("c", 2, -5))
+    shop.send(("c", 3, -1), ("u", 3, -9))
+    shop.run()
+    assert shop.rows() == {1: 10}
+    shop.contract("contract.yaml", least=-2)
+
+    one = release_held(shop.config, shop.mirror, Wanted(place=(0, 3)), spark)
+    assert (one.tried, one.released, one.held, one.codes) == (2, 1, 1, {"CONTRACT price-limit": 1})
+    assert shop.rows() == {1: 10, 3: -1}
+
+    rest = release_held(shop.config, shop.mirror, Wanted(rule="price-limit"), spark)
+    assert (rest.tried, rest.released, rest.held) == (3, 1, 2)
+    assert shop.rows() == {1: -1, 3: -1}
+    assert shop.quarantine() == [(1, "released"), (2, "open"), (3, "released"), (4, "open")]
+    assert verify_tables(shop.config, spark).equal
+    assert release_held(shop.config, shop.mirror, Wanted(rule="another"), spark).tried == 0

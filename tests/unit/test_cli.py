@@ -83,7 +83,8 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     [
         (["query", "select 1"], "`cdcm query` comes with a later version."),
         (["why", "shop.orders"], "One of them says which row: --key, or --raw-offset."),
-        (["quarantine", "release"], "`cdcm quarantine release` comes with a later version. This one has: list, show."),
+        (["quarantine", "release", "shop.orders", "9"], "9 is no place of a message."),
+        (["quarantine", "release", "shop.orders", "--code", "CONTRAKT"], "Did you mean CONTRACT?"),
         (["quarantine", "show", "shop.orders"], "Nothing says which violation."),
         (["quarantine", "show", "shop.orders", "9"], "9 is no place of a message."),
         (["quarantine", "show", "shop.orders", "0/9"], "Quarantine of shop.orders has nothing of the message 0/9."),

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from cdc_materializer.errors import Code
-from cdc_materializer.report import models, setup_models, violation_models
+from cdc_materializer.report import models, row_models, setup_models, trial_models, violation_models
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
@@ -165,6 +165,37 @@ REPORTS: list[models.Report] = [
             ),
         ]
     ),
+    models.ReleaseReport(
+        pipeline="shop", table="shop.orders", topic="t", tried=4, released=2, superseded=1, held=1,
+        codes={"CONTRACT known-status": 1}, counts={"upserted": 2, "superseded": 1, "quarantined": 1},
+    ),
+    row_models.WhyReport(
+        pipeline="shop", table="a_rather_long_namespace.a_rather_long_table", topic="t", key='{"id":"[red]7"}',
+        summary=["The mirror has the row, as it was left by message 0/17."], total=9, limit=1,
+        messages=[
+            row_models.RowMessage(
+                **PLACE.model_dump(), op="u", source_ts=NOW, position="0" * 70, outcome="quarantined", batch="b",
+                snapshot=7, published_at=NOW, columns=["status", "[price]"], kept=["memo"],
+                broke=["CONTRACT known-status"],
+                violations=[
+                    row_models.RowViolation(code="CONTRACT", rule="known-status", action="quarantine", status="open")
+                ],
+                by=PLACE, reason="Held (CONTRACT known-status): the row keeps its last good version.",
+            ),
+        ],
+    ),
+    trial_models.TrialReport(
+        pipeline="shop", table="shop.orders", topic="t", path="c.yaml", name="Orders", version="2", fingerprint="f",
+        in_force=False, read_from="raw", since=NOW, messages=1_234_567, judged=1_200_000, broken=200,
+        rules=[
+            trial_models.RuleTrial(
+                rule="a-rule-with-a-rather-long-name-that-folds", column="status", action="block", severity="error",
+                expectation="expect_column_values_to_be_in_set", states="A known status.", messages=200, share=0.0001,
+                keys=3, held=1, first=PLACE, last=PLACE, schemas={"63": 150, "none": 50},
+            ),
+        ],
+        codes=[trial_models.CodeTrial(code="UNDECODABLE", messages=1, first=PLACE)],
+    ),
 ]  # fmt: skip
 
 
@@ -288,11 +319,12 @@ def test_a_time_is_iso_utc_with_its_age() -> None:
 def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
     """A new report without a view fails here, not at a user's terminal."""
     printed = {type(report) for report in REPORTS}
+    parts = (models, row_models, setup_models, trial_models, violation_models)
     documents = {
         model
         for model in models.Report.__subclasses__()
         if model.__name__.endswith(("Report", "List", "Details"))
-        and model.__module__ in {models.__name__, setup_models.__name__, violation_models.__name__}
+        and model.__module__ in {part.__name__ for part in parts}
     }
 
     assert documents == printed
