@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, life, rows, verdict
+from cdc_materializer.catalog import needs_spark, open_tables
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import UsageError
@@ -25,6 +26,7 @@ from cdc_materializer.lake_line import summaries
 from cdc_materializer.line import Line, check_deletes, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
@@ -76,15 +78,30 @@ def why(config: Config, table: str, asked: Asked, spark: SparkSession | None = N
     """
     work = open_work(config, RunOptions(tables=(table,)))
     (found,) = work.tables
-    with session_for(work, spark, messages=0) as session:
+    size = _size(config, found.mirror.raw)
+    if size == 0:
+        raise _no_mirror(table)
+    with session_for(work, spark, size) as session:
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
         line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
         with translated(found.mirror):
             raw, mirror = lake.load(found.mirror.raw), lake.load(found.mirror)
             if raw is None or mirror is None:
-                raise UsageError(f"There is no mirror {table} yet, so no row to explain.", "`cdcm run` makes it.")
+                raise _no_mirror(table)
             check_deletes(line, mirror)
             return _explain(line, raw, mirror, asked)
+
+
+def _size(config: Config, raw: TableName) -> int | None:
+    """At most so many messages raw has, 0 where there is none; None where only Spark can tell."""
+    if needs_spark(config.catalog):
+        return None
+    marker = open_tables(config.catalog).marker_of(raw)
+    return sum(marker.offsets.values()) if marker is not None else 0
+
+
+def _no_mirror(table: str) -> UsageError:
+    return UsageError(f"There is no mirror {table} yet, so no row to explain.", "`cdcm run` makes it.")
 
 
 def _explain(line: Line, raw: LakeTable, mirror: LakeTable, asked: Asked) -> WhyReport:

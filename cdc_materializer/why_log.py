@@ -72,7 +72,7 @@ class Log:
         """
         values = key_values(text, self.target.key)
         columns = typed_key(values, self.target)
-        one = self.line.lake.spark.range(1).select(m.key_json(F.struct(*columns), self.target).alias("key"), *columns)
+        one = self.line.lake.spark.range(1).select(m.key_json(F.struct(*columns), self.target).alias(m.KEY), *columns)
         found = one.collect()[0]
         for name, value in values.items():
             if value is not None and found[name] is None:
@@ -80,7 +80,7 @@ class Log:
                 raise UsageError(
                     f"What --key says of {name} is no value of the type {kind}.", "Write it as rows show it."
                 )
-        key: str = found["key"]
+        key: str = found[m.KEY]
         return key
 
     def key_of(self, place: tuple[int, int]) -> str | None:

@@ -206,7 +206,7 @@ _REASONS: Mapping[str, str] = {
 def _reason(told: Told, by: Told | None, batch: Publication | None, violations: Sequence[RowViolation]) -> str:
     if told.outcome in _REASONS:
         return _REASONS[told.outcome]
-    if told.swept:
+    if told.swept and told.outcome == "superseded":
         return "A later complete snapshot of the table does not show the row, and so ended it."
     if told.outcome == "quarantined":
         return _held(told, by, violations)

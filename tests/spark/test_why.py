@@ -1,5 +1,6 @@
 """The life of a row as `cdcm why` tells it, a contract tried on history, and held messages that are released."""
 
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,9 @@ from cdc_materializer.testing import (
 from cdc_materializer.trial import try_contract
 from cdc_materializer.verify import verify_tables
 from cdc_materializer.why import Asked, why
+from tests.cases.recording import cases
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.passages import ALL, OUTCOMES, WHOLE, passages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +62,8 @@ schema:
             implementation: {type: expect_column_values_to_be_between, kwargs: {min_value: LEAST}}
 """
 _TABLE = "lives.things"
+#: Cases of which every message is asked for.
+_TOLD = (4, 7, 24, 27, 34, 130, 131)
 
 
 class Things:
@@ -197,6 +202,22 @@ def test_a_row_that_is_not_there_is_refused(things: Things, asked: dict[str, Any
         things.why(**asked)
 
     assert str(asked.get("key")) not in str(refused.value)
+
+
+@pytest.mark.skipif(not ALL, reason="asks for the life of every message of some cases, with CDCM_TESTS=all")
+def test_what_is_told_of_a_message_is_what_its_run_counted(spark: "SparkSession", lake_config: Config) -> None:
+    """In golden cases about key changes, left out values, held keys, truncates, several partitions and sweeps."""
+    chosen = [(case, WHOLE) for case in cases() if case.number in _TOLD]
+
+    for passage in passages(chosen, spark, lake_config):
+        assert passage.config is not None
+        told: Counter[str] = Counter()
+        for row in spark.table(f"lake.{passage.table}__raw").select("partition", "offset").collect():
+            found = why(passage.config, passage.table, Asked(place=(row["partition"], row["offset"])), spark)
+            told[next(one.outcome for one in found.messages if (one.partition, one.offset) == tuple(row))] += 1
+            assert found.row is None or found.row.agrees, (passage.case.name, found.row)
+        counted = Counter({name: sum(getattr(state.run, name) for state in passage.states) for name in OUTCOMES})
+        assert told == +counted, passage.case.name
 
 
 # --- a contract tried on history ------------------------------------------------------------------------------------

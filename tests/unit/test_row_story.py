@@ -132,6 +132,17 @@ def test_what_quarantine_says_stands_beside_what_todays_rules_say() -> None:
     assert second.reason.startswith("It breaks today's rules (CONTRACT other), and quarantine has nothing of it")
 
 
+def test_a_row_that_a_snapshot_did_not_show_says_so() -> None:
+    """What was held before it stays held, and is told so."""
+    life = [told(0, "superseded", swept=True), told(1, "quarantined", broke=("CONTRACT limit",), swept=True)]
+    waits = RowViolation(code="CONTRACT", rule="limit", action="quarantine", status="open")
+
+    first, second = story(life, published(2), [(place(1), waits)])
+
+    assert first.reason == "A later complete snapshot of the table does not show the row, and so ended it."
+    assert second.reason == "Held (CONTRACT limit): the row keeps its last good version."
+
+
 def test_a_message_that_was_read_later_is_in_no_known_batch() -> None:
     """One that waited for its schema: no snapshot says which batch read it in the end."""
     read = RowViolation(code="SCHEMA_UNKNOWN", action="hold", status="released")
