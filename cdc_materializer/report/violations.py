@@ -81,7 +81,10 @@ REMEDIES: Mapping[Code, str] = {
     ),
     Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or mirror the topic under another `mirror` name.",
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
-    Code.CONTRACT: "Mend the row at the source (a later good version takes its place by itself), or mend the rule.",
+    Code.CONTRACT: (
+        "Mend the row at the source (a later good version takes its place by itself), or mend the rule and run"
+        " `cdcm quarantine release`."
+    ),
     Code.UNAVAILABLE_NO_BASE: "Touch the row at the source, or take an incremental snapshot of the table.",
     Code.ORDER_AMBIGUOUS: "Give the connector positions to order by, or send a table to one partition.",
     Code.TRUNCATE_UNORDERED: "Take a snapshot of the source table.",
