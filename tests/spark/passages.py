@@ -90,8 +90,6 @@ class Passage:
     table: str
     recorder: Recorder = field(init=False)
     states: list[State] = field(default_factory=list)
-    #: The pipeline of its last step.
-    config: Config | None = None
 
     def __post_init__(self) -> None:
         """Make the recorder that keeps the topic's messages."""
@@ -201,7 +199,6 @@ def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> Non
         path.write_text(yaml.safe_dump({"name": "cases", **source, "tables": tables}), encoding="utf-8")
         loaded = load_config(path)
         for passage in going:
-            passage.config = loaded
             if passage.case.steps[at].get("adopt"):
                 adopt_table(loaded, passage.table, Decision("a test", datetime.now(UTC), "as the case says"), spark)
         report = run_once(loaded, spark)
