@@ -92,22 +92,30 @@ class Line:
         )
 
     def watch(
-        self, marker: Marker | None, partitions: Iterable[int], unread: DataFrame | None, *, again: bool
+        self,
+        marker: Marker | None,
+        raw: Marker | None,
+        partitions: Iterable[int],
+        unread: DataFrame | None = None,
+        *,
+        again: bool = False,
     ) -> Watch | None:
         """What a batch has to know to follow snapshots; None where the table does not sweep.
 
         Args:
             marker: the mirror's.
+            raw: raw's.
             partitions: those that the topic has.
             unread: where messages of unknown keys are held.
             again: whether the batch reads messages from before it, which may complete a snapshot that was given up.
         """
         if not self.table.snapshot_sweep:
             return None
+        gaps = tuple(one.offsets for one in (raw.adopted if raw is not None else ()) if one.what != "positions")
         if marker is None:
-            return Watch(tuple(partitions))
+            return Watch(tuple(partitions), gaps=gaps)
         known = None if again else marker.snapshots
-        return Watch(tuple(partitions), known, is_first=False, positions=marker.positions, unread=unread)
+        return Watch(tuple(partitions), known, is_first=False, positions=marker.positions, unread=unread, gaps=gaps)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""

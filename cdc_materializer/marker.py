@@ -110,7 +110,7 @@ class Marker:
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        return replace(fresh, positions={}, times={}, truncated=None, logs={}, source_table=None)
+        return replace(fresh, positions={}, times={}, truncated=None, logs={}, snapshots=None, source_table=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""

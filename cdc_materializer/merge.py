@@ -273,6 +273,22 @@ def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -
     )
 
 
+def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
+    """Put a view's violations into quarantine; those that are there stay as they are, and one that had ended is open.
+
+    One that was held before any table told how keys are read has none, and gets that of the only one (`named`).
+    """
+    names = [quote(column.name) for column in QUARANTINE_SCHEMA.columns]
+    same = " AND ".join(f"t.{name} <=> s.{name}" for name in ("topic", "partition", "`offset`", "code", "rule"))
+    return (
+        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s "
+        f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named)) "
+        "WHEN MATCHED AND (NOT t.key <=> s.key OR (s.status = 'open' AND t.status <> 'open')) "
+        "THEN UPDATE SET key = s.key, status = s.status "
+        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    )
+
+
 def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark: str = "`") -> str:
     """A query that makes a type-2 table of a history: each version of a row with the time in which it was the row.
 

@@ -212,7 +212,7 @@ def reading_of(
 def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     """Decode, fold and judge the messages; nothing is written."""
     decoders = reading.decoders
-    marker = marker_of(tables.mirror) if tables.mirror is not None else None
+    marker, landed = (marker_of(table) if table is not None else None for table in (tables.mirror, tables.raw))
     unread = quarantine.unread(line, tables.quarantine) if line.table.snapshot_sweep else None
     past = Past(
         raw=reading.earlier,
@@ -224,7 +224,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         truncate=line.table.truncate,
         span=reading.span,
         lives=line.keeps_lives,
-        watch=line.watch(marker, reading.span.end, unread, again=reading.retried is not None),
+        watch=line.watch(marker, landed, reading.span.end, unread, again=reading.retried is not None),
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:

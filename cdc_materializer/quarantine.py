@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import fold, rows, verdict
@@ -15,7 +15,7 @@ from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import QUARANTINE_SCHEMA, resolve_quarantine
+from cdc_materializer.merge import QUARANTINE_SCHEMA, hold_again, resolve_quarantine
 from cdc_materializer.offsets import Offsets, Span
 
 _PROPERTIES = {
@@ -26,7 +26,7 @@ _PROPERTIES = {
     "write.update.mode": "copy-on-write",
     "write.merge.mode": "copy-on-write",
 }
-_RESOLVED_VIEW = "__cdc_resolved"
+_CHANGES_VIEW = "__cdc_quarantined"
 OPEN = verdict.OPEN
 #: Codes of stops that are noted beside the messages, because no message of the batch carries them.
 _NOTED = (Code.OFFSET_GAP, Code.OFFSET_REGRESSION, Code.DUPLICATE_COLUMN)
@@ -53,9 +53,9 @@ def unread(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
     """Where messages are held of which not even the key is known (partition, offset); None without a quarantine."""
     if quarantine is None or quarantine.is_empty:
         return None
-    # A row without a key is not in the mirror, and a delete with a made-up one shows no row.
-    told = F.col("code").isin(str(Code.KEY_NULL), str(Code.KEY_VALUE_MISMATCH))
-    of_no_key = F.col("key").isNull() & ~told & (F.col("action") == "hold")
+    # A delete with a made-up key shows no row.
+    is_told = F.col("code") == str(Code.KEY_VALUE_MISMATCH)
+    of_no_key = F.col("key").isNull() & ~is_told & (F.col("action") == "hold")
     held = line.lake.rows(quarantine).where((F.col("status") == verdict.OPEN) & of_no_key)
     return held.select("partition", "offset")
 
@@ -181,13 +181,11 @@ def hold(
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
     if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch or decided.span.is_empty:
-        same = ("topic", "partition", "offset", "code", "rule")
-        again = line.lake.rows(quarantine).select(*[F.col(name).alias(f"again_{name}") for name in (*same, "key")])
-        # One that was held before any table told how keys are read has no key, and is the whole message.
-        is_key = F.col("key").eqNullSafe(F.col("again_key")) | F.col("again_key").isNull()
-        is_same = [F.col(name).eqNullSafe(F.col(f"again_{name}")) for name in same]
-        found = found.join(again, [*is_same, is_key], "left_anti")
-    line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
+        one = Window.partitionBy("topic", "partition", "offset", "code", "rule")
+        named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(one) == 1)
+        _merge(line, quarantine, marker, found.withColumn("named", named), hold_again)
+    else:
+        line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
 
 
@@ -236,13 +234,18 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
 
 def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) -> None:
     """Give quarantine rows (partition, offset, key, code; each once) the status in the column `to`."""
+    _merge(line, quarantine, marker, ended, resolve_quarantine)
+
+
+def _merge(
+    line: Line, quarantine: LakeTable, marker: Marker, changes: DataFrame, statement: Callable[..., str]
+) -> None:
     # Materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
-    ended.localCheckpoint().createOrReplaceTempView(_RESOLVED_VIEW)
-    statement = resolve_quarantine
+    changes.localCheckpoint().createOrReplaceTempView(_CHANGES_VIEW)
     line.lake.publish(
         quarantine,
         after(quarantine, marker),
-        lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _RESOLVED_VIEW)),
+        lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW)),
     )
 
 

@@ -101,18 +101,22 @@ def roll_back(config: Config, names: tuple[str, ...], spark: SparkSession | None
 def _roll_back(line: Line) -> None:
     lake, name = line.lake, line.mirror
     live, kept = _load(line), Lake(lake.spark, lake.catalog, branch=BEFORE_REPLAY)
-    held = kept.load(name.quarantine)
-    if live.mirror is None or held is None or kept.load(name) is None:
+    held, before = kept.load(name.quarantine), kept.load(name)
+    if live.mirror is None or held is None or before is None:
         what = f"{name} keeps no state from before a replay."
         raise UsageError(what, "Nothing was written; only what `cdcm replay --publish` replaced can be taken back.")
     mirror, now = live.mirror, marker_of(live.mirror)
 
+    def carried(old: Marker) -> Marker:
+        # What was accepted since stays accepted: logs of before that are not held against those of after it.
+        logs = old.logs if old.epochs == now.epochs else {}
+        return replace(old, epochs=now.epochs, adopted=now.adopted, logs=logs)
+
     def go() -> bool:
-        # What was accepted since stays accepted.
-        return go_back(lake, mirror, BEFORE_REPLAY, lambda old: replace(old, epochs=now.epochs, adopted=now.adopted))
+        return go_back(lake, mirror, BEFORE_REPLAY, carried)
 
     with translated(name):
-        _with_quarantine(line, kept.rows(held), marker_of(held), go)
+        _with_quarantine(line, kept.rows(held), marker_of(before), go)
 
 
 def _line(work: Work, spark: SparkSession, table: TableConfig) -> Line:
@@ -293,7 +297,7 @@ def _swap(sides: _Sides, live: Tables, rebuilt: Tables) -> bool:
         return swap(lake, mirror, pair.mirror, branch, BEFORE_REPLAY)
 
     wanted = sides.beside.lake.rows(pair.quarantine)
-    if not _with_quarantine(sides.live, wanted, marker_of(pair.quarantine), swap_mirror):
+    if not _with_quarantine(sides.live, wanted, marker_of(pair.mirror), swap_mirror):
         return False
     drop_branches(lake, pair.quarantine.name, REPLAY_BRANCH)
     return True
@@ -307,7 +311,7 @@ def _with_quarantine(line: Line, wanted: DataFrame, marker: Marker, change: Call
     Args:
         line: the table's live way.
         wanted: the quarantine rows that go with the mirror's other state.
-        marker: that state's.
+        marker: that state's mirror's: how far it was told what is held.
         change: changes the mirror; False where it cannot.
     """
     lake, name = line.lake, line.mirror.quarantine

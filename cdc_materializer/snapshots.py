@@ -4,7 +4,8 @@ Pure. A connector that reads a whole table again sends the rows that are there, 
 while it was away (changelog-semantics §1.5). It marks the table's first record (`first…`) and its last (`last…`). Of
 several that fit one record, Debezium writes the first of `last`, `first`, `last_in_data_collection`,
 `first_in_data_collection`: so a table of one row shows an end alone, or, as the first of several tables, a beginning
-alone. All records of a snapshot have one position; those of the next have another, unless the database stood still.
+alone; such a snapshot is told from half of one by nothing. All records of a snapshot have one position; those of the
+next have another, unless the database stood still.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class Records:
         position: the snapshot's; None where the source gives none.
         first: lowest offset.
         last: highest offset.
-        count: how many records.
         begins: offsets of those that are marked as first.
         ends: offsets of those that are marked as last.
+        ahead: the highest position from the source's log that the partition shows ahead of an offset: for `first` and
+            each of `begins`, where there is one.
         followed: offset of the first row from the source's log behind all of them; None where the batch has none.
     """
 
@@ -41,9 +43,9 @@ class Records:
     position: str | None
     first: int
     last: int
-    count: int
     begins: tuple[int, ...] = ()
     ends: tuple[int, ...] = ()
+    ahead: Mapping[int, str] = field(default_factory=dict)
     followed: int | None = None
 
     @property
@@ -75,7 +77,7 @@ class Snapshot:
         position: its position; None where the source gives none.
         begins: its first record in each partition that has one.
         ends: its last record so far.
-        count: at most so many records.
+        ahead: the highest position from the source's log that each of those partitions showed ahead of it.
         has_begin: whether its first record was seen.
         has_end: whether its last record was seen.
         is_fresh: whether it is what the topic began with, so that it has nothing to sweep.
@@ -84,15 +86,19 @@ class Snapshot:
     position: str | None
     begins: Mapping[int, int]
     ends: Mapping[int, int]
-    count: int
+    ahead: Mapping[int, str] = field(default_factory=dict)
     has_begin: bool = False
     has_end: bool = False
     is_fresh: bool = False
 
     @property
     def is_whole(self) -> bool:
-        """Whether both ends are known: a single record that is marked as last is the first too."""
-        return self.has_end and (self.has_begin or self.count == 1)
+        """Whether both ends are known, and it is no older than what was read before it.
+
+        One that is says nothing of what came since: its records were sent again, or its topic is read anew.
+        """
+        is_behind = any((self.position or ahead) < ahead for ahead in self.ahead.values())
+        return self.has_end and self.has_begin and not is_behind
 
     def joined(self, other: Snapshot) -> Snapshot:
         """A snapshot with what a later batch has of it."""
@@ -100,7 +106,7 @@ class Snapshot:
             self,
             begins={**other.begins, **self.begins},
             ends={**self.ends, **other.ends},
-            count=self.count + other.count,
+            ahead={**{p: at for p, at in other.ahead.items() if p not in self.begins}, **self.ahead},
             has_begin=self.has_begin or other.has_begin,
             has_end=self.has_end or other.has_end,
         )
@@ -231,7 +237,7 @@ def _parts(records: Records) -> Iterator[Snapshot]:
                 position=records.position,
                 begins={records.partition: first},
                 ends={records.partition: last},
-                count=last - first + 1,
+                ahead={records.partition: records.ahead[first]} if first in records.ahead else {},
                 has_begin=begin is not None,
                 has_end=end is not None,
             )
@@ -279,7 +285,7 @@ def _own(records: Iterable[Records]) -> dict[str, Snapshot]:
             one.position,
             {one.partition: one.first},
             {one.partition: one.last},
-            one.count,
+            {one.partition: one.ahead[one.first]} if one.first in one.ahead else {},
             bool(one.begins),
             bool(one.ends),
         )
@@ -341,6 +347,6 @@ def _snapshot(found: object) -> Snapshot:
         position=None if found["position"] is None else as_text(found["position"]),
         begins=read_partitions(json.dumps(found["begins"]), as_offset),
         ends=read_partitions(json.dumps(found["ends"]), as_offset),
-        count=as_offset(found["count"]),
+        ahead=read_partitions(json.dumps(found["ahead"]), as_text),
         **flags,
     )

@@ -14,7 +14,6 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.errors import Code
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import FIRST, LAST, Followed, Reached, Records, Sweep, SweepPlan, plan_sweeps
 
@@ -29,6 +28,7 @@ class Watch:
         is_first: whether the topic has nothing before the batch.
         positions: the highest streaming position of each partition before the batch.
         unread: where messages of unknown keys are held (partition, offset); None where there are none.
+        gaps: the offsets before which messages were accepted as lost, by partition.
     """
 
     partitions: tuple[int, ...]
@@ -36,6 +36,7 @@ class Watch:
     is_first: bool = True
     positions: Mapping[int, str] | None = None
     unread: DataFrame | None = None
+    gaps: tuple[Mapping[int, int], ...] = ()
 
 
 def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan:
@@ -48,7 +49,8 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     """
     changes = own if earlier is None else _looked_at(own).unionByName(_looked_at(earlier))
     rows = _seen(changes)
-    records = _followed(changes, [_records(row) for row in rows if row["is_record"]])
+    before = (watch.positions or {}) if earlier is None else {}
+    records = _placed(changes, [_records(row) for row in rows if row["is_record"]], before)
     reached = {partition: _reached(partition, rows, watch) for partition in watch.partitions}
     known = watch.known or Followed()
     plan = plan_sweeps(known.running, records, reached, is_first=watch.is_first or watch.known is None)
@@ -56,11 +58,18 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     plan = replace(plan, tables=tuple(sorted({*known.tables, *tables})[:2]))
     if not plan.sweeps:
         return plan
-    # A message whose key could not be read may have shown any row; and rows of another table are not in the snapshot.
-    lost = _lost(changes, plan.sweeps, known.tables)
+    # A message whose key could not be read may have shown any row; rows of another table are not in the snapshot; and
+    # what was lost of it showed rows that nobody has seen.
+    unusable = _unusable(changes, plan.sweeps, known.tables)
     if earlier is None and watch.unread is not None:
-        lost = [one + other for one, other in zip(lost, _counted(watch.unread, plan.sweeps), strict=True)]
-    return plan.without([sweep for sweep, count in zip(plan.sweeps, lost, strict=True) if count])
+        unusable += [sweep for sweep, n in zip(plan.sweeps, _counted(watch.unread, plan.sweeps), strict=True) if n]
+    unusable += [sweep for sweep in plan.sweeps if any(_has_gap(sweep, gap) for gap in watch.gaps)]
+    return plan.without(unusable)
+
+
+def _has_gap(sweep: Sweep, gap: Mapping[int, int]) -> bool:
+    """Whether messages between a snapshot's ends were lost."""
+    return any(p in gap and begin < gap[p] <= sweep.ends[p] for p, begin in sweep.begins.items())
 
 
 def _looked_at(changes: DataFrame) -> DataFrame:
@@ -76,7 +85,6 @@ def _seen(changes: DataFrame) -> list[Row]:
     return grouped.agg(
         F.min(offset).alias("first"),
         F.max(offset).alias("last"),
-        F.count_if(F.lit(True)).alias("count"),
         F.array_sort(F.collect_list(F.when(F.col(m.SNAPSHOT).isin(*FIRST), offset))).alias("begins"),
         F.array_sort(F.collect_list(F.when(F.col(m.SNAPSHOT).isin(*LAST), offset))).alias("ends"),
         F.min(F.when(streamed, offset)).alias("stream_first"),
@@ -91,20 +99,37 @@ def _is_streamed() -> Column:
     return F.col(m.STREAMING) & F.col(m.OP).isin("c", "u")
 
 
-def _followed(changes: DataFrame, records: Sequence[Records]) -> list[Records]:
-    """The records, and for those of a snapshot that has not ended where the log goes on behind them."""
-    going = [one for one in records if one.is_open]
-    if not going:
-        return list(records)
-    behind = [_is_streamed() & (F.col(m.PARTITION) == one.partition) & (F.col(m.OFFSET) > one.last) for one in going]
-    firsts = [F.min(F.when(test, F.col(m.OFFSET))).alias(f"snapshot_{at}") for at, test in enumerate(behind)]
-    found = dict(zip(going, changes.agg(*firsts).collect()[0], strict=True))
-    return [replace(one, followed=found.get(one)) for one in records]
+def _placed(changes: DataFrame, records: Sequence[Records], before: Mapping[int, str]) -> list[Records]:
+    """The records, with what the log shows ahead of their beginnings, and where it goes on behind those without an end.
+
+    Args:
+        changes: all that is looked at.
+        records: what it has of snapshots.
+        before: the highest position of each partition ahead of all of it.
+    """
+    if not records:
+        return []
+    tests, offset = [], F.col(m.OFFSET)
+    for at, one in enumerate(records):
+        logged = _is_streamed() & (F.col(m.PARTITION) == one.partition)
+        behind = logged & (offset > one.last) if one.is_open else F.lit(False)
+        tests.append(F.min(F.when(behind, offset)).alias(f"followed_{at}"))
+        shown = F.col(m.STREAMING) & (F.col(m.PARTITION) == one.partition)
+        for begin in {one.first, *one.begins}:
+            highest = F.max(F.when(shown & (offset < begin), F.col(m.POSITION)))
+            tests.append(F.greatest(highest, F.lit(before.get(one.partition))).alias(f"ahead_{at}_{begin}"))
+    found = changes.agg(*tests).collect()[0]
+    placed = []
+    for at, one in enumerate(records):
+        ahead = {begin: found[f"ahead_{at}_{begin}"] for begin in {one.first, *one.begins}}
+        known = {begin: position for begin, position in ahead.items() if position is not None}
+        placed.append(replace(one, ahead=known, followed=found[f"followed_{at}"]))
+    return placed
 
 
 def _records(row: Row) -> Records:
     begins, ends = tuple(row["begins"]), tuple(row["ends"])
-    return Records(row[m.PARTITION], row["position"], row["first"], row["last"], row["count"], begins, ends)
+    return Records(row[m.PARTITION], row["position"], row["first"], row["last"], begins, ends)
 
 
 def _reached(partition: int, rows: Sequence[Row], watch: Watch) -> Reached:
@@ -119,19 +144,20 @@ def _reached(partition: int, rows: Sequence[Row], watch: Watch) -> Reached:
     )
 
 
-def _lost(changes: DataFrame, sweeps: Sequence[Sweep], tables: Sequence[int]) -> list[int]:
-    """How many messages keep each snapshot from being used: some of unknown keys in it, some of other tables before."""
-    is_unread = F.col(m.KEY).isNull() & F.col(m.CODE).isNotNull() & (F.col(m.CODE) != str(Code.KEY_NULL))
+def _unusable(changes: DataFrame, sweeps: Sequence[Sweep], tables: Sequence[int]) -> list[Sweep]:
+    """The snapshots that messages keep from being used: some of unknown keys in them, some of other tables before."""
+    is_unread = F.col(m.KEY).isNull() & F.col(m.CODE).isNotNull()
     tests = []
     for sweep in sweeps:
-        inside = is_inside(sweep, m.PARTITION, m.OFFSET)
-        own = F.max(F.when(inside & F.col(m.SNAPSHOT).isNotNull(), F.col(m.TABLE)))
         shown = F.when(~is_after(sweep, m.PARTITION, m.OFFSET), F.col(m.TABLE))
-        others = (F.min(shown) != own) | (F.max(shown) != own)
-        for table in tables:
-            others = others | (own != table)
-        tests.append(F.count_if(is_unread & inside) + F.coalesce(others, F.lit(False)).cast("int"))
-    return list(changes.agg(*[test.alias(f"sweep_{at}") for at, test in enumerate(tests)]).collect()[0])
+        lost = F.count_if(is_unread & is_inside(sweep, m.PARTITION, m.OFFSET))
+        tests.append(F.struct(lost.alias("lost"), F.min(shown).alias("table"), F.max(shown).alias("other_table")))
+    found = changes.agg(*[test.alias(f"sweep_{at}") for at, test in enumerate(tests)]).collect()[0]
+    unusable = []
+    for sweep, (lost, *shown) in zip(sweeps, found, strict=True):
+        if lost or len({*tables, *shown} - {None}) > 1:
+            unusable.append(sweep)
+    return unusable
 
 
 def _counted(unread: DataFrame, sweeps: Sequence[Sweep]) -> list[int]:

@@ -88,7 +88,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     target = mirror.schema
     known = marker_of(mirror)
     recorded = Recorded(partitions=len(span.end), epochs=known.epochs, is_final=True, routed=mirror.routed)
-    watch = line.watch(None, span.end, None, again=False)
+    watch = line.watch(None, marker_of(raw), span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     unreconciled = folded.snapshots.unreconciled

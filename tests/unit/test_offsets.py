@@ -20,7 +20,7 @@ _snapshots = st.builds(
     position=st.none() | st.text(),
     begins=st.dictionaries(_partitions, st.integers(0, 2**62), max_size=3),
     ends=st.dictionaries(_partitions, st.integers(0, 2**62), max_size=3),
-    count=st.integers(0, 2**40),
+    ahead=st.dictionaries(_partitions, st.text(), max_size=3),
     has_begin=st.booleans(),
     has_end=st.booleans(),
     is_fresh=st.booleans(),

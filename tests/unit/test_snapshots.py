@@ -24,9 +24,14 @@ def _plan(
 
 
 def _batch(
-    first: int, last: int, position: str | None = "5", begins: tuple[int, ...] = (), ends: tuple[int, ...] = ()
+    first: int,
+    last: int,
+    position: str | None = "5",
+    begins: tuple[int, ...] = (),
+    ends: tuple[int, ...] = (),
+    ahead: str | None = None,
 ) -> Records:
-    return Records(0, position, first, last, last - first + 1, begins, ends)
+    return Records(0, position, first, last, begins, ends, {} if ahead is None else {first: ahead})
 
 
 def _remembered(plan: SweepPlan) -> tuple[Snapshot, ...]:
@@ -65,12 +70,35 @@ def test_a_snapshot_that_begins_again_counts_from_there() -> None:
     assert not _plan(_batch(10, 12, "6", begins=(10,), ends=(12,)), running=interrupted).unreconciled
 
 
-def test_a_single_record_is_first_and_last() -> None:
-    """A table of one row is marked as ended alone, also after a snapshot that was interrupted."""
+def test_a_single_record_is_no_snapshot() -> None:
+    """A table of one row is marked as ended alone, and so is a last record that was sent twice."""
     interrupted = _plan(_batch(3, 9, begins=(3,))).running
+    twice = _plan(_batch(3, 10, begins=(3,), ends=(9, 10)))
 
-    assert _ends(_plan(_batch(4, 4, ends=(4,)))) == [(4, 4)]
-    assert _ends(_plan(_batch(10, 10, "6", ends=(10,)), running=interrupted)) == [(10, 10)]
+    assert _plan(_batch(4, 4, ends=(4,))) == SweepPlan(unreconciled=((0, 4),))
+    assert _plan(_batch(10, 10, "6", ends=(10,)), running=interrupted) == SweepPlan(unreconciled=((0, 10),))
+    assert (_ends(twice), twice.unreconciled) == ([(3, 9)], ((0, 10),))
+
+
+def test_a_snapshot_that_is_older_than_what_was_read_sweeps_nothing() -> None:
+    """It was sent again, or its topic is read anew: it says nothing of rows that came since."""
+    in_one = _plan(_batch(3, 9, "5", begins=(3,), ends=(9,), ahead="6"))
+    begun = _plan(_batch(3, 9, "5", begins=(3,), ahead="6"))
+    ended = _plan(_batch(10, 12, "5", ends=(12,), ahead="7"), running=_remembered(begun))
+
+    assert in_one == SweepPlan(unreconciled=((0, 9),))
+    assert ended == SweepPlan(unreconciled=((0, 12),))
+    assert _ends(_plan(_batch(3, 9, "5", begins=(3,), ends=(9,), ahead="5"))) == [(3, 9)]
+
+
+def test_what_the_log_shows_while_a_snapshot_runs_is_not_ahead_of_it() -> None:
+    """Other partitions are read earlier or later; each counts from the snapshot's own first record in it."""
+    begun = _plan(Records(0, "5", 3, 4, begins=(3,)), reached={0: Reached(position="6"), 1: Reached(position="4")})
+    own = Records(0, "5", 9, 9, ends=(9,), ahead={9: "6"})
+    other = Records(1, "5", 2, 2, ahead={2: "4"})
+    both = {0: Reached(position="7"), 1: Reached(position="7")}
+
+    assert len(_plan(own, other, running=_remembered(begun), reached=both).sweeps) == 1
 
 
 def test_an_unmarked_beginning_sweeps_nothing_and_is_told() -> None:
@@ -85,7 +113,7 @@ def test_an_unmarked_beginning_sweeps_nothing_and_is_told() -> None:
 
 def test_an_unmarked_end_is_told_when_the_log_goes_on() -> None:
     """In the batch or a later one; a snapshot that merely has not ended is waited for."""
-    open_end = Records(0, "5", 3, 9, 7, begins=(3,), followed=11)
+    open_end = Records(0, "5", 3, 9, begins=(3,), followed=11)
     later = _plan(running=_plan(_batch(3, 9, begins=(3,))).running, reached={0: Reached(first=10, streamed=(12, 14))})
 
     assert _plan(open_end).unreconciled == ((0, 11),)
@@ -114,7 +142,7 @@ def test_a_topics_first_snapshot_has_nothing_to_sweep() -> None:
 
 def test_several_partitions_sweep_when_each_has_gone_on() -> None:
     """Before that a record may be on its way in one of them; it is told once, and swept later."""
-    parts = [Records(0, "5", 3, 4, 2, begins=(3,)), Records(1, "5", 7, 9, 3, ends=(9,))]
+    parts = [Records(0, "5", 3, 4, begins=(3,)), Records(1, "5", 7, 9, ends=(9,))]
     waiting = _plan(*parts, reached={0: Reached(first=3, position="6"), 1: Reached(first=7, position="4")})
     reached = {0: Reached(position="6"), 1: Reached(first=10, streamed=(10, 12), position="7")}
     done = _plan(running=_remembered(waiting), reached=reached)
@@ -125,7 +153,7 @@ def test_several_partitions_sweep_when_each_has_gone_on() -> None:
 
 def test_a_partition_without_a_record_cannot_be_swept() -> None:
     """Nothing says which of its rows are from before."""
-    whole = Records(0, "5", 3, 4, 2, begins=(3,), ends=(4,))
+    whole = Records(0, "5", 3, 4, begins=(3,), ends=(4,))
     other = Reached(first=0, streamed=(0, 1), position="6")
 
     plan = _plan(whole, reached={0: Reached(first=3, position="6"), 1: other})
@@ -135,7 +163,7 @@ def test_a_partition_without_a_record_cannot_be_swept() -> None:
 
 def test_several_partitions_without_positions_are_told_at_once() -> None:
     """Nothing orders what is in one partition with what is in another."""
-    plan = _plan(Records(0, None, 3, 4, 2, begins=(3,), ends=(4,)), reached={0: Reached(first=3), 1: Reached(first=0)})
+    plan = _plan(Records(0, None, 3, 4, begins=(3,), ends=(4,)), reached={0: Reached(first=3), 1: Reached(first=0)})
 
     assert plan == SweepPlan(unreconciled=((0, 4),))
 
