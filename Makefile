@@ -19,7 +19,7 @@ demo: $(READY) ## run the whole job on recorded topics, in ./demo
 .PHONY: test
 test: $(READY) ## all tests: first those without Java, then those on Spark, the golden cases on a session of their own
 	CDCM_SEEDS=2000 $(BIN)/python -m pytest -m 'not spark and not integration'
-	$(BIN)/python -m pytest -m spark --ignore=tests/spark/test_cases.py
+	$(BIN)/python -m pytest -m spark --durations=20 --durations-min=10 --ignore=tests/spark/test_cases.py
 	$(BIN)/python -m pytest -m spark tests/spark/test_cases.py
 
 .PHONY: check

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +21,6 @@ settings.load_profile("patient")
 
 _numbers = itertools.count()
 _SPARK = Path(__file__).parent / "spark"
-#: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. Commands, the demo and
-#: the real chain compile them as users' runs do; so does everything with CDCM_TESTS=all.
-_INTERPRETED = """\
-spark: {spark.sql.codegen.wholeStage: "false", spark.sql.codegen.factoryMode: NO_CODEGEN}
-"""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -55,8 +49,7 @@ def lake_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     root = tmp_path_factory.mktemp("pipeline")
     (root / "recorded").mkdir()
     path = root / "pipeline.yaml"
-    spark = "" if os.environ.get("CDCM_TESTS") == "all" else _INTERPRETED
-    path.write_text(f"name: tests\nsource: {{files: recorded}}\ntables: []\n{spark}", encoding="utf-8")
+    path.write_text("name: tests\nsource: {files: recorded}\ntables: []\n", encoding="utf-8")
     return load_config(path)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer.config import Config
+from cdc_materializer.config import Config, load_config
 from tests.cases.recording import cases
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.passages import ALL, WHOLE, Passage, check, passages, ways
@@ -25,6 +25,13 @@ pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 _ASKED = range(70, 130)
 
 
+#: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. All other tests compile
+#: them, as users' runs do, and so do these with CDCM_TESTS=all.
+_INTERPRETED = """\
+spark: {spark.sql.codegen.wholeStage: "false", spark.sql.codegen.factoryMode: NO_CODEGEN}
+"""
+
+
 def _parameters() -> list[Any]:
     found = []
     for case in cases():
@@ -35,6 +42,14 @@ def _parameters() -> list[Any]:
             name = f"{case.number:04d}_{case.name}{'' if way == WHOLE else f'-{way}'}"
             found.append(pytest.param((case.number, way), id=name, marks=marks))
     return found
+
+
+@pytest.fixture(scope="session")
+def lake_config(lake_config: Config) -> Config:
+    """The configuration of all tests; where these have a Spark session of their own, one that interprets."""
+    if not ALL:
+        lake_config.path.write_text(lake_config.path.read_text(encoding="utf-8") + _INTERPRETED, encoding="utf-8")
+    return load_config(lake_config.path)
 
 
 @pytest.fixture(scope="module")
