@@ -52,6 +52,8 @@ RAW_SCHEMA = TableSchema(
         Column("key_schema_id", "int"),
         Column("value_schema_id", "int"),
         Column("batch_id", "string"),
+        Column("key_schema_name", "string"),
+        Column("value_schema_name", "string"),
     )
 )
 QUARANTINE_SCHEMA = TableSchema(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold, rows, verdict
+from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
@@ -61,23 +61,26 @@ def unread(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
 
 
 def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
-    """Raw's rows that were held for a schema which the registry knows by now; None where there are none."""
+    """The messages, as `batch.messages` gives them, that were held for a schema which the registry knows by now.
+
+    None where there are none.
+    """
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
         return None
     held = line.lake.rows(tables.quarantine)
     # Those that a later row has superseded too: a column that only they told is the row's once they can be read.
     held = held.where((F.col("status") != verdict.RELEASED) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
-    waiting = line.lake.rows(raw).join(
-        F.broadcast(held.select("partition", "offset")), ["partition", "offset"], "left_semi"
-    )
-    ids = (
-        waiting.select(F.explode(F.array("key_schema_id", "value_schema_id")).alias("id"))
-        .where("id IS NOT NULL")
-        .distinct()
-    )
-    known = [row["id"] for row in ids.collect() if line.registry.schema(row["id"]) is not None]
-    unknown = ~F.col("value_schema_id").isin(known) | ~F.coalesce(F.col("key_schema_id").isin(known), F.lit(True))
-    ready = waiting.where(~F.coalesce(unknown, F.lit(False))) if known else None
+    places = F.broadcast(held.select("partition", "offset"))
+    waiting = line.lake.rows(raw).join(places, ["partition", "offset"], "left_semi")
+    read = batch.messages(waiting, None, line.id_bytes)
+    lookup, sides = line.lookup(None), ("key", "value")
+    named = read.select(*[f"{side}_writer" for side in sides]).distinct().collect()
+    waits = []
+    for side in sides:
+        names = {row[f"{side}_writer"] for row in named} - {None}
+        unknown = [name for name in names if lookup.is_unknown(side, name)]
+        waits.append(F.coalesce(F.col(f"{side}_writer").isin(unknown), F.lit(False)))
+    ready = read.where(~(waits[0] | waits[1])) if named else None
     return ready if ready is not None and not ready.isEmpty() else None
 
 

@@ -13,9 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
-from cdc_materializer.changes.identity import identified, is_silent
+from cdc_materializer.changes.identity import identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.markers import snapshot_columns
 from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, source_table
@@ -33,11 +34,19 @@ from cdc_materializer.schema import TableSchema
 
 @dataclass(frozen=True)
 class Writers:
-    """The decoders of a batch, and the selectors of schemas that the registry does not know."""
+    """The decoders of a batch.
+
+    Attributes:
+        values: those of values.
+        keys: those of keys.
+        unknown: the selectors of schemas that the registry does not know.
+        refused: the selectors of messages that are recognised and not read, each with what they are.
+    """
 
     values: tuple[Writer, ...]
     keys: tuple[Writer, ...]
     unknown: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def envelopes(self) -> tuple[Writer, ...]:
@@ -289,7 +298,8 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
     datum = F.col(f"key{at}")
     body = writer.body(datum)
     key = _typed(body, writer.wire, target.key, options.reader(writer), target)
-    return F.struct(writer.is_corrupt(datum).alias("corrupt"), key.alias("key"))
+    corrupt = writer.is_corrupt(datum)
+    return F.struct(corrupt.alias("corrupt"), F.when(~corrupt, key).alias("key"))
 
 
 def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
@@ -319,29 +329,32 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     says_nothing = (op == m.TOMBSTONE) & (F.lit(bool(options.key)) | F.col("key_writer").isNull())
     ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | says_nothing
     nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
-    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, op, has_key, nameless))
+    code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless))
     streaming = F.coalesce(value["source"]["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
     log_name, log_number = log(value["source"])
+    # What is read from a damaged message may be anything, and a position must not put others out of order.
+    is_whole = ~F.coalesce(value["corrupt"], F.lit(False))
     return [
         *[column.alias(name) for name, column in row.items()],
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
         F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
         (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
-        position(value["source"]).alias(m.POSITION),
+        F.when(is_whole, position(value["source"])).alias(m.POSITION),
         F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
-        log_name.alias(m.LOG),
-        log_number.alias(m.LOG_NUMBER),
+        F.when(is_whole, log_name).alias(m.LOG),
+        F.when(is_whole, log_number).alias(m.LOG_NUMBER),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
-        *snapshot_columns(value["source"], asked=options.snapshots),
-        _source_time(value["source"]).alias(m.SOURCE_TIME),
-        source_table(value["source"]).alias(m.SOURCE_TABLE),
+        *snapshot_columns(F.when(is_whole, value["source"]), asked=options.snapshots),
+        F.when(is_whole, _source_time(value["source"])).alias(m.SOURCE_TIME),
+        F.when(is_whole, source_table(value["source"])).alias(m.SOURCE_TABLE),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
         F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
         code.alias(m.CODE),
+        F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
         value["transaction"].alias(m.TRANSACTION),
@@ -365,35 +378,3 @@ def _all(tests: Sequence[Column]) -> Column:
     for test in tests[1:]:
         found = found & F.coalesce(test, F.lit(False))
     return found
-
-
-def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column, nameless: Column) -> Column:
-    """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
-    value, wire_key, shown = F.col("value"), F.col("wire_key"), F.col("image")
-    value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
-    readable = [writer.selector for writer in writers.envelopes]
-    keys_readable = [writer.selector for writer in writers.keys]
-    differs = F.lit(False)
-    for name in target.key:
-        named = shown["present"] & ~is_silent(shown, name)
-        differs = differs | (named & ~F.col("key")[name].eqNullSafe(shown["row"][name]))
-    reasons = [
-        (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
-        (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
-        (key_writer.isNotNull() & ~key_writer.isin(*keys_readable), Code.UNDECODABLE),
-        (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
-        (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
-        (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
-        ((op != m.TRUNCATE) & ~has_key & _is_avro_key(writers), Code.UNDECODABLE),
-        ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
-        (differs | nameless, Code.KEY_VALUE_MISMATCH),
-    ]
-    found = F.lit(None).cast("string")
-    for test, code in reversed(reasons):
-        found = F.when(test, F.lit(str(code))).otherwise(found)
-    return found
-
-
-def _is_avro_key(writers: Writers) -> Column:
-    # Spark's Avro reader answers bytes that it cannot read with NULL fields: a framed key without values is such a one.
-    return F.col("key_writer").isin(*[writer.selector for writer in writers.keys if writer.form == "avro"])

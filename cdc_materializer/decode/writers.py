@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from cdc_materializer.decode.columns import DECIMAL_DIGITS_MAX
-from cdc_materializer.decode.framing import payload
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 
@@ -43,11 +42,11 @@ class Writer:
         """The decoded datum: a struct for `ddl`; all NULL where the bytes are not what the schema says.
 
         Args:
-            octets: the binary key or value.
+            octets: the binary key or value, without what names its schema (`framing.datum`).
             ddl: the fields that are wanted, as Spark DDL (`op string, after struct<…>`); Avro is read whole.
         """
         if self.avro is not None:
-            return from_avro(payload(octets), self.avro, {"mode": "PERMISSIVE"})
+            return from_avro(F.concat(octets, F.lit(_END)), self.avro, {"mode": "PERMISSIVE"})
         text = octets.cast("string")
         if self.wrapped:
             return F.from_json(text, f"payload struct<{ddl}>, {CORRUPT} string", _JSON_OPTIONS)
@@ -55,16 +54,24 @@ class Writer:
 
     def body(self, datum: Column) -> Column:
         """The struct of the datum's own fields."""
+        if self.avro is not None:
+            return datum["datum"]
         return datum["payload"] if self.wrapped else datum
 
     def is_corrupt(self, datum: Column) -> Column:
-        """Whether Spark's reader gave up on the bytes. Avro's shows it only by leaving required fields NULL."""
-        return F.lit(False) if self.avro is not None else datum[CORRUPT].isNotNull()
+        """Whether the bytes are not what the schema says."""
+        if self.avro is not None:
+            return ~datum["end"].eqNullSafe(F.lit(_END))
+        return datum[CORRUPT].isNotNull()
 
 
 #: Spark's JSON reader turns one bad field into NULL and goes on; with this column it tells us, so that we hold the
 #: message.
 CORRUPT = "__cdc_corrupt"
+#: Avro has no end of its own: Spark's reader takes what it needs and leaves the rest unseen. So each datum is read with
+#: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
+_END = bytes.fromhex("e3a1f0c55a0f1e7d")
+_END_TYPE = {"type": "fixed", "name": "__cdc_end", "size": len(_END)}
 _JSON_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
@@ -78,7 +85,10 @@ def avro_writer(selector: str, text: str) -> Writer:
     if wire.literal != "record":
         message = "the schema is not a record"
         raise WireSchemaInvalid(message)
-    return Writer(selector, "avro", wire, avro=json.dumps(_for_spark(json.loads(text))))
+    fields = [{"name": "datum", "type": _for_spark(json.loads(text))}, {"name": "end", "type": _END_TYPE}]
+    return Writer(
+        selector, "avro", wire, avro=json.dumps({"type": "record", "name": "__cdc_message", "fields": fields})
+    )
 
 
 def block_writer(selector: str, text: str) -> Writer:
