@@ -18,9 +18,9 @@ from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.framing import CLOUD_EVENT, PLAIN_JSON, schema_block
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, JSON_SCHEMA, PROTOBUF, is_cloud_event
+from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, PROTOBUF, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
-from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared
+from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
 from cdc_materializer.registry import RegisteredSchema, Registry
@@ -174,9 +174,9 @@ def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
     found = lookup.registered(side, name)
     if found is None:
         return Unknown(str(name))
-    if found.kind != "AVRO":
-        return Refused(str(name), PROTOBUF if found.kind == "PROTOBUF" else JSON_SCHEMA)
-    return avro_writer(str(name), found.text)
+    if found.kind == "PROTOBUF":
+        return Refused(str(name), PROTOBUF)
+    return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text)
 
 
 def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
@@ -210,7 +210,7 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
         reader = options.reader(writer)
         for column in target.columns:
             kind = row.get(column.name) if row is not None else None
-            if kind is None or (writer.form == "json" and not writer.wrapped):
+            if kind is None or writer.is_plain:
                 absent[column.name] = None
             if kind is not None and reader.read(kind).unavailable is not None:
                 unavailable[column.name] = None

@@ -14,6 +14,7 @@ from typing import Any
 
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.decode.columns import column_type
+from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.naming import ID_BYTES, SchemaName, named_in_bytes
 from cdc_materializer.decode.refusals import is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
@@ -83,7 +84,9 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
     changes = [(wire, message) for wire, message in read if isinstance(wire, WireType) and row_of(wire) is not None]
     if not changes:
         return replace(found, reason=_why_not([wire for wire, _ in read]))
-    avro = named_in_bytes(changes[0][1].value or b"", writers.id_bytes)[0] is not None
+    value = changes[0][1].value or b""
+    name, begin = named_in_bytes(value, writers.id_bytes)
+    avro = name is not None and value[begin : begin + 1] != b"{"
     rows = [row for wire, _ in changes if (row := row_of(wire)) is not None]
     found = replace(
         found,
@@ -154,9 +157,9 @@ class _Writers:
         found = self._registry.schema(name)
         if found is None:
             return "the registry does not know the schema that its messages name"
-        if found.kind != "AVRO":
-            return f"its schemas are of the kind {found.kind}, and only Avro is read"
-        return _record(lambda: parse_avro(found.text))
+        if found.kind == "PROTOBUF":
+            return "its messages are written in Protobuf, which this version does not read"
+        return _record(lambda: (parse_json_schema if found.kind == "JSON" else parse_avro)(found.text))
 
     def _json(self, octets: bytes) -> WireType | str:
         try:

@@ -7,7 +7,7 @@ again for each field that is read from its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,6 +22,7 @@ from cdc_materializer.changes.markers import snapshot_columns
 from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, source_table
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
+from cdc_materializer.decode.merging import ENVELOPE_DEPTH, KEY_DEPTH, merged
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
@@ -52,6 +53,11 @@ class Writers:
     def envelopes(self) -> tuple[Writer, ...]:
         """The value writers whose messages are changes of rows."""
         return tuple(writer for writer in self.values if row_type(writer) is not None)
+
+    def merged(self, options: Options) -> Writers:
+        """The same, many writers of changes and keys merged: not where it matters which columns may be NULL."""
+        values = self.envelopes if options.doubtful_keys else merged(self.envelopes, ENVELOPE_DEPTH)
+        return replace(self, values=values, keys=merged(self.keys, KEY_DEPTH))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -133,9 +139,10 @@ def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, optio
         target: the columns that the result has; each writer's value is fitted into them exactly or marked as a problem.
         options: how an envelope is read.
     """
-    datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(writers, options))
+    read = writers.merged(options)
+    datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(read, options))
     images = datums.select(
-        m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(writers, target, options)
+        m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(read, target, options)
     )
     return identified(images, options.key).select(*_change(writers, target, options))
 
@@ -151,20 +158,17 @@ def _coordinates() -> list[Column]:
 
 def _datums(writers: Writers, options: Options) -> list[Column]:
     values = [
-        F.when(F.col("value_writer") == writer.selector, writer.datum(F.col("value"), _envelope_ddl(writer, options)))
+        writer.datum(F.col("value"), F.col("value_writer"), _envelope_ddl(writer, options))
         for writer in writers.envelopes
     ]
     keys = [
-        F.when(
-            F.col("key_writer") == writer.selector,
-            writer.datum(F.col("key"), _fields_ddl(writer.wire, writer, options)),
-        )
+        writer.datum(F.col("key"), F.col("key_writer"), _fields_ddl(writer.wire, writer, options))
         for writer in writers.keys
     ]
     names = [
-        F.when(F.col("value_writer") == writer.selector, F.json_object_keys(_after_text(writer))).alias(f"names{at}")
+        column.alias(f"names{at}")
         for at, writer in enumerate(writers.envelopes)
-        if _is_plain(writer)
+        if (column := _told_names(writer)) is not None
     ]
     return [
         *[datum.alias(f"value{at}") for at, datum in enumerate(values)],
@@ -173,13 +177,23 @@ def _datums(writers: Writers, options: Options) -> list[Column]:
     ]
 
 
-def _is_plain(writer: Writer) -> bool:
-    return writer.form == "json" and not writer.wrapped
-
-
-def _after_text(writer: Writer) -> Column:
-    # A JSON row without a schema shows only by its own names which columns its writer had.
-    return F.get_json_object(F.col("value").cast("string"), "$.payload.after" if writer.wrapped else "$.after")
+def _told_names(writer: Writer) -> Column | None:
+    """The names of the columns that a message's writer had, where the decoder alone does not tell; else None."""
+    chosen = F.col("value_writer")
+    if writer.is_plain:
+        after = F.get_json_object(F.col("value").cast("string"), "$.after")
+        return F.when(chosen.isin(*writer.selectors), F.json_object_keys(after))
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for member in writer.members:
+        row = row_type(member)
+        rows.setdefault(tuple(dict(row.fields)) if row is not None else (), []).append(member.selector)
+    if len(rows) <= 1:
+        return None
+    found = F.lit(None).cast("array<string>")
+    for names, selectors in rows.items():
+        listed = F.array(*[F.lit(name) for name in names])
+        found = F.when(chosen.isin(*selectors), listed).otherwise(found)
+    return found
 
 
 def _envelope_ddl(writer: Writer, options: Options) -> str:
@@ -218,19 +232,19 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
     values = [
-        (writer.selector, _value_struct(at, writer, target, options)) for at, writer in enumerate(writers.envelopes)
+        (writer.selectors, _value_struct(at, writer, target, options)) for at, writer in enumerate(writers.envelopes)
     ]
-    keys = [(writer.selector, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
+    keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
     return [
         _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
         _by_selector("key_writer", keys, _key_type(target)).alias("wire_key"),
     ]
 
 
-def _by_selector(name: str, choices: list[tuple[str, Column]], ddl: str) -> Column:
+def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: str) -> Column:
     chosen = F.lit(None).cast(ddl)
-    for selector, column in reversed(choices):
-        chosen = F.when(F.col(name) == selector, column.cast(ddl)).otherwise(chosen)
+    for selectors, column in reversed(choices):
+        chosen = F.when(F.col(name).isin(*selectors), column.cast(ddl)).otherwise(chosen)
     return chosen
 
 
@@ -260,7 +274,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         raise AssertionError(message)
     sides = _sides(writer, options)
     after = body["after"] if "after" in sides else F.lit(None)
-    names = F.col(f"names{at}") if _is_plain(writer) else None
+    names = F.col(f"names{at}") if _told_names(writer) is not None else None
     return F.struct(
         (writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())).alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),

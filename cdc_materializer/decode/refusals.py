@@ -16,7 +16,6 @@ class Refusal:
 
 CLOUD_EVENTS = "cloudevents"
 PROTOBUF = "protobuf"
-JSON_SCHEMA = "json-schema"
 AVRO_JSON = "avro-json"
 
 REFUSALS: Mapping[str, Refusal] = {
@@ -27,10 +26,6 @@ REFUSALS: Mapping[str, Refusal] = {
     PROTOBUF: Refusal(
         "The message is written in Protobuf, which is not read.",
         "Set the connector's `key.converter` and `value.converter` to an Avro or JSON converter.",
-    ),
-    JSON_SCHEMA: Refusal(
-        "The message is JSON with a JSON Schema in the registry, which is not read.",
-        "Set the connector's converters to Avro, or to JsonConverter with its schema in the message.",
     ),
     AVRO_JSON: Refusal(
         "The message is written in Avro's JSON encoding, which is not read.",

@@ -242,7 +242,7 @@ class Recorder:
         self._sent = 0
         self.unregistered = set(case.data.get("unregistered", []))
         self._others: dict[str, tuple[int, dict[str, Any]]] = {}
-        self._other_kinds: dict[int, str] = case.data.get("other_schemas", {})
+        self._other_kinds: dict[int, dict[str, Any]] = case.data.get("other_schemas", {})
         self._framing = case.data.get("framing", "id")
         self._headers: list[tuple[str, bytes | None]] = []
 
@@ -257,9 +257,9 @@ class Recorder:
                 known[self._ids + version] = self._avro_schema(columns)
         return known
 
-    def other_schemas(self) -> dict[int, str]:
-        """The kinds of the registry's other schemas, by id."""
-        return {self._ids + number: kind for number, kind in self._other_kinds.items()}
+    def other_schemas(self) -> dict[int, dict[str, Any]]:
+        """The registry's schemas of other kinds than Avro, by id."""
+        return {self._ids + number: schema for number, schema in self._other_kinds.items()}
 
     def begin_again(self) -> None:
         """Go on with a topic of that name which was made again: its offsets start anew."""
@@ -369,7 +369,8 @@ class Recorder:
         if message.get("tombstone"):
             return None
         if "text" in message or "hex" in message:
-            return str(message["text"]).encode() if "text" in message else bytes.fromhex(message["hex"])
+            octets = str(message["text"]).encode() if "text" in message else bytes.fromhex(message["hex"])
+            return MAGIC_ID + (self._ids + message["framed"]).to_bytes(4) + octets if "framed" in message else octets
         if "record" in message:
             return self._record(message["record"])
         envelope = self._envelope(message, columns, key, lsn)
@@ -457,17 +458,18 @@ def _avro(columns: Mapping[str, ColumnType]) -> dict[str, Any]:
 
 
 def write_schemas(
-    folder: Path, schemas: Mapping[int, Mapping[str, Any]], others: Mapping[int, str] = MappingProxyType({})
+    folder: Path,
+    schemas: Mapping[int, Mapping[str, Any]],
+    others: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Write schemas, and empty ones of other kinds than Avro, as recorded ones, beside those that are there."""
-    ids = folder / "ids"
+    """Write schemas, and those of other kinds than Avro, as recorded ones, beside those that are there."""
+    ids, guids = folder / "ids", folder / "guids"
     ids.mkdir(parents=True, exist_ok=True)
-    guids = folder / "guids"
     guids.mkdir(exist_ok=True)
     bodies = {number: {"schema": json.dumps(schema), "schemaType": "AVRO"} for number, schema in schemas.items()}
-    for number, body in (
-        bodies | {number: {"schema": "", "schemaType": kind} for number, kind in others.items()}
-    ).items():
+    for number, other in others.items():
+        bodies[number] = {"schema": json.dumps(other.get("schema", "")), "schemaType": other["kind"]}
+    for number, body in bodies.items():
         for path in (ids / f"{number}.json", guids / f"{guid_of(number)}.json"):
             path.write_text(json.dumps(body), encoding="utf-8")
 

@@ -1,6 +1,5 @@
 """The wire at scale and in trouble: a damaged message among thousands, many writers, a registry that is away."""
 
-import json
 import random
 import uuid
 from collections.abc import Callable
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, named_in_bytes
+from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch, Line
@@ -31,12 +32,13 @@ from cdc_materializer.testing import (
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 TOPIC = "shop.public.things"
 KEY = avro_key_schema(TOPIC, {"id": "long"})
+TEXT = ["null", "string"]
 VALUE = avro_envelope_schema(TOPIC, {"id": "long", "name": ["null", "string"], "amount": ["null", "int"]})
 
 
@@ -225,6 +227,61 @@ def test_headers_name_schemas(spark: "SparkSession") -> None:
     assert [(row["name"], row["id"]) for row in found] == [(name, number) for _, name, number in cases]
 
 
-def _schema(columns: int, doc: str = "") -> str:
-    added = {f"x{at}": ["null", "string"] for at in range(columns)}
-    return json.dumps({**avro_envelope_schema(TOPIC, {"id": "long", **added}), **({"doc": doc} if doc else {})})
+# --- many writers
+# -------------------------------------------------------------------------------------------------------------------
+
+
+def _schema(columns: int) -> dict[str, Any]:
+    return avro_envelope_schema(TOPIC, {"id": "long", **{f"x{at}": TEXT for at in range(columns)}})
+
+
+def _branches(frame: "DataFrame") -> int:
+    """How many branches the conditions of a plan have: what grew with each writer and each of its columns."""
+    java: Any = frame._jdf
+    in_full = (True, False, 1_000_000, False)
+    return str(java.queryExecution().analyzed().treeString(*in_full)).count(" WHEN ")
+
+
+def _changes(line: Line, spark: "SparkSession", schemas: int) -> "DataFrame":
+    """The changes of a batch with so many writers, each of which adds a column."""
+    registry = MemoryRegistry({1: KEY, **{10 + at: _schema(at) for at in range(schemas)}})
+    messages = [(None, 0, at, None, f"id:{1:08X}", f"id:{10 + at:08X}") for at in range(schemas)]
+    ddl = "topic string, partition int, offset long, timestamp timestamp, key_writer string, value_writer string"
+    frame = spark.createDataFrame(messages, ddl).withColumns({n: F.lit(None).cast("binary") for n in ("key", "value")})
+    lookup = replace(line, registry=registry).lookup(None)
+    decoders = find_decoders(frame, lookup)
+    return to_changes(frame, decoders.writers, decoders.plan.target, line.options)
+
+
+def test_a_plan_does_not_grow_with_writers_times_columns(line: Line, spark: "SparkSession") -> None:
+    """Twice the writers, each with a column more than the last: the plan grows as they do, and not as their product."""
+    few, many, most = (_branches(_changes(line, spark, count)) for count in (15, 30, 60))
+
+    assert many < 2.2 * few
+    assert most < 2.2 * many
+
+
+def test_sixty_writers_of_one_batch_give_the_rows_of_the_database(line: Line, tmp_path: Path) -> None:
+    """What a writer has no column for keeps its value; what it tells is written, NULL too; deletes have another one."""
+    registry, topic = MemoryRegistry({1: KEY}), TopicBuilder(TOPIC)
+    line = replace(line, registry=registry)
+    expected: dict[int, dict[str, str | None]] = {}
+    for at in range(60):
+        # Every seventh schema drops the columns before it, so that rows keep what the writer does not tell.
+        names = [f"x{column}" for column in range(at - at % 7, at + 1)]
+        schema = avro_envelope_schema(TOPIC, {"id": "long"} | dict.fromkeys(names, TEXT))
+        registry.add(schema, schema_id=10 + at)
+        told: dict[str, str | None] = {name: None if column % 3 == 2 else f"{at}" for column, name in enumerate(names)}
+        key = at % 5
+        expected[key] = expected.get(key, {}) | told
+        envelope = debezium_envelope("u", None, {"id": key, **told}, lsn=100 + at)
+        topic.add(confluent_avro(1, KEY, {"id": key}), confluent_avro(10 + at, schema, envelope))
+    topic.write(tmp_path)
+
+    _bring_up(line)
+
+    rows = line.lake.spark.table(f"{line.lake.catalog}.{line.mirror}").drop("__cdc").collect()
+    found = {row["id"]: {n: v for n, v in row.asDict().items() if n != "id"} for row in rows}
+    columns = [f"x{at}" for at in range(60)]
+    assert found == {key: {name: told.get(name) for name in columns} for key, told in expected.items()}
+    assert _held(line) == {}
