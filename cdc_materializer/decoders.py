@@ -82,8 +82,10 @@ class Lookup:
             raise ConfigError(
                 what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml."
             )
-        # A fingerprint is no address; the subject is the one that Confluent's serializers choose by default.
-        return self.registry.schema(replace(name, subject=f"{self.topic}-{side}"))
+        if name.kind == "fingerprint":
+            # It is no address; the subject is the one that Confluent's serializers choose by default.
+            name = replace(name, subject=f"{self.topic}-{side}")
+        return self.registry.schema(name)
 
     def is_unknown(self, side: str, selector: str) -> bool:
         """Whether a selector names a schema that the registry does not know."""
