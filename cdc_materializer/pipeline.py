@@ -124,7 +124,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
-    if raw.schema.columns != RAW_SCHEMA.columns:
+    if not RAW_SCHEMA.types.keys() <= raw.schema.types.keys():
         # Made by a version whose raw tables had fewer columns.
         raw = line.lake.evolve(raw, plan_schema(raw.schema, [RAW_SCHEMA]))
     before = marker_of(raw)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from cdc_materializer import batch
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
@@ -57,8 +58,8 @@ def _message(at: int, **row: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 - valu
 
 def _bring_up(line: Line) -> list[Batch]:
     topic, batches = line.source.state(TOPIC), []
-    while (batch := advance(line, topic)) is not None:
-        batches.append(batch)
+    while (done := advance(line, topic)) is not None:
+        batches.append(done)
     return batches
 
 
@@ -104,7 +105,7 @@ def test_damaged_messages_among_ten_thousand_are_held_alone(line: Line, tmp_path
 
     assert _held(line) == dict.fromkeys(damages, "UNDECODABLE")
     assert _rows(line) == {at: (f"n{at}", at) for at in range(count) if at not in damages}
-    assert [batch.counts["quarantined"] for batch in batches] == [len(damages)]
+    assert [done.counts["quarantined"] for done in batches] == [len(damages)]
 
 
 # --- a registry that is away
@@ -225,6 +226,25 @@ def test_headers_name_schemas(spark: "SparkSession") -> None:
     found = frame.select("at", name.alias("name"), schema_id(F.col("value"), name).alias("id")).orderBy("at").collect()
 
     assert [(row["name"], row["id"]) for row in found] == [(name, number) for _, name, number in cases]
+
+
+def test_a_raw_table_of_an_earlier_version_gets_the_columns_it_lacks(line: Line, tmp_path: Path) -> None:
+    """With the next message that lands; before that, and after, what it holds is read."""
+    topic = TopicBuilder(TOPIC)
+    topic.add(*_message(0))
+    topic.write(tmp_path)
+    _bring_up(line)
+    raw, names = f"{line.lake.catalog}.{line.mirror.raw}", ("key_schema_name", "value_schema_name")
+    line.lake.spark.sql(f"ALTER TABLE {raw} DROP COLUMNS ({', '.join(names)})")
+    (read,) = batch.messages(line.lake.spark.table(raw), None).collect()
+    assert read["value_writer"] == "id:00000002"
+
+    topic.add(*_message(1))
+    topic.write(tmp_path)
+    _bring_up(line)
+
+    assert set(names) <= set(line.lake.spark.table(raw).columns)
+    assert sorted(_rows(line)) == [0, 1]
 
 
 # --- many writers
