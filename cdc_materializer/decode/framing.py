@@ -18,6 +18,7 @@ from cdc_materializer.decode.naming import (
     MAGIC_GUID,
     MAGIC_ID,
     MAGIC_SINGLE_OBJECT,
+    NEGATIVE,
 )
 
 #: Selector of JSON without a schema block; its types are declared by a contract.
@@ -36,7 +37,8 @@ _APICURIO_ID_BYTES = 8
 
 
 def _of_id(octets: Column, id_bytes: int) -> Column:
-    return (F.length(octets) > id_bytes) & F.startswith(octets, F.lit(MAGIC_ID))
+    is_positive = F.substring(octets, 2, 1) < F.lit(NEGATIVE)
+    return (F.length(octets) > id_bytes) & F.startswith(octets, F.lit(MAGIC_ID)) & is_positive
 
 
 def _of_guid(octets: Column) -> Column:

@@ -19,6 +19,8 @@ FINGERPRINT_BYTES = 8
 
 MAGIC_ID = b"\x00"
 MAGIC_GUID = b"\x01"
+#: A number whose first byte is this or more is a negative one to a registry, and no id.
+NEGATIVE = b"\x80"
 #: Avro's single-object encoding: these two bytes, then CRC-64-AVRO of the schema, little-endian.
 MAGIC_SINGLE_OBJECT = b"\xc3\x01"
 
@@ -94,7 +96,7 @@ def named_in_bytes(octets: bytes, id_bytes: int = ID_BYTES) -> tuple[SchemaName 
         octets: the key or value.
         id_bytes: how many bytes an id has.
     """
-    if octets[:1] == MAGIC_ID and len(octets) > id_bytes:
+    if octets[:1] == MAGIC_ID and len(octets) > id_bytes and octets[1:2] < NEGATIVE:
         return SchemaName("id", octets[1 : 1 + id_bytes].hex().upper()), 1 + id_bytes
     if octets[:1] == MAGIC_GUID and len(octets) > GUID_BYTES:
         return SchemaName("guid", octets[1 : 1 + GUID_BYTES].hex().upper()), 1 + GUID_BYTES

@@ -258,8 +258,14 @@ def _schema(columns: int) -> dict[str, Any]:
 def _branches(frame: "DataFrame") -> int:
     """How many branches the conditions of a plan have: what grew with each writer and each of its columns."""
     java: Any = frame._jdf
-    in_full = (True, False, 1_000_000, False)
-    return str(java.queryExecution().analyzed().treeString(*in_full)).count(" WHEN ")
+    # In full: without the setting Spark leaves out all but the first of many.
+    name = "spark.sql.debug.maxToStringFields"
+    before = frame.sparkSession.conf.get(name)
+    frame.sparkSession.conf.set(name, "1000000")
+    try:
+        return str(java.queryExecution().analyzed().toString()).count(" WHEN ")
+    finally:
+        frame.sparkSession.conf.set(name, before or "25")
 
 
 def _changes(line: Line, spark: "SparkSession", schemas: int) -> "DataFrame":

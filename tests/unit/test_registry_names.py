@@ -52,7 +52,7 @@ def artifact(*parts: str) -> SchemaName:
     [
         ("00000000110203", 4, "id:00000011", "0203"),
         ("0000000011", 4, "id:00000011", ""),
-        ("00FFFFFFFF02", 4, "id:FFFFFFFF", "02"),
+        ("007FFFFFFF02", 4, "id:7FFFFFFF", "02"),
         ("00000000000000001102", 8, "id:0000000000000011", "02"),
         ("01" + "00" * 15 + "0A02", 4, f"guid:{'00' * 15}0A", "02"),
         ("C3018F5C393F1AD5757206", 4, "fingerprint:8F5C393F1AD57572", "06"),
@@ -67,7 +67,8 @@ def test_bytes_name_their_schema(octets: str, id_bytes: int, selector: str, datu
 
 
 @pytest.mark.parametrize(
-    ("octets", "id_bytes"), [("", 4), ("00000000", 4), ("0000000011", 8), ("01" + "00" * 15, 4), ("C301", 4), ("7B", 4)]
+    ("octets", "id_bytes"),
+    [("", 4), ("00FFFFFFFF02", 4), ("00000000", 4), ("0000000011", 8), ("01" + "00" * 15, 4), ("C301", 4), ("7B", 4)],
 )
 def test_other_bytes_name_no_schema(octets: str, id_bytes: int) -> None:
     """Too few, or none of the forms: the datum begins at once."""
