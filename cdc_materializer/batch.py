@@ -16,7 +16,6 @@ from cdc_materializer import base, fold, life, owners, sweeping
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.decode.framing import datum, selector
-from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.epochs import CONTINUED, Recorded, in_epochs
 from cdc_materializer.facts import Facts, facts_of, truncate_fields, wants_history
@@ -27,7 +26,7 @@ from cdc_materializer.snapshots import Sweep, SweepPlan
 from cdc_materializer.sweeping import Watch
 
 
-def messages(raw: DataFrame, span: Span | None, id_bytes: int = ID_BYTES) -> DataFrame:
+def messages(raw: DataFrame, span: Span | None, id_bytes: int) -> DataFrame:
     """The messages of a span, with the selectors of their writers, keys and values without what names their schemas.
 
     Args:
@@ -39,11 +38,13 @@ def messages(raw: DataFrame, span: Span | None, id_bytes: int = ID_BYTES) -> Dat
     return rows.select(
         *("topic", "partition", "offset", "timestamp"),
         *[datum(F.col(side), _schema_name(raw, side), id_bytes).alias(side) for side in ("key", "value")],
-        *[
-            selector(F.col(side), _schema_name(raw, side), id_bytes).alias(f"{side}_writer")
-            for side in ("key", "value")
-        ],
+        *[writer(raw, side, id_bytes).alias(f"{side}_writer") for side in ("key", "value")],
     )
+
+
+def writer(raw: DataFrame, side: str, id_bytes: int) -> Column:
+    """The selector of the writer of a raw table's keys or values."""
+    return selector(F.col(side), _schema_name(raw, side), id_bytes)
 
 
 def _schema_name(raw: DataFrame, side: str) -> Column:

@@ -208,7 +208,7 @@ def reading_of(
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))
-        own = own.unionByName(retried)
+        own = own.unionByName(batch.messages(retried, None, line.id_bytes))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     return Reading(
         span=span,

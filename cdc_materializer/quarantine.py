@@ -61,10 +61,7 @@ def unread(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
 
 
 def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
-    """The messages, as `batch.messages` gives them, that were held for a schema which the registry knows by now.
-
-    None where there are none.
-    """
+    """Raw's rows that were held for a schema which the registry knows by now; None where there are none."""
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
         return None
     held = line.lake.rows(tables.quarantine)
@@ -72,15 +69,14 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     held = held.where((F.col("status") != verdict.RELEASED) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
     places = F.broadcast(held.select("partition", "offset"))
     waiting = line.lake.rows(raw).join(places, ["partition", "offset"], "left_semi")
-    read = batch.messages(waiting, None, line.id_bytes)
-    lookup, sides = line.lookup(None), ("key", "value")
-    named = read.select(*[f"{side}_writer" for side in sides]).distinct().collect()
+    lookup = line.lookup(None)
+    writers = {side: batch.writer(waiting, side, line.id_bytes) for side in ("key", "value")}
+    named = waiting.select(*[writer.alias(side) for side, writer in writers.items()]).distinct().collect()
     waits = []
-    for side in sides:
-        names = {row[f"{side}_writer"] for row in named} - {None}
-        unknown = [name for name in names if lookup.is_unknown(side, name)]
-        waits.append(F.coalesce(F.col(f"{side}_writer").isin(unknown), F.lit(False)))
-    ready = read.where(~(waits[0] | waits[1])) if named else None
+    for side, writer in writers.items():
+        names = {row[side] for row in named} - {None}
+        waits.append(writer.isin([name for name in names if lookup.is_unknown(side, name)]))
+    ready = waiting.where(~F.coalesce(waits[0], F.lit(False)) & ~F.coalesce(waits[1], F.lit(False))) if named else None
     return ready if ready is not None and not ready.isEmpty() else None
 
 

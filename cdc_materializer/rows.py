@@ -13,12 +13,11 @@ from cdc_materializer import fold, life, verdict
 from cdc_materializer.base import source_table_of
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.framing import named_in_headers, schema_id
-from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
 
 
-def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes: int = ID_BYTES) -> DataFrame:
+def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes: int) -> DataFrame:
     """Messages of a source, bytes as they came, as rows of the raw table.
 
     Args:

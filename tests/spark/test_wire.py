@@ -236,7 +236,7 @@ def test_a_raw_table_of_an_earlier_version_gets_the_columns_it_lacks(line: Line,
     _bring_up(line)
     raw, names = f"{line.lake.catalog}.{line.mirror.raw}", ("key_schema_name", "value_schema_name")
     line.lake.spark.sql(f"ALTER TABLE {raw} DROP COLUMNS ({', '.join(names)})")
-    (read,) = batch.messages(line.lake.spark.table(raw), None).collect()
+    (read,) = batch.messages(line.lake.spark.table(raw), None, ID_BYTES).collect()
     assert read["value_writer"] == "id:00000002"
 
     topic.add(*_message(1))
