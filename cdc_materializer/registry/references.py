@@ -18,14 +18,11 @@ _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "by
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One entry of a registered schema's `references`: the schema that another one builds on.
-
-    In Apicurio's own form the subject is group and artifact as they stand in an address, and the version is a text.
-    """
+    """One entry of a registered schema's `references`: the schema that another one builds on."""
 
     name: str
     subject: str
-    version: int | str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ def standalone(registered: Registered, fetch: Fetch) -> str:
 
 def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> list[str]:
     """Fetch everything that is referred to, directly or not, each once; a circle of references ends by itself."""
-    texts: dict[tuple[str, int | str], str] = {}
+    texts: dict[tuple[str, int], str] = {}
     waiting = list(references)
     while waiting:
         reference = waiting.pop()
