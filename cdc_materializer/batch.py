@@ -328,8 +328,10 @@ def at_places(raw: DataFrame, places: DataFrame) -> DataFrame:
 
 def _deleted_at(everything: DataFrame, links: DataFrame) -> DataFrame:
     """The keys (m.KEY) of deletes with some links (base.LINK)."""
-    is_delete = fold.link().eqNullSafe(F.col(base.LINK)) & (F.col(m.OP) == "d")
-    return everything.join(F.broadcast(links), is_delete, "left_semi").select(m.KEY)
+    # One null-safe comparison, as in `_places`: a test of the operation alone would become a filter over the decoding.
+    is_delete = F.when(F.col(m.OP) == "d", fold.link()).eqNullSafe(F.col(base.LINK))
+    known = F.broadcast(links.where(F.col(base.LINK).isNotNull()))
+    return everything.join(known, is_delete, "left_semi").select(m.KEY)
 
 
 def _named(wanted: DataFrame) -> DataFrame:
