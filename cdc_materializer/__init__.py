@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cdc_materializer.config import load_config
-    from cdc_materializer.merge import type_2, type_2_query
     from cdc_materializer.run import run_once
+    from cdc_materializer.versions import type_2, type_2_query
 
 __all__ = ["__version__", "load_config", "run_once", "type_2", "type_2_query"]
 
@@ -25,8 +25,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "load_config": "cdc_materializer.config",
     "run_once": "cdc_materializer.run",
-    "type_2": "cdc_materializer.merge",
-    "type_2_query": "cdc_materializer.merge",
+    "type_2": "cdc_materializer.versions",
+    "type_2_query": "cdc_materializer.versions",
 }
 
 

@@ -10,18 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from pyspark.sql.types import StructType
 
 from cdc_materializer.changes.model import TRANSACTION_TYPE
-from cdc_materializer.errors import InvalidName, InvariantBroken
+from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.fold import Truncate
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 CDC = "__cdc"
 #: What a mirror's row says of the message that it comes from (design §4.4).
@@ -71,6 +65,8 @@ QUARANTINE_SCHEMA = TableSchema(
         Column("batch_id", "string"),
     )
 )
+#: What tells two violations of one key apart.
+VIOLATION_ID = ("topic", "partition", "offset", "code", "rule", "column")
 
 
 def history_schema(schema: TableSchema) -> TableSchema:
@@ -92,10 +88,6 @@ def history_schema(schema: TableSchema) -> TableSchema:
         )
     )
 
-
-_HISTORY_VIEW = "__cdc_history"
-#: The columns that a type-2 table has besides the row's.
-TYPE_2_COLUMNS = ("valid_from", "valid_to", "is_current")
 
 _POSITION = re.compile(r"[\w./:~-]{1,200}")
 _SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
@@ -279,7 +271,7 @@ def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
     One that was held before any table told how keys are read has none, and gets that of the only one (`named`).
     """
     names = [quote(column.name) for column in QUARANTINE_SCHEMA.columns]
-    same = " AND ".join(f"t.{name} <=> s.{name}" for name in ("topic", "partition", "`offset`", "code", "rule"))
+    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in VIOLATION_ID)
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s "
         f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named)) "
@@ -287,91 +279,6 @@ def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
         "THEN UPDATE SET key = s.key, status = s.status "
         f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     )
-
-
-def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark: str = "`") -> str:
-    """A query that makes a type-2 table of a history: each version of a row with the time in which it was the row.
-
-    It is plain SQL for any engine that reads the history. Order is that of the fold: a source's epoch, then the highest
-    position that the key has shown in the change's partition, then the record's timestamp and offset. Times only rise
-    along it: a snapshot's row has the time at which it was read, which can be later than that of a change behind it. A
-    version that ended in the moment in which it began was never seen and is left out.
-
-    Args:
-        history: the quoted name under which the engine knows the history.
-        key: the key columns.
-        columns: the row's columns that are wanted.
-        mark: the engine's quotation mark for names: a backtick for Spark and Hive, a double quote for the others.
-
-    Raises:
-        InvalidName: a column has the name of one that the table adds.
-    """
-    taken = [column for column in columns if column.lower() in TYPE_2_COLUMNS]
-    if taken:
-        what = f"The row has a column `{taken[0]}`, a name that a type-2 table gives to a column of its own."
-        raise InvalidName(what, "Leave it out of `columns`.")
-
-    def name(text: str) -> str:
-        return f"{mark}{text.replace(mark, mark * 2)}{mark}"
-
-    keys = [name(f"__cdc_key_{at}") for at in range(len(key))]
-    of_key = [
-        f"COALESCE({name('after')}.{name(column)}, {name('before')}.{name(column)}) AS {alias}"
-        for column, alias in zip(key, keys, strict=True)
-    ]
-    kept = [name(text) for text in ("epoch", "position", "topic", "partition", "offset", "timestamp")]
-    happened = f"COALESCE({name('source_ts')}, {name('timestamp')}) AS __cdc_at"
-    event = ", ".join([name("after"), happened, *kept])
-    nothing = ", ".join([f"NULL AS {name('after')}", happened, *kept])
-    row, each = ", ".join(keys), ", ".join([*keys, *[name(text) for text in ("epoch", "topic", "partition")]])
-    so_far = f"OVER (PARTITION BY {each} ORDER BY {name('offset')} ROWS UNBOUNDED PRECEDING)"
-    place = ", ".join([name("epoch"), "__cdc_place", "__cdc_time", name("offset"), name("partition"), name("topic")])
-    ordered = f"PARTITION BY {row} ORDER BY {place}"
-    shown = ", ".join(f"{name('after')}.{name(column)} AS {name(column)}" for column in columns)
-    return f"""
-WITH __cdc_changes AS (
-  SELECT {", ".join(of_key)}, {event} FROM {history} WHERE {name("op")} <> 't'
-), __cdc_events AS (
-  SELECT {row}, {", ".join([name("after"), "__cdc_at", *kept])} FROM __cdc_changes
-  UNION ALL
-  SELECT k.*, t.* FROM (SELECT DISTINCT {row} FROM __cdc_changes) k
-  CROSS JOIN (SELECT {nothing} FROM {history} WHERE {name("op")} = 't') t
-), __cdc_placed AS (
-  SELECT *, MAX(COALESCE({name("position")}, '')) {so_far} AS __cdc_place,
-    MAX({name("timestamp")}) {so_far} AS __cdc_time
-  FROM __cdc_events
-), __cdc_timed AS (
-  SELECT *, MAX(__cdc_at) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS valid_from FROM __cdc_placed
-), __cdc_versions AS (
-  SELECT *, LEAD(valid_from) OVER ({ordered}) AS valid_to FROM __cdc_timed
-)
-SELECT {shown}, valid_from, valid_to, valid_to IS NULL AS is_current
-FROM __cdc_versions
-WHERE {name("after")} IS NOT NULL AND (valid_to IS NULL OR valid_from < valid_to)
-""".strip()
-
-
-def type_2(history: DataFrame, key: Sequence[str], columns: Sequence[str] | None = None) -> DataFrame:
-    """Make a type-2 table of a history: each version of a row, and the time in which it was the row.
-
-    Versions of one row never overlap; a delete or a truncate ends the last one. See `type_2_query` for how times
-    are found; it gives the same as SQL for other engines.
-
-    Args:
-        history: rows of a `__history` table, all or those of some keys; leave truncates in.
-        key: the row's key columns.
-        columns: the row's columns that are wanted; all for None.
-
-    Returns:
-        The columns, then `valid_from` and `valid_to` (timestamps; NULL for the row as it is now), and `is_current`.
-
-    Raises:
-        InvalidName: a column has one of these names.
-    """
-    row = history.schema["after"].dataType
-    names = columns if columns is not None else row.names if isinstance(row, StructType) else ()
-    history.createOrReplaceTempView(_HISTORY_VIEW)
-    return history.sparkSession.sql(type_2_query(quote(_HISTORY_VIEW), key, names))
 
 
 def transform(text: str) -> str:

@@ -15,7 +15,7 @@ from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import QUARANTINE_SCHEMA, hold_again, resolve_quarantine
+from cdc_materializer.merge import QUARANTINE_SCHEMA, VIOLATION_ID, hold_again, resolve_quarantine
 from cdc_materializer.offsets import Offsets, Span
 
 _PROPERTIES = {
@@ -181,9 +181,10 @@ def hold(
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
     if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch or decided.span.is_empty:
-        one = Window.partitionBy("topic", "partition", "offset", "code", "rule")
-        named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(one) == 1)
-        _merge(line, quarantine, marker, found.withColumn("named", named), hold_again)
+        # MERGE takes one row for each of its target, and two changes of a message without keys are found as one.
+        each = found.dropDuplicates([*VIOLATION_ID, "key"])
+        named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(Window.partitionBy(*VIOLATION_ID)) == 1)
+        _merge(line, quarantine, marker, each.withColumn("named", named), hold_again)
     else:
         line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)

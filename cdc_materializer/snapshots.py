@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
-from cdc_materializer.strict_json import as_microseconds, as_offset, as_text, read_object, read_partitions, refuse
+from cdc_materializer.strict_json import as_offset, as_text, read_object, read_partitions, refuse
 
 FIRST = ("first", "first_in_data_collection")
 LAST = ("last", "last_in_data_collection")
@@ -137,14 +137,14 @@ class SweepPlan:
         sweeps: those that it completes.
         unreconciled: messages of the batch at which one turned out to be unusable: partition and offset.
         running: those that go on.
-        tables: the source tables that the topic has shown, by number; no more than two of them, as one too many is
+        tables: the source tables that the topic has shown; no more than two of them, as one too many is
             enough.
     """
 
     sweeps: tuple[Sweep, ...] = ()
     unreconciled: tuple[Place, ...] = ()
     running: tuple[Snapshot, ...] = ()
-    tables: tuple[int, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def followed(self) -> Followed:
@@ -321,7 +321,7 @@ class Followed:
     """What the marker remembers of snapshots: those that go on, and the tables that the topic has shown."""
 
     running: tuple[Snapshot, ...] = ()
-    tables: tuple[int, ...] = ()
+    tables: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return it as JSON."""
@@ -334,7 +334,7 @@ class Followed:
         running, tables = found.get("running"), found.get("tables")
         if not isinstance(running, list) or not isinstance(tables, list) or len(found) != len(cls.__dataclass_fields__):
             return refuse("`snapshots` that are none")
-        return cls(tuple(_snapshot(one) for one in running), tuple(as_microseconds(table) for table in tables))
+        return cls(tuple(_snapshot(one) for one in running), tuple(as_text(table) for table in tables))
 
 
 def _snapshot(found: object) -> Snapshot:

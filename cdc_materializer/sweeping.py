@@ -73,7 +73,9 @@ def _has_gap(sweep: Sweep, gap: Mapping[int, int]) -> bool:
 
 
 def _looked_at(changes: DataFrame) -> DataFrame:
-    return changes.select(m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.STREAMING, m.SNAPSHOT, m.TABLE, m.CODE)
+    return changes.select(
+        m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.STREAMING, m.SNAPSHOT, m.SOURCE_TABLE, m.CODE
+    )
 
 
 def _seen(changes: DataFrame) -> list[Row]:
@@ -90,8 +92,8 @@ def _seen(changes: DataFrame) -> list[Row]:
         F.min(F.when(streamed, offset)).alias("stream_first"),
         F.max(F.when(streamed, offset)).alias("stream_last"),
         F.max(F.when(streamed, F.col(m.POSITION))).alias("reached"),
-        F.min(m.TABLE).alias("table"),
-        F.max(m.TABLE).alias("other_table"),
+        F.min(m.SOURCE_TABLE).alias("table"),
+        F.max(m.SOURCE_TABLE).alias("other_table"),
     ).collect()
 
 
@@ -144,12 +146,12 @@ def _reached(partition: int, rows: Sequence[Row], watch: Watch) -> Reached:
     )
 
 
-def _unusable(changes: DataFrame, sweeps: Sequence[Sweep], tables: Sequence[int]) -> list[Sweep]:
+def _unusable(changes: DataFrame, sweeps: Sequence[Sweep], tables: Sequence[str]) -> list[Sweep]:
     """The snapshots that messages keep from being used: some of unknown keys in them, some of other tables before."""
     is_unread = F.col(m.KEY).isNull() & F.col(m.CODE).isNotNull()
     tests = []
     for sweep in sweeps:
-        shown = F.when(~is_after(sweep, m.PARTITION, m.OFFSET), F.col(m.TABLE))
+        shown = F.when(~is_after(sweep, m.PARTITION, m.OFFSET), F.col(m.SOURCE_TABLE))
         lost = F.count_if(is_unread & is_inside(sweep, m.PARTITION, m.OFFSET))
         tests.append(F.struct(lost.alias("lost"), F.min(shown).alias("table"), F.max(shown).alias("other_table")))
     found = changes.agg(*[test.alias(f"sweep_{at}") for at, test in enumerate(tests)]).collect()[0]

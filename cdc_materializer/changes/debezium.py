@@ -17,8 +17,7 @@ from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.identity import identified, is_silent
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
-from cdc_materializer.changes.markers import snapshot_columns
-from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, source_table
+from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, snapshot_place, source_table
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Special
@@ -335,7 +334,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         log_name.alias(m.LOG),
         log_number.alias(m.LOG_NUMBER),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
-        *snapshot_columns(value["source"], asked=options.snapshots),
+        (snapshot_place(value["source"]) if options.snapshots else F.lit(None).cast("string")).alias(m.SNAPSHOT),
         _source_time(value["source"]).alias(m.SOURCE_TIME),
         source_table(value["source"]).alias(m.SOURCE_TABLE),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),

@@ -39,8 +39,6 @@ STREAMING = "__cdc_streaming"
 #: What a record of a snapshot that reads whole tables says of its place in it (`first`, `true`, `last`, ...); NULL for
 #: all others, and where nobody asks (`Options.snapshots`).
 SNAPSHOT = "__cdc_snapshot"
-#: A number for the source table, NULL where nobody asks: a topic can have several, behind a router.
-TABLE = "__cdc_table"
 SOURCE_TIME = "__cdc_source_ts"
 #: The source table as its `source` block names it; NULL where the message has none. A routed topic carries several.
 SOURCE_TABLE = "__cdc_source_table"
@@ -64,7 +62,7 @@ TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_
 TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTION_FIELDS.items())}>"
 
 META = (
-    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT, TABLE,
+    TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
     SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
 )  # fmt: skip
 

@@ -92,6 +92,12 @@ def source_table(source: Column) -> Column:
     return F.when(table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table))
 
 
+def snapshot_place(source: Column) -> Column:
+    """What a record of a snapshot that reads whole tables says of its place in it (§1.5); NULL for all others."""
+    marker = F.lower(source["snapshot"])
+    return F.when(~marker.isin("false", "", "incremental"), marker)
+
+
 def _postgresql(source: Column) -> Column:
     # sequence = ["<LSN of the last commit before>", "<LSN of the change>"]; transactions arrive in commit order while
     # their LSNs interleave, so the first decides (§2.1).

@@ -54,7 +54,7 @@ _markers = st.builds(
     ).map(tuple),
     source_table=st.none() | _names,
     snapshots=st.none()
-    | st.builds(Followed, running=st.lists(_snapshots, max_size=2).map(tuple), tables=st.tuples(st.integers())),
+    | st.builds(Followed, running=st.lists(_snapshots, max_size=2).map(tuple), tables=st.tuples(st.text())),
 )
 
 

@@ -1,0 +1,103 @@
+"""Type-2 tables: the versions of each row, each with the time in which it was the row, from a `__history` table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from cdc_materializer.errors import InvalidName
+from cdc_materializer.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_HISTORY_VIEW = "__cdc_history"
+#: The columns that a type-2 table has besides the row's.
+COLUMNS = ("valid_from", "valid_to", "is_current")
+
+
+def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark: str = "`") -> str:
+    """A query that makes a type-2 table of a history: each version of a row with the time in which it was the row.
+
+    It is plain SQL for any engine that reads the history. Order is that of the fold: a source's epoch, then the highest
+    position that the key has shown in the change's partition, then the record's timestamp and offset. Times only rise
+    along it: a snapshot's row has the time at which it was read, which can be later than that of a change behind it. A
+    version that ended in the moment in which it began was never seen and is left out.
+
+    Args:
+        history: the quoted name under which the engine knows the history.
+        key: the key columns.
+        columns: the row's columns that are wanted.
+        mark: the engine's quotation mark for names: a backtick for Spark and Hive, a double quote for the others.
+
+    Raises:
+        InvalidName: a column has the name of one that the table adds.
+    """
+    taken = [column for column in columns if column.lower() in COLUMNS]
+    if taken:
+        what = f"The row has a column `{taken[0]}`, a name that a type-2 table gives to a column of its own."
+        raise InvalidName(what, "Leave it out of `columns`.")
+
+    def name(text: str) -> str:
+        return f"{mark}{text.replace(mark, mark * 2)}{mark}"
+
+    keys = [name(f"__cdc_key_{at}") for at in range(len(key))]
+    of_key = [
+        f"COALESCE({name('after')}.{name(column)}, {name('before')}.{name(column)}) AS {alias}"
+        for column, alias in zip(key, keys, strict=True)
+    ]
+    kept = [name(text) for text in ("epoch", "position", "topic", "partition", "offset", "timestamp")]
+    happened = f"COALESCE({name('source_ts')}, {name('timestamp')}) AS __cdc_at"
+    event = ", ".join([name("after"), happened, *kept])
+    nothing = ", ".join([f"NULL AS {name('after')}", happened, *kept])
+    row, each = ", ".join(keys), ", ".join([*keys, *[name(text) for text in ("epoch", "topic", "partition")]])
+    so_far = f"OVER (PARTITION BY {each} ORDER BY {name('offset')} ROWS UNBOUNDED PRECEDING)"
+    place = ", ".join([name("epoch"), "__cdc_place", "__cdc_time", name("offset"), name("partition"), name("topic")])
+    ordered = f"PARTITION BY {row} ORDER BY {place}"
+    shown = ", ".join(f"{name('after')}.{name(column)} AS {name(column)}" for column in columns)
+    return f"""
+WITH __cdc_changes AS (
+  SELECT {", ".join(of_key)}, {event} FROM {history} WHERE {name("op")} <> 't'
+), __cdc_events AS (
+  SELECT {row}, {", ".join([name("after"), "__cdc_at", *kept])} FROM __cdc_changes
+  UNION ALL
+  SELECT k.*, t.* FROM (SELECT DISTINCT {row} FROM __cdc_changes) k
+  CROSS JOIN (SELECT {nothing} FROM {history} WHERE {name("op")} = 't') t
+), __cdc_placed AS (
+  SELECT *, MAX(COALESCE({name("position")}, '')) {so_far} AS __cdc_place,
+    MAX({name("timestamp")}) {so_far} AS __cdc_time
+  FROM __cdc_events
+), __cdc_timed AS (
+  SELECT *, MAX(__cdc_at) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS valid_from FROM __cdc_placed
+), __cdc_versions AS (
+  SELECT *, LEAD(valid_from) OVER ({ordered}) AS valid_to FROM __cdc_timed
+)
+SELECT {shown}, valid_from, valid_to, valid_to IS NULL AS is_current
+FROM __cdc_versions
+WHERE {name("after")} IS NOT NULL AND (valid_to IS NULL OR valid_from < valid_to)
+""".strip()
+
+
+def type_2(history: DataFrame, key: Sequence[str], columns: Sequence[str] | None = None) -> DataFrame:
+    """Make a type-2 table of a history: each version of a row, and the time in which it was the row.
+
+    Versions of one row never overlap; a delete or a truncate ends the last one. See `type_2_query` for how times
+    are found; it gives the same as SQL for other engines.
+
+    Args:
+        history: rows of a `__history` table, all or those of some keys; leave truncates in.
+        key: the row's key columns.
+        columns: the row's columns that are wanted; all for None.
+
+    Returns:
+        The columns, then `valid_from` and `valid_to` (timestamps; NULL for the row as it is now), and `is_current`.
+
+    Raises:
+        InvalidName: a column has one of these names.
+    """
+    row = history.schema["after"].dataType
+    names = columns if columns is not None else row.names if isinstance(row, StructType) else ()
+    history.createOrReplaceTempView(_HISTORY_VIEW)
+    return history.sparkSession.sql(type_2_query(quote(_HISTORY_VIEW), key, names))
