@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import base, fold, life, owners, sweeping
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
-from cdc_materializer.decode.framing import selector
+from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.epochs import CONTINUED, Recorded, in_epochs
 from cdc_materializer.facts import Facts, facts_of, truncate_fields, wants_history
@@ -26,19 +26,31 @@ from cdc_materializer.snapshots import Sweep, SweepPlan
 from cdc_materializer.sweeping import Watch
 
 
-def messages(raw: DataFrame, span: Span | None) -> DataFrame:
-    """The messages of a span, with the selectors of their writers; all of raw for None."""
+def messages(raw: DataFrame, span: Span | None, id_bytes: int) -> DataFrame:
+    """The messages of a span, with the selectors of their writers, keys and values without what names their schemas.
+
+    Args:
+        raw: rows of a raw table.
+        span: which of them; None for all.
+        id_bytes: how many bytes a schema's id has in the registry of the table.
+    """
     rows = raw if span is None else raw.where(within(span, "partition", "offset"))
     return rows.select(
-        "topic",
-        "partition",
-        "offset",
-        "timestamp",
-        "key",
-        "value",
-        selector(F.col("key"), F.col("key_schema_id")).alias("key_writer"),
-        selector(F.col("value"), F.col("value_schema_id")).alias("value_writer"),
+        *("topic", "partition", "offset", "timestamp"),
+        *[datum(F.col(side), _schema_name(raw, side), id_bytes).alias(side) for side in ("key", "value")],
+        *[writer(raw, side, id_bytes).alias(f"{side}_writer") for side in ("key", "value")],
     )
+
+
+def writer(raw: DataFrame, side: str, id_bytes: int) -> Column:
+    """The selector of the writer of a raw table's keys or values."""
+    return selector(F.col(side), _schema_name(raw, side), id_bytes)
+
+
+def _schema_name(raw: DataFrame, side: str) -> Column:
+    """The schema's name from the headers; a raw table of an earlier version has no such column."""
+    name = f"{side}_schema_name"
+    return F.col(name) if name in raw.columns else F.lit(None).cast("string")
 
 
 def within(span: Span, partition: str, offset: str) -> Column:

@@ -64,7 +64,9 @@ class RegistryConfig(Settings):
     url: str | None = Field(default=None, description="Address of the registry's REST interface.")
     files: FilePath | None = Field(default=None, description="A folder of recorded schemas, `ids/<id>.json` each.")
     id: Literal["confluent", "apicurio-content", "apicurio-global", "apicurio-legacy"] = Field(
-        default="confluent", description="What the id in a message is."
+        default="confluent",
+        description="What the id in a message is: Confluent's (four bytes), Apicurio's content id or global id (four "
+        "bytes), or the global id of its former framing (eight bytes).",
     )
     basic_auth: BasicAuth | None = Field(default=None, description="User and password for the registry.")
     tls: TlsFiles | None = Field(default=None, description="Certificates for the registry.")

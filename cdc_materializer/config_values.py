@@ -41,11 +41,6 @@ NOT_YET: tuple[tuple[str, tuple[str | bool, ...], str], ...] = (
         "Send Debezium's own envelope (no ExtractNewRecordState) and use `format: debezium`.",
     ),
     ("incompatible_schema", ("new_column",), "Use `incompatible_schema: quarantine` or `stop`."),
-    (
-        "registry.id",
-        ("apicurio-content", "apicurio-global", "apicurio-legacy"),
-        "Have the converters write Confluent ids (`apicurio.registry.as-confluent`) and use `id: confluent`.",
-    ),
 )
 
 # Parts of a property's name that make its value a secret, in any case.

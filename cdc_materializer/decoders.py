@@ -7,7 +7,7 @@ id, in the message's own schema block, or in a contract where the messages are J
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -16,16 +16,34 @@ from cdc_materializer.changes.debezium import Options, Writers, check_readable, 
 from cdc_materializer.changes.model import TRANSACTION_FIELDS
 from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
-from cdc_materializer.decode.framing import PLAIN_JSON, schema_block
+from cdc_materializer.decode.framing import CLOUD_EVENT, PLAIN_JSON, schema_block
+from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, PROTOBUF, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
-from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared
+from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
-from cdc_materializer.registry import Registry
+from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 
-#: The decoder for a selector; the selector where the registry does not know it; None where nothing reads it.
-Found = Writer | str | None
+
+@dataclass(frozen=True)
+class Unknown:
+    """The selector of a schema that the registry does not know."""
+
+    selector: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The selector of messages that are recognised and not read, and what they are (`decode.refusals`)."""
+
+    selector: str
+    reason: str
+
+
+#: What is known of a selector; None where nothing reads it, nobody knows why.
+Found = Writer | Unknown | Refused | None
 
 
 @dataclass(frozen=True)
@@ -44,12 +62,35 @@ class Decoders:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Where writers are found, by id in a registry or by column in a contract; and the table's columns now."""
+    """Where writers are found, by name in a registry or by column in a contract; the table's columns now; the topic."""
 
     registry: Registry | None
     contract: Contract | None
     options: Options
     current: TableSchema | None
+    topic: str = ""
+
+    def registered(self, side: str, name: SchemaName) -> RegisteredSchema | None:
+        """The schema of a key or value by its name; None where the registry does not know it.
+
+        Raises:
+            ConfigError: there is no registry.
+            RegistryUnavailable: the registry cannot be asked.
+        """
+        if self.registry is None:
+            what = "The topic's messages name schemas by id, and no registry is configured."
+            raise ConfigError(
+                what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml."
+            )
+        if name.kind == "fingerprint":
+            # It is no address; the subject is the one that Confluent's serializers choose by default.
+            name = replace(name, subject=f"{self.topic}-{side}")
+        return self.registry.schema(name)
+
+    def is_unknown(self, side: str, selector: str) -> bool:
+        """Whether a selector names a schema that the registry does not know."""
+        name = SchemaName.parse(selector)
+        return name is not None and name.is_lookup and self.registered(side, name) is None
 
 
 def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
@@ -65,10 +106,12 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
     rows = _selectors(read)
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
     keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
+    both = (*values.values(), *keys.values())
     writers = Writers(
         values=tuple(found for found in values.values() if isinstance(found, Writer)),
         keys=tuple(found for found in keys.values() if isinstance(found, Writer)),
-        unknown=tuple(found for found in (*values.values(), *keys.values()) if isinstance(found, str)),
+        unknown=tuple(found.selector for found in both if isinstance(found, Unknown)),
+        refused=tuple((found.selector, found.reason) for found in both if isinstance(found, Refused)),
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
     plan = plan_schema(lookup.current, _described(pairs, lookup.options))
@@ -108,13 +151,18 @@ def _described(pairs: Sequence[tuple[Found, Found]], options: Options) -> list[T
 def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
     try:
         found: Found = None
-        if name.isdigit():
-            found = _registered(name, lookup.registry)
+        named = SchemaName.parse(name)
+        if named is not None:
+            found = _registered(side, named, lookup)
         elif block is not None:
             found = block_writer(name, block)
         elif name == PLAIN_JSON:
             found = _declared_writer(side, lookup)
+        elif name == CLOUD_EVENT:
+            found = Refused(name, CLOUD_EVENTS)
         if isinstance(found, Writer):
+            if side == "value" and is_cloud_event(frozenset(dict(found.wire.fields))):
+                return Refused(name, CLOUD_EVENTS)
             check_readable(found, lookup.options)
     except WireSchemaInvalid:
         # The messages are held as UNDECODABLE one by one, and what is wrong with the schema is the producer's to mend.
@@ -122,14 +170,15 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
     return found
 
 
-def _registered(name: str, registry: Registry | None) -> Found:
-    if registry is None:
-        what = "The topic's messages name schemas by id, and no registry is configured."
-        raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
-    found = registry.schema(int(name))
+def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
+    if not name.is_lookup:
+        return Refused(str(name), AVRO_JSON)
+    found = lookup.registered(side, name)
     if found is None:
-        return name
-    return avro_writer(name, found.text) if found.kind == "AVRO" else None
+        return Unknown(str(name))
+    if found.kind == "PROTOBUF":
+        return Refused(str(name), PROTOBUF)
+    return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text)
 
 
 def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
@@ -163,7 +212,7 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
         reader = options.reader(writer)
         for column in target.columns:
             kind = row.get(column.name) if row is not None else None
-            if kind is None or (writer.form == "json" and not writer.wrapped):
+            if kind is None or writer.is_plain:
                 absent[column.name] = None
             if kind is not None and reader.read(kind).unavailable is not None:
                 unavailable[column.name] = None

@@ -12,6 +12,7 @@ from cdc_materializer.changes.debezium import Options
 from cdc_materializer.config import TableConfig
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
+from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import ConfigError, InvariantBroken, LakeUnavailable
@@ -54,6 +55,11 @@ class Line:
     def is_soft(self) -> bool:
         """Whether the mirror keeps the rows that are deleted."""
         return self.table.deletes == "soft"
+
+    @property
+    def id_bytes(self) -> int:
+        """How many bytes a schema's id has in the topic's messages."""
+        return self.registry.id_bytes if self.registry is not None else ID_BYTES
 
     @property
     def keeps_lives(self) -> bool:
@@ -119,7 +125,7 @@ class Line:
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
-        return Lookup(self.registry, self.contract, self.options, current)
+        return Lookup(self.registry, self.contract, self.options, current, self.table.topic)
 
     def judgement(
         self,

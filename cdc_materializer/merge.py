@@ -43,9 +43,9 @@ RAW_SCHEMA = TableSchema(
         Column("key", "binary"),
         Column("value", "binary"),
         Column("headers", "array<struct<key:string,value:binary>>"),
-        Column("key_schema_id", "int"),
-        Column("value_schema_id", "int"),
+        *[Column(f"{side}_schema_id", "int") for side in ("key", "value")],
         Column("batch_id", "string"),
+        *[Column(f"{side}_schema_name", "string") for side in ("key", "value")],
     )
 )
 QUARANTINE_SCHEMA = TableSchema(

@@ -13,19 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, facts, fold, history, life, quarantine, rows, sweeping, verdict
+from cdc_materializer import batch, facts, fold, history, life, quarantine, rows, stops, sweeping, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import (
-    Code,
-    ContractBlocked,
-    OutOfRange,
-    PositionRegression,
-    SchemaIncompatible,
-    SchemaRefused,
-    TruncateStopped,
-)
+from cdc_materializer.errors import Code, RegistryUnavailable
 from cdc_materializer.lake import LakeTable, Stage
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, check_deletes, marker_of, new_marker, reload
@@ -33,7 +25,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.progress import plan_reading
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema import TableSchema, plan_schema
 from cdc_materializer.source import TopicState, read_failure
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
@@ -59,7 +51,12 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
         landing = plan_landing(line, tables.raw, topic, rewound=quarantine.was_rewound(line, tables.quarantine))
     # Step 3. Keep everything, unread, with its offsets, in one commit.
     raw = land(line, tables.raw, landing, topic)
-    return fold_next(line, raw, tables, more_to_land=not landing.is_empty)
+    try:
+        return fold_next(line, raw, tables, more_to_land=not landing.is_empty)
+    except RegistryUnavailable:
+        # The mirror waits for the registry; the topic may not wait for the mirror, and loses its messages one day.
+        land_rest(line, topic)
+        raise
 
 
 def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool = False) -> Batch | None:
@@ -127,6 +124,9 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
+    if not RAW_SCHEMA.types.keys() <= raw.schema.types.keys():
+        # Made by a version whose raw tables had fewer columns.
+        raw = line.lake.evolve(raw, plan_schema(raw.schema, [RAW_SCHEMA]))
     before = marker_of(raw)
     marker = replace(
         before,
@@ -137,9 +137,19 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     messages = line.source.read(
         line.lake.spark, Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
     )
-    found = rows.raw_rows(messages, marker.batch, before.bases)
+    found = rows.raw_rows(messages, marker.batch, before.bases, line.id_bytes)
     line.lake.publish(raw, marker, lambda stage: _append_read(stage, found, span.topic))
     return reload(line, line.mirror.raw)
+
+
+def land_rest(line: Line, topic: TopicState) -> None:
+    """Land everything up to the topic's ends, batch by batch."""
+    while True:
+        raw = line.lake.load(line.mirror.raw)
+        span = plan_landing(line, raw, topic)
+        if span.is_empty:
+            return
+        land(line, raw, span, topic)
 
 
 def _append_read(stage: Stage, messages: DataFrame, topic: str) -> None:
@@ -194,11 +204,11 @@ def reading_of(
     """The messages of a span, and of raw's rows those from before it that are read once more, with their decoders."""
     stored = line.lake.rows(raw)
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
-    own, earlier = batch.messages(stored, span), batch.messages(stored, before)
+    own, earlier = (batch.messages(stored, part, line.id_bytes) for part in (span, before))
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))
-        own = own.unionByName(batch.messages(retried, None))
+        own = own.unionByName(batch.messages(retried, None, line.id_bytes))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     return Reading(
         span=span,
@@ -297,9 +307,9 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         counts=decided.counts | {"read": sum(decided.counts.values())},
     )
     held = quarantine.hold(line, tables.quarantine, reached, marker, decided)
-    _stop_if_asked(line, decided)
+    stops.stop_if_asked(line, decided)
     if mirror is None:
-        _refuse_without_mirror(line, decided)
+        stops.refuse_without_mirror(line, decided)
         return None
     if line.table.history:
         history.keep(line, tables, reached, marker, decided)
@@ -328,21 +338,6 @@ def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decide
     layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
     properties = line.table.format_properties()
     return line.lake.create(line.mirror, plan.target, start, properties, layout, soft=line.is_soft, routed=routed)
-
-
-def _refuse_without_mirror(line: Line, decided: Decided) -> None:
-    """Say why there is no mirror; heartbeats alone and an empty truncated table are no reason to."""
-    if not decided.violations:
-        return
-    known = decided.decoders.plan.target
-    lacks = "has a key that identifies a row" if known.columns else "can be read as a change of a row"
-    what = f"Not one message of {line.table.topic} {lacks}, so {line.mirror} cannot be made. Raw has the messages."
-    hints = (
-        "Name key columns with `key:` in pipeline.yaml."
-        if known.columns
-        else "Check `format`, `encoding` and the registry; JSON without a schema needs a contract with columns."
-    )
-    raise SchemaRefused(what, f"{hints} `cdcm quarantine list --table {line.mirror}` names each.")
 
 
 def _unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided: Decided) -> DataFrame | None:
@@ -374,27 +369,3 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
         rows.published_keys(decided.states, target, soft=soft).createOrReplaceTempView(_KEYS_VIEW)
         stage.execute(delete_keys(*branch, _KEYS_VIEW, target))
     stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed))
-
-
-def _stop_if_asked(line: Line, decided: Decided) -> None:
-    """Stop before anything reaches the mirror, where a rule or a setting says so."""
-    name = line.mirror
-    raw_has = "Raw has the messages, and quarantine says which; the mirror was not changed."
-    if Code.POSITION_REGRESSION in decided.violations:
-        what = (
-            f"The database behind {name} went back: it sends changes from before the last one that was read. {raw_has}"
-        )
-        do = f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again."
-        raise PositionRegression(what, do)
-    if decided.blocked:
-        what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
-        raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
-    if line.table.incompatible_schema == "stop" and Code.SCHEMA_INCOMPATIBLE in decided.violations:
-        what = f"Values of {name} have a type that its columns cannot take. {raw_has}"
-        raise SchemaIncompatible(what, "Set `incompatible_schema: quarantine`, or mirror the topic under another name.")
-    if line.table.special_values == "stop" and Code.OUT_OF_RANGE in decided.violations:
-        what = f"Values of {name} are out of range. {raw_has}"
-        raise OutOfRange(what, "Set `special_values: null` or `clamp` to go on.")
-    if line.table.truncate == "stop" and decided.facts.truncates:
-        what = f"The source table of {name} was truncated. {raw_has}"
-        raise TruncateStopped(what, "Set `truncate: apply` or `ignore` to go on.")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold, rows, verdict
+from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
@@ -67,17 +67,16 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     held = line.lake.rows(tables.quarantine)
     # Those that a later row has superseded too: a column that only they told is the row's once they can be read.
     held = held.where((F.col("status") != verdict.RELEASED) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
-    waiting = line.lake.rows(raw).join(
-        F.broadcast(held.select("partition", "offset")), ["partition", "offset"], "left_semi"
-    )
-    ids = (
-        waiting.select(F.explode(F.array("key_schema_id", "value_schema_id")).alias("id"))
-        .where("id IS NOT NULL")
-        .distinct()
-    )
-    known = [row["id"] for row in ids.collect() if line.registry.schema(row["id"]) is not None]
-    unknown = ~F.col("value_schema_id").isin(known) | ~F.coalesce(F.col("key_schema_id").isin(known), F.lit(True))
-    ready = waiting.where(~F.coalesce(unknown, F.lit(False))) if known else None
+    places = F.broadcast(held.select("partition", "offset"))
+    waiting = line.lake.rows(raw).join(places, ["partition", "offset"], "left_semi")
+    lookup = line.lookup(None)
+    writers = {side: batch.writer(waiting, side, line.id_bytes) for side in ("key", "value")}
+    named = waiting.select(*[writer.alias(side) for side, writer in writers.items()]).distinct().collect()
+    waits = []
+    for side, writer in writers.items():
+        names = {row[side] for row in named} - {None}
+        waits.append(writer.isin([name for name in names if lookup.is_unknown(side, name)]))
+    ready = waiting.where(~F.coalesce(waits[0], F.lit(False)) & ~F.coalesce(waits[1], F.lit(False))) if named else None
     return ready if ready is not None and not ready.isEmpty() else None
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.decode.columns import column_type
+from cdc_materializer.decode.json_schema import parse_json_schema
+from cdc_materializer.decode.naming import ID_BYTES, SchemaName, named_in_bytes
+from cdc_materializer.decode.refusals import is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.errors import SchemaRefused, UsageError
 from cdc_materializer.registry import Registry
 from cdc_materializer.schema import Column, Misfit, TableSchema, plan_schema
 from cdc_materializer.source import Message
-
-_HEADER_BYTES = 5
-_IDS_MAX = 2**31
 
 # Fields that give a format without schemas away; of those that this version does not read.
 _OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
@@ -84,7 +84,9 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
     changes = [(wire, message) for wire, message in read if isinstance(wire, WireType) and row_of(wire) is not None]
     if not changes:
         return replace(found, reason=_why_not([wire for wire, _ in read]))
-    avro = (changes[0][1].value or b"")[:1] == b"\x00"
+    value = changes[0][1].value or b""
+    name, begin = named_in_bytes(value, writers.id_bytes)
+    avro = name is not None and value[begin : begin + 1] != b"{"
     rows = [row for wire, _ in changes if (row := row_of(wire)) is not None]
     found = replace(
         found,
@@ -134,29 +136,30 @@ class _Writers:
 
     def __init__(self, registry: Registry | None) -> None:
         self._registry = registry
-        self._registered: dict[int, WireType | str] = {}
+        self.id_bytes = registry.id_bytes if registry is not None else ID_BYTES
+        self._registered: dict[SchemaName, WireType | str] = {}
         self._blocks: dict[str, WireType | str] = {}
 
     def of(self, octets: bytes | None) -> WireType | str | None:
         """The schema of a key or value; None for none at all."""
         if octets is None:
             return None
-        if octets[:1] == b"\x00" and len(octets) >= _HEADER_BYTES:
-            number = int.from_bytes(octets[1:_HEADER_BYTES])
-            if number not in self._registered:
-                self._registered[number] = self._look_up(number)
-            return self._registered[number]
+        name, _ = named_in_bytes(octets, self.id_bytes)
+        if name is not None:
+            if name not in self._registered:
+                self._registered[name] = self._look_up(name)
+            return self._registered[name]
         return self._json(octets)
 
-    def _look_up(self, number: int) -> WireType | str:
+    def _look_up(self, name: SchemaName) -> WireType | str:
         if self._registry is None:
             return "its messages name schemas by id, and no registry was given"
-        found = self._registry.schema(number) if number < _IDS_MAX else None
+        found = self._registry.schema(name)
         if found is None:
             return "the registry does not know the schema that its messages name"
-        if found.kind != "AVRO":
-            return f"its schemas are of the kind {found.kind}, and only Avro is read"
-        return _record(lambda: parse_avro(found.text))
+        if found.kind == "PROTOBUF":
+            return "its messages are written in Protobuf, which this version does not read"
+        return _record(lambda: (parse_json_schema if found.kind == "JSON" else parse_avro)(found.text))
 
     def _json(self, octets: bytes) -> WireType | str:
         try:
@@ -188,6 +191,8 @@ def _record(parse: Any) -> WireType | str:  # noqa: ANN401 - a function without 
 
 def _plain(found: Mapping[str, Any]) -> str:
     """What a JSON object without a schema is, and that it cannot be read."""
+    if is_cloud_event(frozenset(found)):
+        return "they are CloudEvents, which this version does not read"
     if "op" in found and ("after" in found or "before" in found):
         return _NO_TYPES
     for name, fields in _OTHER_FORMATS:

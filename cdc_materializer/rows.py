@@ -12,19 +12,21 @@ from pyspark.sql.types import StructType
 from cdc_materializer import fold, life, verdict
 from cdc_materializer.base import source_table_of
 from cdc_materializer.changes import model as m
-from cdc_materializer.decode.framing import schema_id
+from cdc_materializer.decode.framing import named_in_headers, schema_id
 from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
 
 
-def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int]) -> DataFrame:
+def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes: int) -> DataFrame:
     """Messages of a source, bytes as they came, as rows of the raw table.
 
     Args:
         messages: as `Source.read` gives them.
         batch: the batch's id.
         bases: what raw's offsets are more than the topic's own, by partition; see `Marker`.
+        id_bytes: how many bytes a schema's id has.
     """
+    key_name, value_name = named_in_headers(F.col("headers"), "key"), named_in_headers(F.col("headers"), "value")
     offset = F.col("offset")
     for partition, base in bases.items():
         offset = F.when(F.col("partition") == partition, F.col("offset") + base).otherwise(offset)
@@ -37,9 +39,11 @@ def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int]) -> DataF
         "key",
         "value",
         "headers",
-        schema_id(F.col("key")).alias("key_schema_id"),
-        schema_id(F.col("value")).alias("value_schema_id"),
+        schema_id(F.col("key"), key_name, id_bytes).alias("key_schema_id"),
+        schema_id(F.col("value"), value_name, id_bytes).alias("value_schema_id"),
         F.lit(batch).alias("batch_id"),
+        key_name.alias("key_schema_name"),
+        value_name.alias("value_schema_name"),
     )
 
 

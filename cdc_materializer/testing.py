@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cdc_materializer.registry import RegisteredSchema
+from cdc_materializer.decode.naming import ID_BYTES, MAGIC_ID
+from cdc_materializer.registry import RegisteredSchema, Wanted
 
 #: Headers of a message: names may repeat, values may be null.
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -136,6 +137,8 @@ def _base64(data: bytes | None) -> str | None:
 class MemoryRegistry:
     """A registry that knows what it was told; see `cdc_materializer.registry.Registry`."""
 
+    id_bytes = ID_BYTES
+
     def __init__(self, schemas: Mapping[int, str | Mapping[str, Any]] | None = None) -> None:
         """Take Avro schemas by id, as text or parsed."""
         self._schemas: dict[int, RegisteredSchema] = {}
@@ -149,27 +152,35 @@ class MemoryRegistry:
         self._schemas[number] = RegisteredSchema(number, kind, text)
         return number
 
-    def schema(self, schema_id: int) -> RegisteredSchema | None:
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         """Find a schema; None where the id was never registered."""
-        return self._schemas.get(schema_id)
+        number = wanted if isinstance(wanted, int) else wanted.number
+        return None if number is None else self._schemas.get(number)
 
     def write(self, folder: Path) -> None:
         """Write what is registered as a folder of recorded schemas (design section 4.3)."""
         ids = folder / "ids"
         ids.mkdir(parents=True, exist_ok=True)
-        for registered in self._schemas.values():
+        for number, registered in self._schemas.items():
             body = {"schema": registered.text, "schemaType": registered.kind, "references": []}
-            (ids / f"{registered.id}.json").write_text(json.dumps(body), encoding="utf-8")
+            (ids / f"{number}.json").write_text(json.dumps(body), encoding="utf-8")
 
 
-def confluent_avro(schema_id: int, schema: str | Mapping[str, Any], value: object) -> bytes:
+def confluent_avro(
+    schema_id: int, schema: str | Mapping[str, Any], value: object, *, id_bytes: int = ID_BYTES
+) -> bytes:
     """Encode a value in Avro with Confluent's framing: a zero byte, the schema id in four bytes, the Avro bytes."""
+    return MAGIC_ID + schema_id.to_bytes(id_bytes, "big") + avro_datum(schema, value)
+
+
+def avro_datum(schema: str | Mapping[str, Any], value: object) -> bytes:
+    """Encode a value in Avro, and nothing before it."""
     import fastavro
 
     parsed = json.loads(schema) if isinstance(schema, str) else dict(schema)
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, fastavro.parse_schema(parsed), value)
-    return b"\x00" + schema_id.to_bytes(4, "big") + buffer.getvalue()
+    return buffer.getvalue()
 
 
 def debezium_envelope(  # noqa: PLR0913  (an envelope has that many parts)

@@ -119,12 +119,14 @@ def _history(line: Line) -> _History:
     if there is None or there.beginnings == there.ends:
         raise UsageError(f"{topic} has no messages to try the contract on.", "See `cdcm status`.")
     span = Span(topic, there.beginnings, there.ends)
-    return _History(rows.raw_rows(line.source.read(lake.spark, span), "", {}), span, mirror, is_raw=False)
+    return _History(
+        rows.raw_rows(line.source.read(lake.spark, span), "", {}, line.id_bytes), span, mirror, is_raw=False
+    )
 
 
 def _judge(line: Line, contract: Contract, history: _History, since: datetime | None) -> TrialReport:
     mirror = history.mirror
-    messages = batch.messages(history.stored, None)
+    messages = batch.messages(history.stored, None, line.id_bytes)
     decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
     if not decoders.make_a_table:
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."

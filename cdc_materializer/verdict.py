@@ -193,7 +193,9 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     status = F.when(after_final, OPEN).otherwise(RESOLVED)
     is_final = F.col(PASSES) & (F.col(ORDER) == F.col("__cdc_final"))
     lasting = F.when(F.col(m.NAMELESS) | judgement.is_another_row(), OPEN).otherwise(status)
-    message = F.when(F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=lasting)))
+    message = F.when(
+        F.col(m.CODE).isNotNull(), F.array(_violation(F.col(m.CODE), status=lasting, rule=F.col(m.REASON)))
+    )
     is_row = effective() & ~is_delete()
     codes = [
         Code.SCHEMA_INCOMPATIBLE,

@@ -83,7 +83,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     check_deletes(line, mirror)
     span = batch.whole(Offsets(), marker_of(mirror).offsets, line.table.topic)
     stored = line.lake.rows(raw)
-    messages = batch.messages(stored, span)
+    messages = batch.messages(stored, span, line.id_bytes)
     decoders = find_decoders(messages, line.lookup(mirror.schema))
     target = mirror.schema
     known = marker_of(mirror)

@@ -106,7 +106,7 @@ def _no_mirror(table: str) -> UsageError:
 
 def _explain(line: Line, raw: LakeTable, mirror: LakeTable, asked: Asked) -> WhyReport:
     span = batch.whole(Offsets(), marker_of(raw).offsets, line.table.topic)
-    messages = batch.messages(line.lake.rows(raw), span)
+    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes)
     log = Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)))
     key = log.key_of(asked.place) if asked.place is not None else log.key(asked.key or "")
     places = log.places(key) if key is not None else log.place(asked.place)

@@ -69,9 +69,12 @@ _RAW = {
     "key": "The key's bytes, as they came; null: none.",
     "value": "The value's bytes, as they came; null: a tombstone.",
     "headers": "The headers, in their order; null: none.",
-    "key_schema_id": "Schema id in the key's first bytes, where it has one.",
-    "value_schema_id": "Schema id in the value's first bytes, where it has one.",
+    "key_schema_id": "Number of the key's schema, in its first bytes or a header; null: it has no number, or none.",
+    "value_schema_id": "Number of the value's schema, likewise.",
     "batch_id": "The batch that landed it.",
+    "key_schema_name": "How a header names the key's schema: what it is (`id`, `guid`, `content`, `global`, `hash`, "
+    "`artifact`), a colon, the bytes in hexadecimal; null: no header does.",
+    "value_schema_name": "How a header names the value's schema, likewise.",
 }
 _QUARANTINE = {
     "topic": "Topic of the message.",
@@ -80,7 +83,7 @@ _QUARANTINE = {
     "timestamp": "Timestamp of the message.",
     "key": "The row's key as JSON text; null: it could not be read.",
     "code": "Violation code, see [codes](codes.md).",
-    "rule": "Rule of the contract, for the code `CONTRACT`.",
+    "rule": "Rule of the contract, for the code `CONTRACT`; for `UNDECODABLE` what the message is, if known.",
     "severity": "Severity that the rule states.",
     "action": "What was done with the message.",
     "status": "`open`, `superseded` (a later good version took its place) or `released`.",

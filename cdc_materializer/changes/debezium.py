@@ -7,19 +7,21 @@ again for each field that is read from its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
-from cdc_materializer.changes.identity import identified, is_silent
+from cdc_materializer.changes.identity import identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, snapshot_place, source_table
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
+from cdc_materializer.decode.merging import ENVELOPE_DEPTH, KEY_DEPTH, merged
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
@@ -32,16 +34,29 @@ from cdc_materializer.schema import TableSchema
 
 @dataclass(frozen=True)
 class Writers:
-    """The decoders of a batch, and the selectors of schemas that the registry does not know."""
+    """The decoders of a batch.
+
+    Attributes:
+        values: those of values.
+        keys: those of keys.
+        unknown: the selectors of schemas that the registry does not know.
+        refused: the selectors of messages that are recognised and not read, each with what they are.
+    """
 
     values: tuple[Writer, ...]
     keys: tuple[Writer, ...]
     unknown: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def envelopes(self) -> tuple[Writer, ...]:
         """The value writers whose messages are changes of rows."""
         return tuple(writer for writer in self.values if row_type(writer) is not None)
+
+    def merged(self, options: Options) -> Writers:
+        """The same, many writers of changes and keys merged: not where it matters which columns may be NULL."""
+        values = self.envelopes if options.doubtful_keys else merged(self.envelopes, ENVELOPE_DEPTH)
+        return replace(self, values=values, keys=merged(self.keys, KEY_DEPTH))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -123,9 +138,10 @@ def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, optio
         target: the columns that the result has; each writer's value is fitted into them exactly or marked as a problem.
         options: how an envelope is read.
     """
-    datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(writers, options))
+    read = writers.merged(options)
+    datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(read, options))
     images = datums.select(
-        m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(writers, target, options)
+        m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(read, target, options)
     )
     return identified(images, options.key).select(*_change(writers, target, options))
 
@@ -141,20 +157,17 @@ def _coordinates() -> list[Column]:
 
 def _datums(writers: Writers, options: Options) -> list[Column]:
     values = [
-        F.when(F.col("value_writer") == writer.selector, writer.datum(F.col("value"), _envelope_ddl(writer, options)))
+        writer.datum(F.col("value"), F.col("value_writer"), _envelope_ddl(writer, options))
         for writer in writers.envelopes
     ]
     keys = [
-        F.when(
-            F.col("key_writer") == writer.selector,
-            writer.datum(F.col("key"), _fields_ddl(writer.wire, writer, options)),
-        )
+        writer.datum(F.col("key"), F.col("key_writer"), _fields_ddl(writer.wire, writer, options))
         for writer in writers.keys
     ]
     names = [
-        F.when(F.col("value_writer") == writer.selector, F.json_object_keys(_after_text(writer))).alias(f"names{at}")
+        column.alias(f"names{at}")
         for at, writer in enumerate(writers.envelopes)
-        if _is_plain(writer)
+        if (column := _told_names(writer)) is not None
     ]
     return [
         *[datum.alias(f"value{at}") for at, datum in enumerate(values)],
@@ -163,13 +176,23 @@ def _datums(writers: Writers, options: Options) -> list[Column]:
     ]
 
 
-def _is_plain(writer: Writer) -> bool:
-    return writer.form == "json" and not writer.wrapped
-
-
-def _after_text(writer: Writer) -> Column:
-    # A JSON row without a schema shows only by its own names which columns its writer had.
-    return F.get_json_object(F.col("value").cast("string"), "$.payload.after" if writer.wrapped else "$.after")
+def _told_names(writer: Writer) -> Column | None:
+    """The names of the columns that a message's writer had, where the decoder alone does not tell; else None."""
+    chosen = F.col("value_writer")
+    if writer.is_plain:
+        after = F.get_json_object(F.col("value").cast("string"), "$.after")
+        return F.when(chosen.isin(*writer.selectors), F.json_object_keys(after))
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for member in writer.members:
+        row = row_type(member)
+        rows.setdefault(tuple(dict(row.fields)) if row is not None else (), []).append(member.selector)
+    if len(rows) <= 1:
+        return None
+    found = F.lit(None).cast("array<string>")
+    for names, selectors in rows.items():
+        listed = F.array(*[F.lit(name) for name in names])
+        found = F.when(chosen.isin(*selectors), listed).otherwise(found)
+    return found
 
 
 def _envelope_ddl(writer: Writer, options: Options) -> str:
@@ -208,19 +231,19 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
     values = [
-        (writer.selector, _value_struct(at, writer, target, options)) for at, writer in enumerate(writers.envelopes)
+        (writer.selectors, _value_struct(at, writer, target, options)) for at, writer in enumerate(writers.envelopes)
     ]
-    keys = [(writer.selector, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
+    keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
     return [
         _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
         _by_selector("key_writer", keys, _key_type(target)).alias("wire_key"),
     ]
 
 
-def _by_selector(name: str, choices: list[tuple[str, Column]], ddl: str) -> Column:
+def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: str) -> Column:
     chosen = F.lit(None).cast(ddl)
-    for selector, column in reversed(choices):
-        chosen = F.when(F.col(name) == selector, column.cast(ddl)).otherwise(chosen)
+    for selectors, column in reversed(choices):
+        chosen = F.when(F.col(name).isin(*selectors), column.cast(ddl)).otherwise(chosen)
     return chosen
 
 
@@ -250,15 +273,17 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         raise AssertionError(message)
     sides = _sides(writer, options)
     after = body["after"] if "after" in sides else F.lit(None)
-    names = F.col(f"names{at}") if _is_plain(writer) else None
+    names = F.col(f"names{at}") if _told_names(writer) is not None else None
+    is_corrupt = writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())
     return F.struct(
-        (writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())).alias("corrupt"),
+        is_corrupt.alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         _elsewhere(body, row, writer, target, options).alias("elsewhere"),
         F.lower(body["op"]).alias("op"),
         image(Image(after, row, names), options.reader(writer), target).alias("image"),
         _old_key(body, row, writer, target, options).alias("old_key"),
-        _source(body, writer, options).alias("source"),
+        # What is read from a damaged message may be anything, and a position must not put others out of order.
+        F.when(~is_corrupt, _source(body, writer, options)).alias("source"),
         transaction(body, writer if options.transactions else None).alias("transaction"),
     )
 
@@ -288,7 +313,8 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
     datum = F.col(f"key{at}")
     body = writer.body(datum)
     key = _typed(body, writer.wire, target.key, options.reader(writer), target)
-    return F.struct(writer.is_corrupt(datum).alias("corrupt"), key.alias("key"))
+    corrupt = writer.is_corrupt(datum)
+    return F.struct(corrupt.alias("corrupt"), F.when(~corrupt, key).alias("key"))
 
 
 def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
@@ -311,6 +337,7 @@ def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader,
 
 def _change(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
     value, key, shown = F.col("value"), F.col("key"), F.col("image")
+    source = value["source"]
     no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
     op = F.when(no_value, m.TOMBSTONE).otherwise(F.col("op"))
     has_key = _all([key[name].isNotNull() for name in target.key])
@@ -318,29 +345,30 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     says_nothing = (op == m.TOMBSTONE) & (F.lit(bool(options.key)) | F.col("key_writer").isNull())
     ignored = F.col("value_writer").isin(*writers.others) | (op == "m") | says_nothing
     nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
-    code = F.when(~F.coalesce(ignored, F.lit(False)), _code(writers, target, op, has_key, nameless))
-    streaming = F.coalesce(value["source"]["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
+    code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless))
+    streaming = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
-    log_name, log_number = log(value["source"])
+    log_name, log_number = log(source)
     return [
         *[column.alias(name) for name, column in row.items()],
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
         F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
         (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
-        position(value["source"]).alias(m.POSITION),
+        position(source).alias(m.POSITION),
         F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
         log_name.alias(m.LOG),
         log_number.alias(m.LOG_NUMBER),
         F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
-        (snapshot_place(value["source"]) if options.snapshots else F.lit(None).cast("string")).alias(m.SNAPSHOT),
-        _source_time(value["source"]).alias(m.SOURCE_TIME),
-        source_table(value["source"]).alias(m.SOURCE_TABLE),
+        (snapshot_place(source) if options.snapshots else F.lit(None).cast("string")).alias(m.SNAPSHOT),
+        _source_time(source).alias(m.SOURCE_TIME),
+        source_table(source).alias(m.SOURCE_TABLE),
         F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
         F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
         code.alias(m.CODE),
+        F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
         value["transaction"].alias(m.TRANSACTION),
@@ -364,35 +392,3 @@ def _all(tests: Sequence[Column]) -> Column:
     for test in tests[1:]:
         found = found & F.coalesce(test, F.lit(False))
     return found
-
-
-def _code(writers: Writers, target: TableSchema, op: Column, has_key: Column, nameless: Column) -> Column:
-    """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
-    value, wire_key, shown = F.col("value"), F.col("wire_key"), F.col("image")
-    value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
-    readable = [writer.selector for writer in writers.envelopes]
-    keys_readable = [writer.selector for writer in writers.keys]
-    differs = F.lit(False)
-    for name in target.key:
-        named = shown["present"] & ~is_silent(shown, name)
-        differs = differs | (named & ~F.col("key")[name].eqNullSafe(shown["row"][name]))
-    reasons = [
-        (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
-        (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
-        (key_writer.isNotNull() & ~key_writer.isin(*keys_readable), Code.UNDECODABLE),
-        (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
-        (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
-        (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
-        ((op != m.TRUNCATE) & ~has_key & _is_avro_key(writers), Code.UNDECODABLE),
-        ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
-        (differs | nameless, Code.KEY_VALUE_MISMATCH),
-    ]
-    found = F.lit(None).cast("string")
-    for test, code in reversed(reasons):
-        found = F.when(test, F.lit(str(code))).otherwise(found)
-    return found
-
-
-def _is_avro_key(writers: Writers) -> Column:
-    # Spark's Avro reader answers bytes that it cannot read with NULL fields: a framed key without values is such a one.
-    return F.col("key_writer").isin(*[writer.selector for writer in writers.keys if writer.form == "avro"])

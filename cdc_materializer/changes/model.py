@@ -51,6 +51,8 @@ UNAVAILABLE = "__cdc_unavailable"
 PROBLEMS = "__cdc_problems"
 #: The code of a message that cannot be understood as a whole.
 CODE = "__cdc_code"
+#: What the message is, where it is recognised and not read (`decode.refusals`).
+REASON = "__cdc_reason"
 #: Whether the message is a delete that does not say which row it ends (see `changes.fillers`); its tombstone, which
 #: repeats its key, says it no more than it does.
 NAMELESS = "__cdc_nameless"
@@ -63,7 +65,7 @@ TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTI
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
-    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, NAMELESS, SIGNATURE, TRANSACTION,
+    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, TRANSACTION,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

@@ -1,31 +1,140 @@
-"""How a message's bytes say which schema they were written with (changelog-semantics §4).
+"""How a message says which schema it was written with (changelog-semantics §4).
 
-Column functions over the binary `key` or `value` of a message. The selector is a short text that is equal for two
-messages exactly when one decoder serves both.
+Column functions over the binary `key` or `value` of a message and its headers. The selector is a short text that is
+equal for two messages exactly when one decoder serves both; for a schema of a registry it is a `naming.SchemaName`.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cdc_materializer.decode.naming import (
+    FINGERPRINT_BYTES,
+    GUID_BYTES,
+    ID_BYTES,
+    MAGIC_GUID,
+    MAGIC_ID,
+    MAGIC_SINGLE_OBJECT,
+    NEGATIVE,
+)
+
 #: Selector of JSON without a schema block; its types are declared by a contract.
 PLAIN_JSON = "json"
+#: Selector of a CloudEvent in JSON, which is an envelope of another kind.
+CLOUD_EVENT = "cloudevent"
 #: Selector of bytes that begin like nothing we know.
 UNKNOWN = "unknown"
 
-_CONFLUENT_HEADER_BYTES = 5
+Side = Literal["key", "value"]
+
+#: How Confluent's serializers and Apicurio's name their headers.
+_CONFLUENT = "__{side}_schema_id"
+_APICURIO = "apicurio.{side}.{part}"
+_APICURIO_ID_BYTES = 8
 
 
-def schema_id(octets: Column) -> Column:
-    """The id in Confluent framing (byte 0, then four bytes big-endian); NULL where the bytes are not so framed."""
-    framed = (F.length(octets) >= _CONFLUENT_HEADER_BYTES) & (F.substring(octets, 1, 1) == F.lit(b"\x00"))
-    return F.when(framed, F.conv(F.hex(F.substring(octets, 2, 4)), 16, 10).cast("bigint").try_cast("int"))
+def _of_id(octets: Column, id_bytes: int) -> Column:
+    is_positive = F.substring(octets, 2, 1) < F.lit(NEGATIVE)
+    return (F.length(octets) > id_bytes) & F.startswith(octets, F.lit(MAGIC_ID)) & is_positive
 
 
-def payload(octets: Column) -> Column:
-    """The Avro datum behind the Confluent header."""
-    return F.substring(octets, F.lit(_CONFLUENT_HEADER_BYTES + 1), F.length(octets))
+def _of_guid(octets: Column) -> Column:
+    return (F.length(octets) > GUID_BYTES) & F.startswith(octets, F.lit(MAGIC_GUID))
+
+
+def _of_fingerprint(octets: Column) -> Column:
+    enough = F.length(octets) >= len(MAGIC_SINGLE_OBJECT) + FINGERPRINT_BYTES
+    return enough & F.startswith(octets, F.lit(MAGIC_SINGLE_OBJECT))
+
+
+def _named(kind: str, octets: Column) -> Column:
+    return F.concat(F.lit(f"{kind}:"), F.hex(octets))
+
+
+def _named_in_bytes(octets: Column, id_bytes: int) -> Column:
+    """The name in the first bytes; NULL for none. `naming.named_in_bytes` says the same of one message."""
+    return (
+        F.when(_of_id(octets, id_bytes), _named("id", F.substring(octets, 2, id_bytes)))
+        .when(_of_guid(octets), _named("guid", F.substring(octets, 2, GUID_BYTES)))
+        .when(_of_fingerprint(octets), _named("fingerprint", F.substring(octets, 3, FINGERPRINT_BYTES)))
+    )
+
+
+def datum(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
+    """The bytes behind what names the schema; all of them where a header does, or nothing.
+
+    Args:
+        octets: the key or value.
+        named: the schema's name from the headers (`named_in_headers`), NULL for none.
+        id_bytes: how many bytes an id has.
+    """
+    header_bytes = (
+        F.when(named.isNotNull(), 0)
+        .when(_of_id(octets, id_bytes), 1 + id_bytes)
+        .when(_of_guid(octets), 1 + GUID_BYTES)
+        .when(_of_fingerprint(octets), len(MAGIC_SINGLE_OBJECT) + FINGERPRINT_BYTES)
+        .otherwise(0)
+    )
+    return F.when(header_bytes == 0, octets).otherwise(F.substring(octets, header_bytes + 1, F.length(octets)))
+
+
+def named_in_headers(headers: Column, side: Side) -> Column:
+    """The name that headers give the schema of a key or value; NULL where no header does.
+
+    Where a name comes twice its last one counts, as for Kafka's own deserializers. A header that is none of the forms
+    that its serializer writes names nothing, and the bytes of the message speak for themselves.
+
+    Args:
+        headers: array<struct<key: string, value: binary>>.
+        side: whose schema it is.
+    """
+    parts = ("contentId", "globalId", "contentHash", "groupId", "artifactId", "version", "encoding")
+    apicurio = {part: _APICURIO.format(side=side, part=part) for part in parts}
+    confluent = _CONFLUENT.format(side=side)
+    found = {part: _last(headers, name) for part, name in apicurio.items()}
+    artifact = [F.coalesce(F.hex(found[part]), F.lit("")) for part in ("groupId", "artifactId", "version")]
+    encoding = found["encoding"]
+    named = F.coalesce(
+        F.when(F.upper(encoding.cast("string")) != "BINARY", _named("encoding", encoding)),
+        _confluent_name(_last(headers, confluent)),
+        _apicurio_number("content", found["contentId"]),
+        _apicurio_number("global", found["globalId"]),
+        _named("hash", found["contentHash"]),
+        # A group or version that is not told is an empty text here.
+        F.when(found["artifactId"].isNotNull(), F.concat(F.lit("artifact:"), F.concat_ws("/", *artifact))),
+    )
+    # Most topics have headers of other kinds, or none; they pay one look at the names.
+    names = F.array(*[F.lit(name) for name in (confluent, *apicurio.values())])
+    return F.when(F.arrays_overlap(headers["key"], names), named)
+
+
+def _last(headers: Column, name: str) -> Column:
+    return F.get(F.reverse(headers["value"]), F.array_position(F.reverse(headers["key"]), F.lit(name)).cast("int") - 1)
+
+
+def _confluent_name(octets: Column) -> Column:
+    # What follows are a Protobuf message's indexes.
+    return F.when(
+        (F.length(octets) > ID_BYTES) & F.startswith(octets, F.lit(MAGIC_ID)),
+        _named("id", F.substring(octets, 2, ID_BYTES)),
+    ).when(
+        (F.length(octets) > GUID_BYTES) & F.startswith(octets, F.lit(MAGIC_GUID)),
+        _named("guid", F.substring(octets, 2, GUID_BYTES)),
+    )
+
+
+def _apicurio_number(kind: str, octets: Column) -> Column:
+    return F.when(F.length(octets) == _APICURIO_ID_BYTES, _named(kind, octets))
+
+
+def schema_id(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
+    """The number by which a message names its schema; NULL for other names, none, or one beyond an `int`."""
+    name = F.coalesce(named, _named_in_bytes(octets, id_bytes))
+    number = F.when(name.rlike("^(id|content|global):"), F.substring_index(name, ":", -1))
+    return F.conv(number, 16, 10).cast("decimal(20,0)").try_cast("int")
 
 
 def schema_block(octets: Column) -> Column:
@@ -40,18 +149,23 @@ def schema_block(octets: Column) -> Column:
     return F.when(text.startswith('{"schema":{'), first).when(has_block, F.get_json_object(text, "$.schema"))
 
 
-def selector(octets: Column, framed_id: Column) -> Column:
+def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
     """The text that names the writer of a key or value; NULL for NULL bytes.
 
     Args:
         octets: the key or value.
-        framed_id: its schema id, as `schema_id` finds it (stored in raw, so that it need not be computed again).
+        named: the schema's name from the headers (`named_in_headers`), NULL for none.
+        id_bytes: how many bytes an id has.
     """
     block = schema_block(octets)
+    text = octets.cast("string")
+    is_cloud_event = F.contains(text, F.lit('"specversion"')) & F.get_json_object(text, "$.specversion").isNotNull()
+    in_bytes = _named_in_bytes(octets, id_bytes)
     return (
         F.when(octets.isNull(), F.lit(None).cast("string"))
-        .when(framed_id.isNotNull(), framed_id.cast("string"))
+        .when(named.isNotNull(), named)
+        .when(in_bytes.isNotNull(), in_bytes)
         .when(block.isNotNull(), F.concat(F.lit("block:"), F.hex(F.xxhash64(block)), F.lit(":"), F.length(block)))
-        .when(octets.cast("string").rlike("^\\s*\\{"), PLAIN_JSON)
+        .when(text.rlike("^\\s*\\{"), F.when(is_cloud_event, CLOUD_EVENT).otherwise(PLAIN_JSON))
         .otherwise(UNKNOWN)
     )

@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from cdc_materializer.decode.columns import DECIMAL_DIGITS_MAX
-from cdc_materializer.decode.framing import payload
+from cdc_materializer.decode.framing import PLAIN_JSON
+from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 
@@ -31,6 +32,7 @@ class Writer:
         wire: the type of the decoded datum.
         avro: the Avro schema for Spark's reader, for Avro only.
         wrapped: whether the datum stands under `payload`, beside its schema block.
+        members: the writers that it stands for (`merging`), whose data it gives in one form; none for itself alone.
     """
 
     selector: str
@@ -38,33 +40,68 @@ class Writer:
     wire: WireType
     avro: str | None = None
     wrapped: bool = False
+    members: tuple[Writer, ...] = ()
 
-    def datum(self, octets: Column, ddl: str) -> Column:
+    @property
+    def is_plain(self) -> bool:
+        """Whether only the messages themselves show which columns they have: JSON whose types a contract declares."""
+        return self.selector == PLAIN_JSON
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        """The texts by which messages choose it."""
+        return tuple(member.selector for member in self.members) or (self.selector,)
+
+    def datum(self, octets: Column, chosen: Column, ddl: str) -> Column:
         """The decoded datum: a struct for `ddl`; all NULL where the bytes are not what the schema says.
 
+        NULL for messages that did not choose it.
+
         Args:
-            octets: the binary key or value.
+            octets: the binary key or value, without what names its schema (`framing.datum`).
+            chosen: the selector of the message.
             ddl: the fields that are wanted, as Spark DDL (`op string, after struct<…>`); Avro is read whole.
         """
         if self.avro is not None:
-            return from_avro(payload(octets), self.avro, {"mode": "PERMISSIVE"})
-        text = octets.cast("string")
-        if self.wrapped:
-            return F.from_json(text, f"payload struct<{ddl}>, {CORRUPT} string", _JSON_OPTIONS)
-        return F.from_json(text, f"{ddl}, {CORRUPT} string", _JSON_OPTIONS)
+            return self._from_avro(F.concat(octets, F.lit(_END)), chosen)
+        fields = f"payload struct<{ddl}>" if self.wrapped else ddl
+        read = F.from_json(octets.cast("string"), f"{fields}, {CORRUPT} string", _JSON_OPTIONS)
+        return F.when(chosen.isin(*self.selectors), read)
+
+    def _from_avro(self, octets: Column, chosen: Column) -> Column:
+        options = {"mode": "PERMISSIVE"}
+        written: dict[str, list[str]] = {}
+        for member in self.members or (self,):
+            written.setdefault(member.avro or "", []).append(member.selector)
+        if len(written) > 1:
+            options["avroSchema"] = self.avro or ""
+        read = [(selectors, from_avro(octets, avro, options)) for avro, selectors in written.items()]
+        found = F.when(chosen.isin(*read[0][0]), read[0][1])
+        for selectors, one in read[1:]:
+            found = found.when(chosen.isin(*selectors), one)
+        return found
 
     def body(self, datum: Column) -> Column:
         """The struct of the datum's own fields."""
+        if self.avro is not None:
+            return datum["datum"]
         return datum["payload"] if self.wrapped else datum
 
     def is_corrupt(self, datum: Column) -> Column:
-        """Whether Spark's reader gave up on the bytes. Avro's shows it only by leaving required fields NULL."""
-        return F.lit(False) if self.avro is not None else datum[CORRUPT].isNotNull()
+        """Whether the bytes are not what the schema says."""
+        if self.avro is not None:
+            return ~datum["end"].eqNullSafe(F.lit(_END))
+        return datum[CORRUPT].isNotNull()
 
 
 #: Spark's JSON reader turns one bad field into NULL and goes on; with this column it tells us, so that we hold the
 #: message.
 CORRUPT = "__cdc_corrupt"
+#: Avro has no end of its own: Spark's reader takes what it needs and leaves the rest unseen. So each datum is read with
+#: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
+_END = bytes.fromhex("e3a1f0c55a0f1e7d")
+_COMPLEX = frozenset({"record", "enum", "fixed", "array", "map"})
+_END_TYPE = {"type": "fixed", "name": "__cdc_end", "size": len(_END)}
 _JSON_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
@@ -78,7 +115,11 @@ def avro_writer(selector: str, text: str) -> Writer:
     if wire.literal != "record":
         message = "the schema is not a record"
         raise WireSchemaInvalid(message)
-    return Writer(selector, "avro", wire, avro=json.dumps(_for_spark(json.loads(text))))
+    datum = _for_spark(json.loads(text), {}, "datum")
+    fields = [{"name": "datum", "type": datum}, {"name": "end", "type": _END_TYPE}]
+    return Writer(
+        selector, "avro", wire, avro=json.dumps({"type": "record", "name": "__cdc_message", "fields": fields})
+    )
 
 
 def block_writer(selector: str, text: str) -> Writer:
@@ -99,28 +140,72 @@ def block_writer(selector: str, text: str) -> Writer:
     return Writer(selector, "json", wire, wrapped=True)
 
 
+def json_writer(selector: str, text: str) -> Writer:
+    """The decoder for JSON with a JSON Schema in a registry.
+
+    Raises:
+        WireSchemaInvalid: the text is no JSON Schema of an object with properties.
+    """
+    wire = parse_json_schema(text)
+    if wire.literal != "record":
+        message = "the schema is not an object"
+        raise WireSchemaInvalid(message)
+    return Writer(selector, "json", wire)
+
+
 def declared(types: Mapping[str, str]) -> WireType:
     """The wire type of a JSON row without a schema, from the column types that a contract declares."""
     fields = tuple((name, WireType("declared", optional=True, parameters={"ddl": ddl})) for name, ddl in types.items())
     return WireType("record", optional=True, fields=fields)
 
 
-def _for_spark(schema: Any) -> Any:  # noqa: ANN401 - JSON
-    """The schema without logical types, which Spark converts by its own rules; decimals that it reads exactly stay."""
+def _for_spark(schema: Any, named: dict[str, Any], place: str, space: str = "") -> Any:  # noqa: ANN401 - JSON
+    """The schema as Spark's reader gets it: no logical types but decimals that it reads exactly, no references.
+
+    Spark converts logical types by its own rules. Each named type is written out where it is used, under the name of
+    its place: bytes hold no names, and two writers' schemas of one place have to have one.
+    """
     if isinstance(schema, list):
-        return [_for_spark(branch) for branch in schema]
-    if not isinstance(schema, dict):
-        return schema
-    plain = {
-        name: _for_spark(part) if name in {"type", "items", "values", "fields"} else part
-        for name, part in schema.items()
+        parts = [branch for branch in schema if branch != "null"]
+        ends = [""] if len(parts) == 1 else [f"_{at}" for at in range(len(parts))]
+        read = iter([_for_spark(part, named, place + end, space) for part, end in zip(parts, ends, strict=True)])
+        return ["null" if branch == "null" else next(read) for branch in schema]
+    if isinstance(schema, str):
+        full = schema if "." in schema else f"{space}.{schema}".lstrip(".")
+        found = named.get(full, named.get(schema))
+        return schema if found is None else _for_spark(found[0], named, place, found[1])
+    kind = schema["type"]
+    if not isinstance(kind, str) or kind not in _COMPLEX:
+        return _plain(schema, _for_spark(kind, named, place, space))
+    if kind in {"array", "map"}:
+        part = "items" if kind == "array" else "values"
+        return {"type": kind, part: _for_spark(schema[part], named, f"{place}_0", space)}
+    declared = schema.get("namespace", space)
+    full = schema["name"] if "." in schema["name"] else f"{declared}.{schema['name']}".lstrip(".")
+    space = full.rpartition(".")[0]
+    named[full] = (schema, space)
+    if kind != "record":
+        own = {name: schema[name] for name in ("symbols", "size") if name in schema}
+        return _plain(schema, {"type": kind, "name": place, **own})
+    fields = [(field["name"], field["type"]) for field in schema["fields"]]
+    # A default is never data to us, and one that its type does not allow stops Avro's parser.
+    return {
+        "type": "record",
+        "name": place,
+        "fields": [
+            {"name": name, "type": _for_spark(part, named, f"{place}_{len(name)}_{name}", space)}
+            for name, part in fields
+        ],
     }
+
+
+def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON
+    """A type with its precision and scale, where it is a decimal that Spark reads exactly; else without a meaning."""
     exact = (
         schema.get("logicalType") == "decimal"
         and 0 <= schema.get("scale", 0) <= schema.get("precision", 0) <= DECIMAL_DIGITS_MAX
     )
     if not exact:
-        plain.pop("logicalType", None)
-    # A default is never data to us, and one that its type does not allow stops Avro's parser.
-    plain.pop("default", None)
-    return plain
+        return read
+    decimal = {name: schema[name] for name in ("logicalType", "precision", "scale") if name in schema}
+    return {**(read if isinstance(read, dict) else {"type": read}), **decimal}

@@ -3,19 +3,23 @@
 from typing import TYPE_CHECKING
 
 from cdc_materializer.config_values import reveal
-from cdc_materializer.registry.confluent import ConfluentRegistry, RegistryAccess
+from cdc_materializer.registry.access import RegistryAccess
+from cdc_materializer.registry.apicurio import ApicurioRegistry
+from cdc_materializer.registry.confluent import ConfluentRegistry
 from cdc_materializer.registry.recorded import RecordedRegistry
-from cdc_materializer.registry.schemas import RegisteredSchema, Registry
+from cdc_materializer.registry.schemas import RegisteredSchema, Registry, Wanted
 
 if TYPE_CHECKING:
     from cdc_materializer.config_connections import RegistryConfig
 
 __all__ = [
+    "ApicurioRegistry",
     "ConfluentRegistry",
     "RecordedRegistry",
     "RegisteredSchema",
     "Registry",
     "RegistryAccess",
+    "Wanted",
     "open_registry",
 ]
 
@@ -25,15 +29,14 @@ def open_registry(config: "RegistryConfig | None") -> Registry | None:
     if config is None:
         return None
     if config.files is not None:
-        return RecordedRegistry(config.files)
+        return RecordedRegistry(config.files, config.id)
     login, tls = config.basic_auth, config.tls
-    return ConfluentRegistry(
-        RegistryAccess(
-            url=config.url or "",
-            basic_auth=None if login is None else (login.user, login.password.get_secret_value()),
-            ca=None if tls is None or tls.ca is None else str(tls.ca),
-            certificate=None if tls is None or tls.cert is None else str(tls.cert),
-            key=None if tls is None or tls.key is None else str(tls.key),
-            headers=reveal(config.headers),
-        )
+    access = RegistryAccess(
+        url=config.url or "",
+        basic_auth=None if login is None else (login.user, login.password.get_secret_value()),
+        ca=None if tls is None or tls.ca is None else str(tls.ca),
+        certificate=None if tls is None or tls.cert is None else str(tls.cert),
+        key=None if tls is None or tls.key is None else str(tls.key),
+        headers=reveal(config.headers),
     )
+    return ConfluentRegistry(access) if config.id == "confluent" else ApicurioRegistry(access, config.id)

@@ -1,73 +1,47 @@
 """A registry asked over HTTP in Confluent's REST form, which Apicurio, Karapace and Redpanda answer too."""
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING
 
-from cdc_materializer.errors import ConfigError, RegistryUnavailable
+from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.errors import ConfigError
+from cdc_materializer.registry.access import FORBIDDEN, NOT_FOUND, RETRIES_MAX, UNAUTHORIZED, RegistryAccess, http
+from cdc_materializer.registry.fingerprints import fingerprint_of
 from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
-from cdc_materializer.registry.schemas import RegisteredSchema
+from cdc_materializer.registry.schemas import IdKind, RegisteredSchema, Wanted, id_bytes_of, is_numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-#: How long one request may take, in seconds.
-REQUEST_TIMEOUT_SECONDS = 10.0
-#: How often a request that may pass the next time (429, 5xx, a broken connection) is made again.
-RETRIES_MAX = 2
+    Answer = TypeVar("Answer")
 
-_UNAUTHORIZED = 401
-_FORBIDDEN = 403
-_NOT_FOUND = 404
 #: Confluent's error codes for an unknown subject, version or schema.
 _NOT_FOUND_CODES = frozenset({40401, 40402, 40403})
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryAccess:
-    """How to reach a registry and to be let in; nothing secret is ever shown.
-
-    Attributes:
-        url: base address, or several separated by commas that are tried in turn.
-        basic_auth: user and password, or None.
-        ca, certificate, key: paths of PEM files, or None.
-        headers: added to every request.
-        timeout_seconds: how long one request may take.
-    """
-
-    url: str
-    basic_auth: tuple[str, str] | None = field(default=None, repr=False)
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
-
-    @property
-    def shown(self) -> str:
-        """The address without the user and password that a URL can carry."""
-        return ",".join(_without_credentials(url.strip()) for url in self.url.split(","))
-
-
 class ConfluentRegistry:
-    """A registry behind HTTP; see `Registry` for what it promises. Each id is asked for once."""
+    """A registry behind HTTP; see `Registry` for what it promises. Each schema is asked for once."""
 
-    def __init__(self, access: RegistryAccess) -> None:
+    def __init__(self, access: RegistryAccess, ids: IdKind = "confluent") -> None:
         """Take the way in; the first question opens the connection."""
         self._access = access
-        self._found: dict[int, RegisteredSchema] = {}
+        self._ids = ids
+        self.id_bytes = id_bytes_of(ids)
+        self._found: dict[SchemaName, RegisteredSchema] = {}
+        self._fingerprints: dict[tuple[str, int], str | None] = {}
         self._opened: SchemaRegistryClient | None = None
 
-    def schema(self, schema_id: int) -> RegisteredSchema | None:
-        """Find a schema by `GET /schemas/ids/<id>`; see `Registry.schema`."""
-        if schema_id in self._found:
-            return self._found[schema_id]
-        client = self._client()
-        registered = self._ask(lambda: client.get_schema(schema_id))
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        """Find a schema by `GET /schemas/ids/<id>` or `/schemas/guids/<guid>`; see `Registry.schema`.
+
+        One that only its fingerprint names is looked for among the versions of the name's subject.
+        """
+        name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
+        if name in self._found:
+            return self._found[name]
+        registered = self._ask_for(name)
         if registered is None:
             return None
         try:
@@ -75,13 +49,39 @@ class ConfluentRegistry:
         except ReferenceMissingError:
             return None
         except ValueError as error:
-            what = f"Schema {schema_id} of the registry {self._access.shown}, or one it refers to, is not Avro."
-            raise RegistryUnavailable(what, "Look at the schema in the registry.") from error
-        return self._found.setdefault(schema_id, RegisteredSchema(schema_id, registered.kind, text))
+            raise self._access.not_avro(wanted) from error
+        return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+
+    def _ask_for(self, name: SchemaName) -> Registered | None:
+        client = self._client()
+        number = name.number
+        if number is not None:
+            return self._schema(lambda: client.get_schema(number)) if is_numbered(name, self._ids) else None
+        if name.kind == "guid":
+            return self._schema(lambda: client.get_schema_by_guid(name.guid))
+        return self._of_fingerprint(name) if name.kind == "fingerprint" else None
+
+    def _of_fingerprint(self, name: SchemaName) -> Registered | None:
+        client, subject = self._client(), name.subject
+        if subject is None:
+            return None
+        for version in reversed(self._ask(lambda: client.get_versions(subject, deleted=True)) or []):
+            if self._fingerprints.get((subject, version), name.text) != name.text:
+                continue
+            registered = self._version(Reference("", subject, version))
+            if registered is not None:
+                found = fingerprint_of(registered, self._version)
+                self._fingerprints[subject, version] = found
+                if found == name.text:
+                    return registered
+        return None
 
     def _version(self, reference: Reference) -> Registered | None:
         client = self._client()
-        return self._ask(lambda: client.get_version(reference.subject, reference.version, deleted=True).schema)
+        return self._schema(lambda: client.get_version(reference.subject, int(reference.version), deleted=True).schema)
+
+    def _schema(self, question: "Callable[[], Schema]") -> Registered | None:
+        return self._ask(lambda: _registered(question()))
 
     def _client(self) -> "SchemaRegistryClient":
         if self._opened is None:
@@ -89,10 +89,9 @@ class ConfluentRegistry:
         return self._opened
 
     def _open(self) -> "SchemaRegistryClient":
-        # authlib, which the client imports, warns of a module that it will stop supporting, and turns its own warnings
-        # on; so they are recorded, and so not printed.
-        with warnings.catch_warnings(record=True):
-            from confluent_kafka.schema_registry import SchemaRegistryClient
+        http()  # its first import, which would print warnings
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
         try:
             client = SchemaRegistryClient(_client_properties(self._access))
         except (OSError, ValueError, TypeError) as error:
@@ -103,28 +102,23 @@ class ConfluentRegistry:
         client._rest_client.session.headers.update(self._access.headers)  # noqa: SLF001
         return client
 
-    def _ask(self, question: "Callable[[], Schema]") -> Registered | None:
+    def _ask(self, question: "Callable[[], Answer]") -> "Answer | None":
         """Put one question; None for the registry's own 'not found'."""
-        # The client uses httpx2 or httpx, whichever is installed; only it knows which one's errors it raises.
         from confluent_kafka.schema_registry import SchemaRegistryError
-        from confluent_kafka.schema_registry._sync import schema_registry_client as client_module
 
-        http = client_module.httpx
+        library = http()
         try:
-            return _registered(question())
+            return question()
         except SchemaRegistryError as error:
-            if error.http_status_code == _NOT_FOUND and self._is_registry(error.error_code):
+            if error.http_status_code == NOT_FOUND and self._is_registry(error.error_code):
                 return None
-            self._refuse(error.http_status_code, error)
-        except http.TimeoutException as error:
-            what = f"The registry {self._access.shown} did not answer within {self._access.timeout_seconds:g} s."
-            raise RegistryUnavailable(what, "Check that it runs, then run again.") from error
-        except http.TransportError as error:
-            what = f"The registry {self._access.shown} cannot be reached ({type(error).__name__})."
-            raise RegistryUnavailable(what, "Check registry.url and that the registry runs, then run again.") from error
+            raise self._access.refused(error.http_status_code) from error
+        except library.TimeoutException as error:
+            raise self._access.silent() from error
+        except library.TransportError as error:
+            raise self._access.unreachable(error) from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            what = f"What answers at {self._access.shown} is not a schema registry."
-            raise RegistryUnavailable(what, "Correct registry.url; it often ends in a path.") from error
+            raise self._access.strange() from error
 
     def _is_registry(self, error_code: int | None) -> bool:
         """Tell an unknown id from a wrong address: both are answered with 404, some registries with no more."""
@@ -135,21 +129,8 @@ class ConfluentRegistry:
         try:
             self._client().get_subjects()
         except SchemaRegistryError as error:
-            return error.http_status_code in (_UNAUTHORIZED, _FORBIDDEN)
+            return error.http_status_code in (UNAUTHORIZED, FORBIDDEN)
         return True
-
-    def _refuse(self, status: int, cause: Exception) -> NoReturn:
-        shown = self._access.shown
-        if status in (_UNAUTHORIZED, _FORBIDDEN):
-            what = f"The registry {shown} refused access (status {status})."
-            do = "Check basic_auth, headers or tls under registry."
-        elif status == _NOT_FOUND:
-            what = f"No schema registry answers at {shown} (status {status})."
-            do = "Correct registry.url; it often ends in a path."
-        else:
-            what = f"The registry {shown} failed (status {status})."
-            do = "Look at the registry's log, then run again."
-        raise RegistryUnavailable(what, do) from cause
 
 
 def _registered(schema: "Schema") -> Registered:
@@ -176,11 +157,3 @@ def _client_properties(access: RegistryAccess) -> dict[str, str | float]:
         "ssl.key.location": access.key,
     }
     return {name: value for name, value in properties.items() if value is not None}
-
-
-def _without_credentials(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "(an address that cannot be read)"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))

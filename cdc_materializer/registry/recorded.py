@@ -1,14 +1,19 @@
-"""A folder of recorded schemas (design section 4.3): `ids/<id>.json` and `subjects/<subject>/versions/<n>.json`.
+"""A folder of recorded schemas (design section 4.3).
 
-Each file is the body that a registry answers with. The folder may grow between runs.
+`ids/<id>.json`, `guids/<guid>.json` and `subjects/<subject>/versions/<n>.json`; for Apicurio's names in headers also
+`contentIds/<id>.json`, `globalIds/<id>.json` and `contentHashes/<hash>.json`. Each file is the body that a registry
+answers with in Confluent's form. The folder may grow between runs.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.errors import RegistryUnavailable
+from cdc_materializer.registry.fingerprints import fingerprint_of
 from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
-from cdc_materializer.registry.schemas import RegisteredSchema
+from cdc_materializer.registry.schemas import IdKind, RegisteredSchema, Wanted, id_bytes_of, is_numbered
 
 _RECORD_AGAIN = "Put back the file as the registry answered it, or name another folder under registry.files."
 
@@ -16,37 +21,69 @@ _RECORD_AGAIN = "Put back the file as the registry answered it, or name another 
 class RecordedRegistry:
     """A registry read from files; see `Registry` for what it promises."""
 
-    def __init__(self, folder: Path) -> None:
-        """Take the folder that holds `ids` and `subjects`; nothing is read yet."""
+    def __init__(self, folder: Path, ids: IdKind = "confluent") -> None:
+        """Take the folder that holds `ids` and the others, and what ids are; nothing is read yet."""
         self._folder = folder
-        self._found: dict[int, RegisteredSchema] = {}
+        self._ids = ids
+        self.id_bytes = id_bytes_of(ids)
+        self._found: dict[SchemaName, RegisteredSchema] = {}
+        self._fingerprints: dict[Path, str | None] = {}
 
-    def schema(self, schema_id: int) -> RegisteredSchema | None:
-        """Find a schema in `ids/<id>.json`; see `Registry.schema`."""
-        if schema_id in self._found:
-            return self._found[schema_id]
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        """Find a schema in `ids/<id>.json`, `guids/<guid>.json` and the like; see `Registry.schema`."""
+        name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
+        if name in self._found:
+            return self._found[name]
         if not self._folder.is_dir():
             what = f"The folder of recorded schemas {self._folder} does not exist."
             raise RegistryUnavailable(what, "Correct registry.files in the configuration.")
-        path = self._folder / "ids" / f"{schema_id}.json"
-        registered = _registered(path)
-        if registered is None:
-            return None
-        try:
-            text = standalone(registered, self._version)
-        except ReferenceMissingError:
-            return None
-        except ValueError as error:
-            what = f"The recorded schema {path}, or one that it refers to, is not an Avro schema."
-            raise RegistryUnavailable(what, _RECORD_AGAIN) from error
-        return self._found.setdefault(schema_id, RegisteredSchema(schema_id, registered.kind, text))
+        for path in self._paths(name):
+            registered = _registered(path)
+            if registered is None:
+                continue
+            try:
+                text = standalone(registered, self._version)
+            except ReferenceMissingError:
+                return None
+            except ValueError as error:
+                what = f"The recorded schema {path}, or one that it refers to, is not an Avro schema."
+                raise RegistryUnavailable(what, _RECORD_AGAIN) from error
+            return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+        return None
+
+    def _paths(self, name: SchemaName) -> Iterator[Path]:
+        """Where a schema may be, by what it is named."""
+        if name.kind in ("content", "global"):
+            yield self._folder / f"{name.kind}Ids" / f"{name.number}.json"
+        if is_numbered(name, self._ids):
+            yield self._folder / "ids" / f"{name.number}.json"
+        elif name.kind == "guid":
+            yield self._folder / "guids" / f"{name.guid}.json"
+        elif name.kind == "hash" and name.parts[0].isalnum():
+            yield self._folder / "contentHashes" / f"{name.parts[0]}.json"
+        elif name.kind == "artifact" and name.parts[0] in ("", "default"):
+            # In Confluent's form an artifact of the default group is a subject.
+            yield from self._version_path(name.parts[1], name.parts[2])
+        elif name.kind == "fingerprint":
+            yield from self._of_fingerprint(name.text)
+
+    def _of_fingerprint(self, text: str) -> Iterator[Path]:
+        places = ("ids/*.json", "guids/*.json", "subjects/*/versions/*.json")
+        for path in sorted(path for place in places for path in self._folder.glob(place)):
+            if path not in self._fingerprints:
+                registered = _registered(path)
+                self._fingerprints[path] = fingerprint_of(registered, self._version) if registered else None
+            if self._fingerprints[path] == text:
+                yield path
 
     def _version(self, reference: Reference) -> Registered | None:
-        subject = reference.subject
-        if "/" in subject or subject in ("", ".", ".."):
-            # A subject is one folder here; anything else would read files elsewhere.
-            return None
-        return _registered(self._folder / "subjects" / subject / "versions" / f"{reference.version}.json")
+        found = [_registered(path) for path in self._version_path(reference.subject, str(reference.version))]
+        return found[0] if found else None
+
+    def _version_path(self, subject: str, version: str) -> Iterator[Path]:
+        # A subject is one folder here, a version one file; anything else would read files elsewhere.
+        if not any("/" in part or "\0" in part or part in ("", ".", "..") for part in (subject, version)):
+            yield self._folder / "subjects" / subject / "versions" / f"{version}.json"
 
 
 def _registered(path: Path) -> Registered | None:

@@ -18,11 +18,14 @@ _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "by
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One entry of a registered schema's `references`: the schema that another one builds on."""
+    """One entry of a registered schema's `references`: the schema that another one builds on.
+
+    In Apicurio's own form the subject is group and artifact as they stand in an address, and the version is a text.
+    """
 
     name: str
     subject: str
-    version: int
+    version: int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def standalone(registered: Registered, fetch: Fetch) -> str:
 
 def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> list[str]:
     """Fetch everything that is referred to, directly or not, each once; a circle of references ends by itself."""
-    texts: dict[tuple[str, int], str] = {}
+    texts: dict[tuple[str, int | str], str] = {}
     waiting = list(references)
     while waiting:
         reference = waiting.pop()

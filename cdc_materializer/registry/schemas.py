@@ -1,7 +1,18 @@
-"""What a registry answers: a schema that stands alone, found by its id."""
+"""What a registry answers: a schema that stands alone, found by its name."""
 
+import json
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
+
+from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, SchemaName
+
+#: What the number in front of a datum is (`registry.id`).
+IdKind: TypeAlias = Literal["confluent", "apicurio-content", "apicurio-global", "apicurio-legacy"]
+
+#: A schema's name; a plain number is the one that stands in front of a datum.
+Wanted: TypeAlias = "int | SchemaName"
+
+_GLOBAL: frozenset[IdKind] = frozenset({"apicurio-global", "apicurio-legacy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,27 +20,61 @@ class RegisteredSchema:
     """One schema as the writer of a message registered it.
 
     Attributes:
-        id: the number that messages carry.
+        id: how messages name it.
         kind: `AVRO`, `JSON` or `PROTOBUF`, as the registry names it.
         text: the schema's text; for Avro with every referenced type written into it, so that it stands alone.
     """
 
-    id: int
+    id: Wanted
     kind: str
     text: str
 
 
 class Registry(Protocol):
-    """Finds schemas by id. What an id names never changes, so answers are kept for ever."""
+    """Finds schemas by name. What a name stands for never changes, so answers are kept for ever.
 
-    def schema(self, schema_id: int) -> RegisteredSchema | None:
+    Attributes:
+        id_bytes: how many bytes the number in front of a datum has.
+    """
+
+    id_bytes: int
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         """Find one schema.
 
         Returns:
-            The schema, or None where the registry answers that it does not know the id (or a schema that
+            The schema, or None where the registry answers that it does not know the name (or a schema that
             it refers to); that answer is never kept, because the schema may be registered later.
 
         Raises:
             RegistryUnavailable: the registry cannot be asked, or its answer makes no sense.
         """
         ...
+
+
+def id_bytes_of(ids: IdKind) -> int:
+    """How many bytes a number of a kind has in front of a datum."""
+    return LEGACY_ID_BYTES if ids == "apicurio-legacy" else ID_BYTES
+
+
+def is_numbered(name: SchemaName, ids: IdKind) -> bool:
+    """Whether a name is a number of the kind that the registry's numbers are.
+
+    Confluent's interface of Apicurio gives its content ids.
+    """
+    return name.kind in ("id", apicurio_kind(ids))
+
+
+def apicurio_kind(ids: IdKind) -> Literal["content", "global"]:
+    """Which of Apicurio's two kinds of numbers stands in front of a datum."""
+    return "global" if ids in _GLOBAL else "content"
+
+
+def kind_of(text: str) -> str:
+    """Tell from its text what kind a schema is, where the registry does not say."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return "PROTOBUF"
+    is_json_schema = isinstance(found, dict) and "fields" not in found and {"$schema", "properties"} & found.keys()
+    return "JSON" if is_json_schema else "AVRO"

@@ -106,8 +106,8 @@ def quarantine_details(
             **_listed(str(table.mirror), row),
             done=treatment(row),
             schema_id=ids.get((row["partition"], row["offset"])),
-            explanation=explanation(row["code"]),
-            remedy=remedy(row["code"]),
+            explanation=explanation(row["code"], row["rule"]),
+            remedy=remedy(row["code"], row["rule"]),
         )
         for row in taken
     ]

@@ -29,7 +29,10 @@ class ViolationGroup(Report):
     """All violations of one table with the same code, rule and column."""
 
     code: str = Field(description="Violation code.")
-    rule: str | None = Field(default=None, description="Rule of the contract; null for codes without one.")
+    rule: str | None = Field(
+        default=None,
+        description="Rule of the contract; for UNDECODABLE what the message is; null for codes without one.",
+    )
     column: str | None = Field(default=None, description="Column concerned; null when none or several are.")
     action: Literal["held", "reported", "stopped"] = Field(
         description="What was done: the message is held, or published and reported, or the table stopped."
@@ -140,7 +143,7 @@ class QuarantineRow(Report):
     timestamp: datetime | None = Field(default=None, description="Timestamp of the message.")
     key: str | None = Field(default=None, description="Key of the message as JSON text; null: it has none.")
     code: str = Field(description="Violation code.")
-    rule: str | None = Field(default=None, description="Rule of the contract.")
+    rule: str | None = Field(default=None, description="Rule of the contract; for UNDECODABLE what the message is.")
     severity: str | None = Field(default=None, description="Severity that the rule states.")
     action: str | None = Field(default=None, description="What was done.")
     status: str = Field(description="open, superseded or released.")

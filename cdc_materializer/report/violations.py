@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
+from cdc_materializer.decode.refusals import REFUSALS, Refusal
 from cdc_materializer.errors import Code, Handling
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
@@ -331,19 +332,29 @@ def _group(
         last=_place(ordered[-1]),
         since=_oldest(waiting),
         states=contract.rules.get(rule) if contract is not None else None,
-        explanation=explanation(code),
-        remedy=remedy(code),
+        explanation=explanation(code, rule),
+        remedy=remedy(code, rule),
     )
 
 
-def explanation(code: str) -> str:
-    """Return what a violation code means, in one sentence."""
+def explanation(code: str, rule: str | None = None) -> str:
+    """Return what a violation code, with its rule, means, in one sentence."""
+    refusal = _refusal(code, rule)
+    if refusal is not None:
+        return refusal.what
     return Code(code).explanation if code in set(Code) else "A code that this version does not know."
 
 
-def remedy(code: str) -> str:
-    """Return what to do about a violation code."""
+def remedy(code: str, rule: str | None = None) -> str:
+    """Return what to do about a violation code, with its rule."""
+    refusal = _refusal(code, rule)
+    if refusal is not None:
+        return refusal.do
     return REMEDIES[Code(code)] if code in set(Code) else "Read the report with the version that wrote it."
+
+
+def _refusal(code: str, rule: str | None) -> Refusal | None:
+    return REFUSALS.get(rule or "") if code == Code.UNDECODABLE else None
 
 
 def _place(row: Mapping[str, Any]) -> MessagePlace:

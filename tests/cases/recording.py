@@ -3,17 +3,22 @@
 import functools
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import fastavro.schema
 import yaml
 
+from cdc_materializer.decode.naming import LEGACY_ID_BYTES, MAGIC_GUID, MAGIC_ID, MAGIC_SINGLE_OBJECT
 from cdc_materializer.testing import (
     TopicBuilder,
+    avro_datum,
     avro_envelope_schema,
     avro_key_schema,
     confluent_avro,
@@ -202,6 +207,11 @@ class Case:
         return self.data.get("cut", asked)
 
     @property
+    def registry_id(self) -> str:
+        """What an id is in the registry of the case."""
+        return str(self.data.get("registry_id", "confluent"))
+
+    @property
     def stops(self) -> bool:
         """Whether a run of it fails."""
         return any(step.get("error") for step in self.expected)
@@ -232,6 +242,9 @@ class Recorder:
         self._sent = 0
         self.unregistered = set(case.data.get("unregistered", []))
         self._others: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._other_kinds: dict[int, dict[str, Any]] = case.data.get("other_schemas", {})
+        self._framing = case.data.get("framing", "id")
+        self._headers: list[tuple[str, bytes | None]] = []
 
     def schemas(self) -> dict[int, dict[str, Any]]:
         """The schemas that the registry knows by now, by id."""
@@ -243,6 +256,10 @@ class Recorder:
             if version not in self.unregistered:
                 known[self._ids + version] = self._avro_schema(columns)
         return known
+
+    def other_schemas(self) -> dict[int, dict[str, Any]]:
+        """The registry's schemas of other kinds than Avro, by id."""
+        return {self._ids + number: schema for number, schema in self._other_kinds.items()}
 
     def begin_again(self) -> None:
         """Go on with a topic of that name which was made again: its offsets start anew."""
@@ -259,13 +276,43 @@ class Recorder:
         if "skip" in message:
             self.builder.skip(message["skip"], partition=message.get("partition", 0))
             return
+        self._headers = [(name, str(text).encode()) for name, text in message.get("headers", {}).items()]
         self.builder.add(
-            self._encoded_key(message, key),
-            self._value(message, columns, key, 100 * (self._sent + 1)),
+            _damaged(self._encoded_key(message, key), message.get("append_key", ""), 0),
+            _damaged(
+                self._value(message, columns, key, 100 * (self._sent + 1)),
+                message.get("append", ""),
+                message.get("cut_off", 0),
+            ),
             partition=message.get("partition", 0),
-            headers=[(name, str(text).encode()) for name, text in message.get("headers", {}).items()] or None,
+            headers=self._headers or None,
         )
         self._sent += 1
+
+    def _framed(self, side: str, message: Mapping[str, Any], number: int, schema: dict[str, Any], datum: Any) -> bytes:  # noqa: ANN401 - JSON
+        """An Avro datum that names its schema as `framing` says, in its first bytes or in a header."""
+        framing = message.get("framing", self._framing)
+        octets = avro_datum(schema, datum)
+        if framing == "legacy":
+            return confluent_avro(number, schema, datum, id_bytes=LEGACY_ID_BYTES)
+        if framing == "guid":
+            return MAGIC_GUID + guid_of(number).bytes + octets
+        if framing == "single-object":
+            form = fastavro.schema.to_parsing_canonical_form(schema)
+            named = bytes.fromhex(fastavro.schema.fingerprint(form, "CRC-64-AVRO"))
+            return MAGIC_SINGLE_OBJECT + named + octets
+        headers = {
+            "guid-header": (f"__{side}_schema_id", MAGIC_GUID + guid_of(number).bytes),
+            "id-header": (f"__{side}_schema_id", MAGIC_ID + number.to_bytes(4)),
+            "content-header": (f"apicurio.{side}.contentId", number.to_bytes(8)),
+            "global-header": (f"apicurio.{side}.globalId", number.to_bytes(8)),
+            "json-header": (f"apicurio.{side}.encoding", b"JSON"),
+        }
+        if framing in headers:
+            self._headers.append(headers[framing])
+            return octets
+        assert framing == "id", f"cases know no framing {framing}"
+        return confluent_avro(number, schema, datum)
 
     def repeat(self, count: int) -> None:
         """Append the last so many messages once more, as a connector does after a crash."""
@@ -304,7 +351,7 @@ class Recorder:
         datum = {name: kind.wire(key[name], self._form) for name, kind in self._key.items()}
         if self._form == "avro":
             version = message.get("key_schema", 0)
-            return confluent_avro(self._ids + 90 + version, self._avro_key(version), datum)
+            return self._framed("key", message, self._ids + 90 + version, self._avro_key(version), datum)
         return debezium_json(datum, connect_key_schema(self._topic, _connect(self._key)) if self._wrapped else None)
 
     def _avro_key(self, version: int) -> dict[str, Any]:
@@ -322,13 +369,14 @@ class Recorder:
         if message.get("tombstone"):
             return None
         if "text" in message or "hex" in message:
-            return str(message["text"]).encode() if "text" in message else bytes.fromhex(message["hex"])
+            octets = str(message["text"]).encode() if "text" in message else bytes.fromhex(message["hex"])
+            return MAGIC_ID + (self._ids + message["framed"]).to_bytes(4) + octets if "framed" in message else octets
         if "record" in message:
             return self._record(message["record"])
         envelope = self._envelope(message, columns, key, lsn)
         if self._form == "avro":
             version = message.get("schema", self._first)
-            return confluent_avro(self._ids + version, self._avro_schema(columns), envelope)
+            return self._framed("value", message, self._ids + version, self._avro_schema(columns), envelope)
         if not self._wrapped:
             return debezium_json(envelope)
         schema = _with_fields(self._connect_schema(columns), "source", message.get("source", {}))
@@ -379,6 +427,11 @@ class Recorder:
         return debezium_json(values, schema)
 
 
+def _damaged(octets: bytes | None, more: str, less: int) -> bytes | None:
+    """Bytes with some behind them, in hexadecimal, or some cut off their end."""
+    return octets if octets is None else octets[: len(octets) - less] + bytes.fromhex(more)
+
+
 def _with_fields(schema: dict[str, Any], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """An envelope's schema whose block (`source`, `transaction`) has the fields of another connector too."""
     block = next(field for field in schema["fields"] if field["field"] == name)
@@ -404,10 +457,23 @@ def _avro(columns: Mapping[str, ColumnType]) -> dict[str, Any]:
     return {name: kind.avro() for name, kind in columns.items()}
 
 
-def write_schemas(folder: Path, schemas: Mapping[int, Mapping[str, Any]]) -> None:
-    """Write schemas as a folder of recorded schemas (design section 4.3), beside those that are there."""
-    ids = folder / "ids"
+def write_schemas(
+    folder: Path,
+    schemas: Mapping[int, Mapping[str, Any]],
+    others: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+) -> None:
+    """Write schemas, and those of other kinds than Avro, as recorded ones, beside those that are there."""
+    ids, guids = folder / "ids", folder / "guids"
     ids.mkdir(parents=True, exist_ok=True)
-    for number, schema in schemas.items():
-        body = {"schema": json.dumps(schema), "schemaType": "AVRO"}
-        (ids / f"{number}.json").write_text(json.dumps(body), encoding="utf-8")
+    guids.mkdir(exist_ok=True)
+    bodies = {number: {"schema": json.dumps(schema), "schemaType": "AVRO"} for number, schema in schemas.items()}
+    for number, other in others.items():
+        bodies[number] = {"schema": json.dumps(other.get("schema", "")), "schemaType": other["kind"]}
+    for number, body in bodies.items():
+        for path in (ids / f"{number}.json", guids / f"{guid_of(number)}.json"):
+            path.write_text(json.dumps(body), encoding="utf-8")
+
+
+def guid_of(number: int) -> uuid.UUID:
+    """The GUID that goes with an id in the registry of the cases."""
+    return uuid.UUID(int=number)

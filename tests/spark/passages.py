@@ -130,7 +130,7 @@ class Passage:
         if self.way == RESENT:
             self.recorder.repeat(len(step.get("messages", [])))
         self.recorder.builder.write(folder)
-        write_schemas(folder / "schemas", self.recorder.schemas())
+        write_schemas(folder / "schemas", self.recorder.schemas(), self.recorder.other_schemas())
 
 
 def passages(chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: Config) -> list[Passage]:
@@ -143,11 +143,11 @@ def passages(chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: 
     for case, way in chosen:
         name = case.name if way == WHOLE else f"{case.name}_{way}"
         every.append(Passage(case, way, f"{space}.c{case.number:04d}.{name}", f"{space}.{name}"))
-    groups: dict[tuple[bool, tuple[int, ...]], list[Passage]] = {}
+    groups: dict[tuple[bool, str, tuple[int, ...]], list[Passage]] = {}
     for passage in every:
         exits = tuple(one.get("exit", 0) for one in passage.case.expected) if passage.case.stops else ()
-        groups.setdefault((passage.way == CRASHED, exits), []).append(passage)
-    for (crashes, _), group in groups.items():
+        groups.setdefault((passage.way == CRASHED, passage.case.registry_id, exits), []).append(passage)
+    for (crashes, _, _), group in groups.items():
         with _each_batch_crashes_once() if crashes else _nothing():
             walk(group, spark, config)
     return every
@@ -196,7 +196,8 @@ def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> Non
         for passage in going:
             passage.record(folder, passage.case.steps[at])
         path = config.root / f"{folder.name}.yaml"
-        source = {"source": {"files": folder.name}, "registry": {"files": f"{folder.name}/schemas"}}
+        registry = {"files": f"{folder.name}/schemas", "id": group[0].case.registry_id}
+        source = {"source": {"files": folder.name}, "registry": registry}
         tables = [passage.entry(passage.case.steps[at]) for passage in going]
         path.write_text(yaml.safe_dump({"name": "cases", **source, "tables": tables}), encoding="utf-8")
         loaded = load_config(path)

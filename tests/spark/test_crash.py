@@ -35,7 +35,7 @@ MIRROR = TableName.parse("shop.things")
 MOMENTS = {
     "raw made, not marked": ("lake", "Lake._mark", ""),
     "raw published": ("pipeline", "plan_folding", ""),
-    "quarantine published": ("pipeline", "_stop_if_asked", ""),
+    "quarantine published": ("stops", "stop_if_asked", ""),
     "mirror staged": ("lake", "Lake._fast_forward", str(MIRROR)),
     "mirror published": ("quarantine", "resolve", ""),
 }

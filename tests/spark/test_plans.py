@@ -97,7 +97,7 @@ def decided(line: Line, request: pytest.FixtureRequest, tmp_path: Path) -> "Data
     tables = load(line)
     land(line, tables.raw, plan_landing(line, tables.raw, topic), topic)
     span = batch.whole(Offsets(), topic.ends, TOPIC)
-    messages = batch.messages(line.lake.rows(reload(line, line.mirror.raw)), span)
+    messages = batch.messages(line.lake.rows(reload(line, line.mirror.raw)), span, line.id_bytes)
     decoders = find_decoders(messages, line.lookup(None))
     changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))

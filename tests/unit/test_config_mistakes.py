@@ -223,10 +223,7 @@ def test_what_is_not_available_yet_is_refused_not_ignored(
     """Every value that this version does not carry out is an error that says what to do instead."""
     for value in refused:
         word = str(value).lower() if isinstance(value, bool) else value
-        text = SMALL + "registry: {files: r, id: %s}" % word  # noqa: UP031 - braces
-        if setting != "registry.id":
-            text = SMALL.replace("}]", f", {setting}: {word}}}]")
-        message = refusal(folder, text)
+        message = refusal(folder, SMALL.replace("}]", f", {setting}: {word}}}]"))
 
         assert f"{setting} is `{word}`, which is not available in this version. {do}" in message
 

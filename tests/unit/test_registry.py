@@ -2,12 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
-import fastavro
 import pytest
 
 from cdc_materializer.config_connections import RegistryConfig
@@ -19,34 +16,9 @@ from cdc_materializer.registry import (
     RegistryAccess,
     open_registry,
 )
+from tests.unit.registries import Answers, put, put_version, record, reference, round_trip, serving
 
 KEY = '{"type":"record","name":"Key","namespace":"shop.orders","fields":[{"name":"id","type":"long"}]}'
-
-
-def put(folder: Path, schema_id: int, schema: object, **rest: object) -> Path:
-    """Write `ids/<id>.json`."""
-    path = folder / "ids" / f"{schema_id}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = schema if isinstance(schema, str) else json.dumps(schema)
-    path.write_text(json.dumps({"schema": text, **rest}))
-    return path
-
-
-def put_version(folder: Path, subject: str, version: int, schema: object, **rest: object) -> None:
-    """Write `subjects/<subject>/versions/<n>.json`."""
-    path = folder / "subjects" / subject / "versions" / f"{version}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schema": json.dumps(schema), **rest}))
-
-
-def reference(name: str, version: int = 1) -> dict[str, object]:
-    """Return a reference to a subject of the same name."""
-    return {"name": name, "subject": name, "version": version}
-
-
-def record(name: str, /, **fields: object) -> dict[str, object]:
-    """Return an Avro record."""
-    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
 
 
 def test_a_recorded_schema_is_found_as_it_was_registered(tmp_path: Path) -> None:
@@ -184,39 +156,6 @@ def test_a_reference_that_is_no_avro_is_an_error(tmp_path: Path) -> None:
         RecordedRegistry(tmp_path).schema(1)
 
 
-def round_trip(schema: str, value: object) -> object:
-    """Write and read a value with a schema."""
-    import io
-
-    parsed = fastavro.parse_schema(json.loads(schema))
-    buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, parsed, value)
-    buffer.seek(0)
-    return fastavro.schemaless_reader(buffer, parsed, None)
-
-
-class _Answers(BaseHTTPRequestHandler):
-    """Answers GET requests from a table and notes them."""
-
-    table: ClassVar[dict[str, tuple[int, Any]]] = {}
-    seen: ClassVar[list[str]] = []
-    headers_seen: ClassVar[list[dict[str, str]]] = []
-
-    def do_GET(self) -> None:
-        self.seen.append(self.path.partition("?")[0])
-        self.headers_seen.append(dict(self.headers.items()))
-        unknown = (404, {"error_code": 40403, "message": "Schema not found"})
-        status, body = self.table.get(self.seen[-1], unknown)
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let the client not wait between two tries, nor read the certificates of the world: nothing here speaks TLS."""
@@ -226,18 +165,10 @@ def hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Serve `_Answers.table` and give the address."""
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    _Answers.table, _Answers.seen, _Answers.headers_seen = {}, [], []
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{http.server_address[1]}"
-    http.shutdown()
-    http.server_close()
-    thread.join()
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """Serve `Answers.table` and give the address."""
+    with serving(monkeypatch, tmp_path) as address:
+        yield address
 
 
 def ask(url: str, schema_id: int = 1, **access: Any) -> RegisteredSchema | None:  # noqa: ANN401
@@ -247,14 +178,14 @@ def ask(url: str, schema_id: int = 1, **access: Any) -> RegisteredSchema | None:
 
 def test_each_id_is_asked_for_once(server: str) -> None:
     """A second question for the same id makes no request."""
-    _Answers.table = {"/schemas/ids/1": (200, {"schema": KEY}), "/schemas/ids/2": (200, {"schema": KEY})}
+    Answers.table = {"/schemas/ids/1": (200, {"schema": KEY}), "/schemas/ids/2": (200, {"schema": KEY})}
     registry = ConfluentRegistry(RegistryAccess(server))
 
     found = [registry.schema(schema_id) for schema_id in (1, 2, 1, 2, 1)]
 
     assert found[0] == RegisteredSchema(1, "AVRO", KEY)
     assert found[0] is found[2]
-    assert _Answers.seen == ["/schemas/ids/1", "/schemas/ids/2"]
+    assert Answers.seen == ["/schemas/ids/1", "/schemas/ids/2"]
 
 
 def test_an_id_that_the_registry_does_not_know_is_none_and_asked_again(server: str) -> None:
@@ -262,14 +193,14 @@ def test_an_id_that_the_registry_does_not_know_is_none_and_asked_again(server: s
     registry = ConfluentRegistry(RegistryAccess(server))
     assert registry.schema(1) is None
 
-    _Answers.table = {"/schemas/ids/1": (200, {"schema": KEY})}
+    Answers.table = {"/schemas/ids/1": (200, {"schema": KEY})}
 
     assert registry.schema(1) is not None
 
 
 def test_a_wrong_address_is_not_an_unknown_id(server: str) -> None:
     """404 from something that is no registry must not make every message's schema unknown."""
-    _Answers.table = {
+    Answers.table = {
         "/schemas/ids/1": (404, b"<html>secret</html>"),
         "/subjects": (404, b"<html>secret</html>"),
         "/right/schemas/ids/1": (404, {"error_code": 404, "message": "HTTP 404 Not Found"}),
@@ -283,7 +214,7 @@ def test_a_wrong_address_is_not_an_unknown_id(server: str) -> None:
 
 def test_references_are_asked_for_once_each(server: str) -> None:
     """The two levels and the diamond are resolved over HTTP too; subjects are escaped in the address."""
-    _Answers.table = {
+    Answers.table = {
         "/schemas/ids/1": (
             200,
             {"schema": json.dumps(record("A", b="B", c="C")), "references": [reference("B"), reference("C")]},
@@ -319,7 +250,7 @@ def test_references_are_asked_for_once_each(server: str) -> None:
     assert found is not None
     value = {"b": {"d": {"x": 1}}, "c": {"d": {"x": 2}}}
     assert round_trip(found.text, value) == value
-    assert len(_Answers.seen) == len(set(_Answers.seen)) == 4
+    assert len(Answers.seen) == len(set(Answers.seen)) == 4
 
 
 def test_credentials_and_headers_are_sent_and_never_shown(server: str) -> None:
@@ -328,7 +259,7 @@ def test_credentials_and_headers_are_sent_and_never_shown(server: str) -> None:
 
     assert ConfluentRegistry(access).schema(1) is None
 
-    sent = _Answers.headers_seen[0]
+    sent = Answers.headers_seen[0]
     assert sent["Authorization"] == "Basic YWxpY2U6aHVzaA=="
     assert sent["X-Gateway"] == "hush"
     assert "hush" not in repr(access)
@@ -339,7 +270,7 @@ def test_credentials_and_headers_are_sent_and_never_shown(server: str) -> None:
 )
 def test_a_refusal_names_the_status_and_no_credentials(server: str, status: int, said: str) -> None:
     """The sentence has the address without user and password, and nothing of what the registry said."""
-    _Answers.table = {"/schemas/ids/1": (status, {"error_code": status, "message": "hush"})}
+    Answers.table = {"/schemas/ids/1": (status, {"error_code": status, "message": "hush"})}
 
     with pytest.raises(RegistryUnavailable, match=rf"{said} \(status {status}\)") as caught:
         ask(server.replace("http://", "http://alice:hush@"))
@@ -351,7 +282,7 @@ def test_a_refusal_names_the_status_and_no_credentials(server: str, status: int,
 @pytest.mark.parametrize("body", [b"<html>login</html>", {"id": 1}, [], b""])
 def test_an_answer_that_makes_no_sense_is_an_error(server: str, body: object) -> None:
     """A login page or another service behind the address is said as such."""
-    _Answers.table = {"/schemas/ids/1": (200, body)}
+    Answers.table = {"/schemas/ids/1": (200, body)}
 
     with pytest.raises(RegistryUnavailable, match="not a schema registry"):
         ask(server)
@@ -384,12 +315,12 @@ def test_the_configuration_opens_the_registry(tmp_path: Path, server: str) -> No
     config = RegistryConfig.model_validate(
         {"url": server, "basic_auth": {"user": "a", "password": "b"}, "headers": {"X-Gateway": "hush"}}
     )
-    _Answers.table = {"/schemas/ids/1": (200, {"schema": KEY})}
+    Answers.table = {"/schemas/ids/1": (200, {"schema": KEY})}
 
     assert open_registry(None) is None
     assert isinstance(open_registry(RegistryConfig(files=tmp_path)), RecordedRegistry)
     registry = open_registry(config)
     assert registry is not None
     assert registry.schema(1) == RegisteredSchema(1, "AVRO", KEY)
-    assert _Answers.headers_seen[0]["Authorization"] == "Basic YTpi"
-    assert _Answers.headers_seen[0]["X-Gateway"] == "hush"
+    assert Answers.headers_seen[0]["Authorization"] == "Basic YTpi"
+    assert Answers.headers_seen[0]["X-Gateway"] == "hush"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.testing import avro_envelope_schema, avro_key_schema, connect_envelope_schema
 
@@ -148,3 +149,63 @@ def test_a_columns_comment_is_kept() -> None:
     text = '{"type":"record","name":"V","fields":[{"name":"id","type":"long","doc":"The number."}]}'
 
     assert parse_avro(text).get("id") == WireType("long", doc="The number.")
+
+
+INT64 = {"type": "integer", "connect.type": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wire"),
+    [
+        (INT64, WireType("long")),
+        ({"type": "integer", "connect.type": "int16"}, WireType("int")),
+        ({"type": "integer"}, WireType("long")),
+        ({"type": ["null", "number"]}, WireType("double", optional=True)),
+        ({"type": "number", "connect.type": "float32"}, WireType("float")),
+        ({"type": "string", "connect.type": "bytes"}, WireType("bytes")),
+        ({"oneOf": [{"type": "null"}, {"type": "boolean"}]}, WireType("boolean", optional=True)),
+        ({"type": "array", "items": INT64}, WireType("array", items=WireType("long"))),
+        (
+            {"type": "object", "connect.type": "map", "additionalProperties": INT64},
+            WireType("map", items=WireType("long")),
+        ),
+        (
+            {"type": "string", "title": "io.debezium.time.ZonedTimestamp", "description": "when", "default": "x"},
+            WireType("string", name="io.debezium.time.ZonedTimestamp", doc="when", default="x"),
+        ),
+        (
+            {"type": "number", "title": "org.apache.kafka.connect.data.Decimal", "connect.parameters": {"scale": "2"}},
+            WireType("declared", parameters={"ddl": "decimal(38,2)"}),
+        ),
+    ],
+)
+def test_json_schema_says_what_connect_says(schema: dict[str, Any], wire: WireType) -> None:
+    """Keywords that begin `connect.` are those of Confluent's JsonSchemaConverter; its titles are Connect's names."""
+    assert parse_json_schema(json.dumps({"type": "object", "properties": {"v": schema}})).get("v") == wire
+
+
+def test_json_schemas_fields_are_in_connects_order() -> None:
+    """JSON Schema has none: the converter writes it down."""
+    parts = {"b": {**INT64, "connect.index": 1}, "a": {**INT64, "connect.index": 0}}
+    found = parse_json_schema(json.dumps({"type": "object", "properties": parts}))
+
+    assert [name for name, _ in found.fields] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no schema",
+        "7",
+        "{}",
+        '{"$ref": "other.json"}',
+        '{"type": "object"}',
+        '{"type": "object", "properties": {"v": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}}',
+        '{"type": ["string", "integer"]}',
+        '{"type": "decimal"}',
+    ],
+)
+def test_what_is_no_json_schema_of_a_value_is_refused(text: str) -> None:
+    """Rubbish, a schema that is somewhere else, and a value that may be one of several things."""
+    with pytest.raises(WireSchemaInvalid):
+        parse_json_schema(text)

@@ -1,0 +1,80 @@
+"""Writer schemas in JSON Schema, as Confluent's JsonSchemaConverter registers those of Kafka Connect. Pure.
+
+Its messages are JSON as JsonConverter writes it, without a schema block. What Connect knows and JSON Schema does not is
+in keywords that begin `connect.`; without them the plain types are taken as they stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cdc_materializer.decode.columns import DECIMALS, decimal_ddl, decimal_type
+from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+
+#: The literal of a type by Connect's word for it, or else by JSON Schema's.
+_LITERALS = {
+    "boolean": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "integer": "long",
+    "float32": "float",
+    "float64": "double",
+    "number": "double",
+    "string": "string",
+    "bytes": "bytes",
+}
+
+
+def parse_json_schema(text: str) -> WireType:
+    """Read a JSON Schema.
+
+    Raises:
+        WireSchemaInvalid: the text is none, or none that says what a value is: it refers to another, say.
+    """
+    try:
+        return _type(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        message = "the registered text is not a JSON Schema that can be read"
+        raise WireSchemaInvalid(message) from error
+
+
+def _type(schema: Mapping[str, Any]) -> WireType:
+    branches = schema.get("oneOf") or schema.get("anyOf")
+    if branches:
+        present = [branch for branch in branches if branch.get("type") != "null"]
+        if len(present) != 1:
+            message = "a value of several types"
+            raise ValueError(message)
+        return replace(_type(present[0]), optional=len(present) < len(branches))
+    kind = schema["type"]
+    if isinstance(kind, list):
+        (one,) = [word for word in kind if word != "null"]
+        return replace(_type({**schema, "type": one}), optional="null" in kind)
+    base = WireType(
+        literal=kind,
+        name=schema.get("title") or "",
+        parameters={str(name): str(value) for name, value in (schema.get("connect.parameters") or {}).items()},
+        doc=schema.get("description"),
+        default=schema.get("default"),
+    )
+    if kind == "object":
+        return _object(schema, base)
+    if kind == "array":
+        # A map whose keys are no strings is an array of objects, too.
+        return replace(base, items=_type(schema["items"]))
+    if kind == "number" and base.name in DECIMALS:
+        # A decimal whose digits stand in the message, and not its unscaled bytes.
+        return replace(base, literal="declared", name="", parameters={"ddl": decimal_ddl(*decimal_type(base))})
+    return replace(base, literal=_LITERALS[schema.get("connect.type") or kind])
+
+
+def _object(schema: Mapping[str, Any], base: WireType) -> WireType:
+    if schema.get("connect.type") == "map" or "properties" not in schema:
+        return replace(base, literal="map", items=_type(schema["additionalProperties"]))
+    listed = sorted(schema["properties"].items(), key=lambda entry: entry[1].get("connect.index", 0))
+    return replace(base, literal="record", fields=tuple((name, _type(part)) for name, part in listed))

@@ -1,0 +1,39 @@
+"""What is recognised and not read: such messages are held as UNDECODABLE with one of these names as rule. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the message is, and what to do so that it can be read; a sentence each."""
+
+    what: str
+    do: str
+
+
+CLOUD_EVENTS = "cloudevents"
+PROTOBUF = "protobuf"
+AVRO_JSON = "avro-json"
+
+REFUSALS: Mapping[str, Refusal] = {
+    CLOUD_EVENTS: Refusal(
+        "The message is a CloudEvent, which is not read.",
+        "Set the connector's `value.converter` to an Avro or JSON converter instead of CloudEventsConverter.",
+    ),
+    PROTOBUF: Refusal(
+        "The message is written in Protobuf, which is not read.",
+        "Set the connector's `key.converter` and `value.converter` to an Avro or JSON converter.",
+    ),
+    AVRO_JSON: Refusal(
+        "The message is written in Avro's JSON encoding, which is not read.",
+        "Set `apicurio.registry.avro.encoding` to BINARY in the producer.",
+    ),
+}
+
+
+def is_cloud_event(fields: frozenset[str]) -> bool:
+    """Whether an object with these fields is a CloudEvent: those that its specification requires."""
+    return fields >= {"id", "source", "specversion", "type"}

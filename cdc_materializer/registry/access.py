@@ -1,0 +1,92 @@
+"""How registries are reached over HTTP, and what is said when they are not."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from cdc_materializer.errors import RegistryUnavailable
+
+#: How long one request may take, in seconds.
+REQUEST_TIMEOUT_SECONDS = 10.0
+#: How often a request that may pass the next time (429, 5xx, a broken connection) is made again.
+RETRIES_MAX = 2
+
+UNAUTHORIZED = 401
+FORBIDDEN = 403
+NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """How to reach a registry and to be let in; nothing secret is ever shown.
+
+    Attributes:
+        url: base address, or several separated by commas that are tried in turn.
+        basic_auth: user and password, or None.
+        ca, certificate, key: paths of PEM files, or None.
+        headers: added to every request.
+        timeout_seconds: how long one request may take.
+    """
+
+    url: str
+    basic_auth: tuple[str, str] | None = field(default=None, repr=False)
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
+
+    @property
+    def shown(self) -> str:
+        """The address without the user and password that a URL can carry."""
+        return ",".join(_without_credentials(url.strip()) for url in self.url.split(","))
+
+    def refused(self, status: int) -> RegistryUnavailable:
+        """The error for an answer that is neither a schema nor that there is none."""
+        if status in (UNAUTHORIZED, FORBIDDEN):
+            what = f"The registry {self.shown} refused access (status {status})."
+            return RegistryUnavailable(what, "Check basic_auth, headers or tls under registry.")
+        if status == NOT_FOUND:
+            what = f"No schema registry answers at {self.shown} (status {status})."
+            return RegistryUnavailable(what, "Correct registry.url; it often ends in a path.")
+        what = f"The registry {self.shown} failed (status {status})."
+        return RegistryUnavailable(what, "Look at the registry's log, then run again.")
+
+    def silent(self) -> RegistryUnavailable:
+        """The error for a registry that takes too long."""
+        what = f"The registry {self.shown} did not answer within {self.timeout_seconds:g} s."
+        return RegistryUnavailable(what, "Check that it runs, then run again.")
+
+    def unreachable(self, error: Exception) -> RegistryUnavailable:
+        """The error for a broken connection, or none."""
+        what = f"The registry {self.shown} cannot be reached ({type(error).__name__})."
+        return RegistryUnavailable(what, "Check registry.url and that the registry runs, then run again.")
+
+    def strange(self) -> RegistryUnavailable:
+        """The error for an answer that no registry gives."""
+        what = f"What answers at {self.shown} is not a schema registry."
+        return RegistryUnavailable(what, "Correct registry.url; it often ends in a path.")
+
+    def not_avro(self, name: object) -> RegistryUnavailable:
+        """The error for references inside a text that is no Avro schema."""
+        what = f"Schema {name} of the registry {self.shown}, or one it refers to, is not Avro."
+        return RegistryUnavailable(what, "Look at the schema in the registry.")
+
+
+def http() -> Any:  # noqa: ANN401 - one of two modules
+    """The HTTP library that the registry's client has: httpx2 or httpx, whichever is installed."""
+    # authlib, which the client imports, warns of a module that it will stop supporting, and turns its own warnings
+    # on; so they are recorded, and so not printed.
+    with warnings.catch_warnings(record=True):
+        from confluent_kafka.schema_registry._sync import schema_registry_client
+    return schema_registry_client.httpx
+
+
+def _without_credentials(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(an address that cannot be read)"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))

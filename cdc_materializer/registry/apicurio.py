@@ -1,0 +1,173 @@
+"""Apicurio Registry by its own REST interface, in which an id says of which kind it is.
+
+Its Confluent-compatible interface has one kind of numbers only: content ids, or, as it is set up, global ids.
+"""
+
+import ssl
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.errors import ConfigError
+from cdc_materializer.registry.access import NOT_FOUND, RETRIES_MAX, RegistryAccess, http
+from cdc_materializer.registry.confluent import ConfluentRegistry
+from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
+from cdc_materializer.registry.schemas import (
+    IdKind,
+    RegisteredSchema,
+    Wanted,
+    apicurio_kind,
+    id_bytes_of,
+    is_numbered,
+    kind_of,
+)
+
+_OK = 200
+#: Where the interface is, and what follows a version's address to get its text: since Apicurio 3, and in 2.
+_INTERFACES = (("/apis/registry/v3", "/content"), ("/apis/registry/v2", ""))
+_BY_NUMBER = {"content": "/ids/contentIds", "global": "/ids/globalIds"}
+_DEFAULT_GROUP = "default"
+
+
+class ApicurioRegistry:
+    """A registry behind HTTP; see `Registry` for what it promises. Each schema is asked for once.
+
+    The address may be that of any of its interfaces, or of the server; of several the first is taken. One that has none
+    of Apicurio's own is asked in Confluent's form.
+    """
+
+    def __init__(self, access: RegistryAccess, ids: IdKind) -> None:
+        """Take the way in and what ids are; the first question opens the connection."""
+        self._access = access
+        self._ids = ids
+        self.id_bytes = id_bytes_of(ids)
+        self._confluent = ConfluentRegistry(access, ids)
+        self._found: dict[SchemaName, RegisteredSchema] = {}
+        root = _root(access.url)
+        self._interfaces = [(root + path, content) for path, content in _INTERFACES]
+        self._opened: Any = None
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        """Find a schema by `GET /ids/contentIds/<id>`, `/ids/globalIds/<id>` and the like; see `Registry.schema`."""
+        name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
+        if name in self._found:
+            return self._found[name]
+        if name.kind in ("guid", "fingerprint"):
+            return self._confluent.schema(name)
+        path = self._path(name)
+        registered = self._registered(path) if path is not None else None
+        if registered is None:
+            is_copy = not self._is_apicurio and is_numbered(name, self._ids)
+            return self._confluent.schema(name) if is_copy else None
+        try:
+            text = standalone(registered, self._referenced)
+        except ReferenceMissingError:
+            return None
+        except ValueError as error:
+            raise self._access.not_avro(wanted) from error
+        return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+
+    @property
+    def _is_apicurio(self) -> bool:
+        """Whether one of the interfaces has answered."""
+        return len(self._interfaces) == 1
+
+    def _path(self, name: SchemaName) -> str | None:
+        """Where a schema is below an interface; None for a name that does not say it."""
+        if name.number is not None:
+            kind = apicurio_kind(self._ids) if name.kind == "id" else name.kind
+            return f"{_BY_NUMBER[kind]}/{name.number}"
+        if name.kind == "hash":
+            return f"/ids/contentHashes/{quote(name.parts[0], safe='')}"
+        if name.kind == "artifact" and all(name.parts[1:]):
+            return _version_path(_artifact_path(name.parts[0], name.parts[1]), name.parts[2])
+        # Without its version an artifact is another schema tomorrow.
+        return None
+
+    def _referenced(self, reference: Reference) -> Registered | None:
+        return self._registered(_version_path(reference.subject, reference.version))
+
+    def _registered(self, path: str) -> Registered | None:
+        answer = self._ask(path, is_version=path.startswith("/groups/"))
+        if answer is None:
+            return None
+        kind = kind_of(answer.text)
+        if kind != "AVRO":
+            return Registered(answer.text, kind, ())
+        listed = self._ask(f"{path}/references")
+        try:
+            entries = listed.json() if listed is not None else []
+            references = tuple(
+                Reference(
+                    str(entry["name"]),
+                    _artifact_path(entry.get("groupId") or _DEFAULT_GROUP, entry["artifactId"]),
+                    str(entry["version"]),
+                )
+                for entry in entries
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._access.strange() from error
+        return Registered(answer.text, kind, references)
+
+    def _ask(self, path: str, *, is_version: bool = False) -> Any:  # noqa: ANN401 - of one of two modules
+        """Put one question to the interface that answers; None where there is no such thing, or no such interface."""
+        for base, content in tuple(self._interfaces):
+            answer = self._get(base + path + (content if is_version else ""))
+            if answer.status_code == _OK or _is_not_found(answer):
+                self._interfaces = [(base, content)]
+                return answer if answer.status_code == _OK else None
+            if answer.status_code != NOT_FOUND:
+                raise self._access.refused(answer.status_code)
+        return None
+
+    def _get(self, url: str) -> Any:  # noqa: ANN401 - of one of two modules
+        library = http()
+        if self._opened is None:
+            self._opened = self._open()
+        try:
+            return self._opened.get(url)
+        except library.TimeoutException as error:
+            raise self._access.silent() from error
+        except library.TransportError as error:
+            raise self._access.unreachable(error) from error
+
+    def _open(self) -> Any:  # noqa: ANN401 - of one of two modules
+        library, access = http(), self._access
+        try:
+            tls = ssl.create_default_context(cafile=access.ca)
+            if access.certificate is not None:
+                tls.load_cert_chain(access.certificate, access.key)
+            return library.Client(
+                auth=access.basic_auth,
+                headers=dict(access.headers),
+                timeout=access.timeout_seconds,
+                transport=library.HTTPTransport(verify=tls, retries=RETRIES_MAX),
+            )
+        except (OSError, ValueError, TypeError) as error:
+            what = f"The registry {access.shown} cannot be asked with the settings under registry."
+            raise ConfigError(what, "Check url, basic_auth and the files under tls.") from error
+
+
+def _root(url: str) -> str:
+    """The server's address, from that of one of its interfaces."""
+    parts = urlsplit(url.split(",", maxsplit=1)[0].strip())
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.partition("/apis/")[0].rstrip("/"), "", ""))
+
+
+def _artifact_path(group: str, artifact: str) -> str:
+    return f"/groups/{quote(group or _DEFAULT_GROUP, safe='')}/artifacts/{quote(artifact, safe='')}"
+
+
+def _version_path(artifact_path: str, version: int | str) -> str:
+    return f"{artifact_path}/versions/{quote(str(version), safe='')}"
+
+
+def _is_not_found(answer: Any) -> bool:  # noqa: ANN401 - of one of two modules
+    """Tell Apicurio's own 'not found' from that of a server which has no such interface: it names what is missing."""
+    if answer.status_code != NOT_FOUND:
+        return False
+    try:
+        name = answer.json()["name"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return isinstance(name, str) and name.endswith("NotFoundException") and name != "NotFoundException"

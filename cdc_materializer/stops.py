@@ -1,0 +1,56 @@
+"""Where a batch stops before anything of it reaches the mirror, and what is said then."""
+
+from __future__ import annotations
+
+from cdc_materializer.decode.refusals import REFUSALS
+from cdc_materializer.errors import (
+    Code,
+    ContractBlocked,
+    OutOfRange,
+    PositionRegression,
+    SchemaIncompatible,
+    SchemaRefused,
+    TruncateStopped,
+)
+from cdc_materializer.line import Decided, Line
+
+
+def refuse_without_mirror(line: Line, decided: Decided) -> None:
+    """Say why there is no mirror; heartbeats alone and an empty truncated table are no reason to."""
+    if not decided.violations:
+        return
+    known = decided.decoders.plan.target
+    lacks = "has a key that identifies a row" if known.columns else "can be read as a change of a row"
+    what = f"Not one message of {line.table.topic} {lacks}, so {line.mirror} cannot be made. Raw has the messages."
+    refused = sorted({REFUSALS[reason].what for _, reason in decided.decoders.writers.refused})
+    hints = (
+        "Name key columns with `key:` in pipeline.yaml."
+        if known.columns
+        else "Check `format`, `encoding` and the registry; JSON without a schema needs a contract with columns."
+    )
+    hints = " ".join(refused) or hints
+    raise SchemaRefused(what, f"{hints} `cdcm quarantine list --table {line.mirror}` names each.")
+
+
+def stop_if_asked(line: Line, decided: Decided) -> None:
+    """Stop before anything reaches the mirror, where a rule or a setting says so."""
+    name = line.mirror
+    raw_has = "Raw has the messages, and quarantine says which; the mirror was not changed."
+    if Code.POSITION_REGRESSION in decided.violations:
+        what = (
+            f"The database behind {name} went back: it sends changes from before the last one that was read. {raw_has}"
+        )
+        do = f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again."
+        raise PositionRegression(what, do)
+    if decided.blocked:
+        what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
+        raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
+    if line.table.incompatible_schema == "stop" and Code.SCHEMA_INCOMPATIBLE in decided.violations:
+        what = f"Values of {name} have a type that its columns cannot take. {raw_has}"
+        raise SchemaIncompatible(what, "Set `incompatible_schema: quarantine`, or mirror the topic under another name.")
+    if line.table.special_values == "stop" and Code.OUT_OF_RANGE in decided.violations:
+        what = f"Values of {name} are out of range. {raw_has}"
+        raise OutOfRange(what, "Set `special_values: null` or `clamp` to go on.")
+    if line.table.truncate == "stop" and decided.facts.truncates:
+        what = f"The source table of {name} was truncated. {raw_has}"
+        raise TruncateStopped(what, "Set `truncate: apply` or `ignore` to go on.")

@@ -1,0 +1,169 @@
+"""Many writers read as one: which are put together, and what their reader's schema is."""
+
+import io
+import json
+from typing import Any
+
+import fastavro
+import pytest
+
+from cdc_materializer.changes.envelope import row_of
+from cdc_materializer.decode.merging import APART_MAX, ENVELOPE_DEPTH, KEY_DEPTH, merged
+from cdc_materializer.decode.writers import Writer, avro_writer, block_writer
+from cdc_materializer.testing import (
+    avro_datum,
+    avro_envelope_schema,
+    avro_key_schema,
+    connect_envelope_schema,
+    debezium_envelope,
+)
+
+TEXT = ["null", "string"]
+DATE = {"type": "int", "connect.name": "io.debezium.time.Date", "connect.version": 1}
+END = "e3a1f0c55a0f1e7d"
+
+
+def envelope(at: int, doc: str = "", /, **columns: Any) -> Writer:  # noqa: ANN401 - Avro types
+    """The writer of an envelope whose row has an id and some columns."""
+    schema = avro_envelope_schema("s.t", {"id": "long", **columns})
+    return avro_writer(f"id:{at:08X}", json.dumps({**schema, "doc": doc}))
+
+
+def columns_of(writer: Writer) -> list[str]:
+    """The columns of the rows that a writer reads."""
+    row = row_of(writer.wire)
+    assert row is not None
+    return [name for name, _ in row.fields]
+
+
+def added(count: int) -> list[Writer]:
+    """Writers of which each has one column more than the one before."""
+    return [envelope(at, **{f"x{column}": TEXT for column in range(at)}) for at in range(count)]
+
+
+def test_a_few_writers_are_left_apart() -> None:
+    """The usual batch pays nothing for what it has not got."""
+    writers = added(APART_MAX)
+
+    assert merged(writers, ENVELOPE_DEPTH) == tuple(writers)
+
+
+def test_writers_with_other_columns_are_one() -> None:
+    """The union of their columns, in the order of their first appearance; each keeps its own schema."""
+    writers = added(60)
+
+    (one,) = merged([writers[7], *writers], ENVELOPE_DEPTH)
+
+    assert one.selectors == ("id:00000007", *[writer.selector for writer in writers])
+    assert columns_of(one) == ["id", *[f"x{at}" for at in range(59)]]
+    assert [member.avro for member in one.members[1:]] == [writer.avro for writer in writers]
+
+
+def test_writers_that_differ_in_words_only_share_one_schema() -> None:
+    """Documentation, and the values that an enum allows, change nothing that is read."""
+    kinds = [
+        {"type": "string", "connect.name": "io.debezium.data.Enum", "connect.parameters": {"allowed": "a,b"[:at]}}
+        for at in range(6)
+    ]
+    writers = [envelope(at, f"version {at}", kind=kind) for at, kind in enumerate(kinds)]
+
+    (one,) = merged(writers, ENVELOPE_DEPTH)
+
+    assert len({member.avro for member in one.members}) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "string",
+        DATE,
+        {"type": "array", "items": "int"},
+        {"type": "enum", "name": "Size", "symbols": ["S"]},
+        {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]},
+    ],
+)
+def test_a_column_that_means_something_else_parts_writers(other: Any) -> None:  # noqa: ANN401 - an Avro type
+    """What has another type, or the same one by another name, is decoded by itself."""
+    writers = [envelope(at, str(at), day="int") for at in range(5)]
+    changed = envelope(9, day=other)
+
+    found = merged([*writers[:3], changed, *writers[3:]], ENVELOPE_DEPTH)
+
+    assert [one.selectors for one in found] == [tuple(w.selector for w in writers), (changed.selector,)]
+
+
+def test_a_struct_that_grows_parts_writers() -> None:
+    """Inside a row a struct is one type: which of its fields a writer had is not told by names of columns."""
+    structs = [
+        {"type": "record", "name": "Point", "fields": [{"name": name, "type": "int"} for name in names]}
+        for names in ("x", "xy")
+    ]
+    writers = [envelope(at, str(at), at=structs[at % 2]) for at in range(6)]
+
+    assert [len(one.members) for one in merged(writers, ENVELOPE_DEPTH)] == [3, 3]
+
+
+def test_a_column_that_became_nullable_does_not_part_writers() -> None:
+    """A union with null reads both; so does one whose null comes last."""
+    kinds = ["long", ["null", "long"], ["long", "null"], "long", ["null", "long"]]
+    writers = [envelope(at, str(at), amount=kind) for at, kind in enumerate(kinds)]
+
+    (one,) = merged(writers, ENVELOPE_DEPTH)
+
+    assert columns_of(one) == ["id", "amount"]
+
+
+def test_keys_are_merged_by_their_columns() -> None:
+    """A key's columns stand at its top."""
+    schemas = [avro_key_schema("s.t", {"id": "long"}) | {"doc": str(at)} for at in range(6)]
+
+    (one,) = merged([avro_writer(f"id:{at:08X}", json.dumps(s)) for at, s in enumerate(schemas)], KEY_DEPTH)
+
+    assert len(one.members) == 6
+
+
+def test_json_with_schemas_is_merged_by_its_types() -> None:
+    """Spark's JSON reader needs no schema of the writer's: one decoder reads all of them."""
+    columns = [
+        {"id": {"type": "int64", "optional": False}, f"x{at}": {"type": "string", "optional": True}} for at in range(6)
+    ]
+    writers = [
+        block_writer(f"block:{at}", json.dumps(connect_envelope_schema("s.t", one))) for at, one in enumerate(columns)
+    ]
+
+    (one,) = merged(writers, ENVELOPE_DEPTH)
+
+    assert (one.avro, columns_of(one)) == (None, ["id", *[f"x{at}" for at in range(6)]])
+
+
+def test_what_a_writer_wrote_is_read_in_the_merged_form() -> None:
+    """fastavro, by the Avro specification, reads each writer's bytes into the reader's schema, value by value."""
+    kinds: list[dict[str, Any]] = [
+        {"name": "string", "day": DATE},
+        {"name": TEXT},
+        {"point": {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}, "name": TEXT},
+        {"size": ["null", {"type": "enum", "name": "Size", "symbols": ["S", "L"]}]},
+        {"tags": {"type": "array", "items": "string"}, "either": ["null", "int", "string"]},
+        {"hash": {"type": "fixed", "name": "Hash", "size": 2}},
+    ]
+    rows: list[dict[str, Any]] = [
+        {"name": "a", "day": 7},
+        {"name": None},
+        {"name": "b", "point": {"x": 1}},
+        {"size": "L"},
+        {"tags": ["p"], "either": "q"},
+        {"hash": b"hi"},
+    ]
+    schemas = [avro_envelope_schema("s.t", {"id": "long", **one}) for one in kinds]
+    (one,) = merged([avro_writer(f"id:{at:08X}", json.dumps(s)) for at, s in enumerate(schemas)], ENVELOPE_DEPTH)
+    reader = fastavro.parse_schema(json.loads(one.avro or ""))
+
+    for at, row in enumerate(rows):
+        written = avro_datum(schemas[at], debezium_envelope("u", {"id": at, **row}, {"id": at, **row}))
+        writer = fastavro.parse_schema(json.loads(one.members[at].avro or ""))
+        read: Any = fastavro.schemaless_reader(io.BytesIO(written + bytes.fromhex(END)), writer, reader)
+        told = {name: value for name, value in read["datum"]["after"].items() if name in row or name == "id"}
+        assert told == {"id": at, **row}
+        assert all(value is None for name, value in read["datum"]["after"].items() if name not in told)
+        assert read["datum"]["before"] == read["datum"]["after"]
+        assert read["end"] == bytes.fromhex(END)
