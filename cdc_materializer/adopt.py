@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import quarantine
 from cdc_materializer.batch import within
+from cdc_materializer.epochs import beginning_of
 from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
@@ -27,6 +28,7 @@ from cdc_materializer.pipeline import load
 from cdc_materializer.report.models import Adopted, AdoptReport
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
+from cdc_materializer.source import in_order_of, state_of
 from cdc_materializer.status import as_json
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSessi
     """
     work = open_work(config, RunOptions(tables=(name,)))
     table = work.tables[0]
-    topic = work.source.state(table.topic)
+    topic = state_of(work.source, table.topic, table.topics)
     with session_for(work, spark, messages=0) as session:
         lake = Lake(beside(session, config), config.catalog.name)
         line = Line(config.name, table, work.source, work.registry, work.contracts.get(name), lake)
@@ -83,11 +85,13 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
     accepted = []
     if tables.raw is not None:
         marker = marker_of(tables.raw)
+        topic = in_order_of(topic, marker.topics)
         rewound = quarantine.was_rewound(line, tables.quarantine)
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound=rewound)
         if (after.bases, after.offsets) != (marker.bases, marker.offsets):
             accepted.append(decision.adoption(marker, after))
-            line.lake.publish(tables.raw, replace(after, adopted=(*marker.adopted, accepted[-1])), lambda _: None)
+            after = replace(after, topics=topic.topics, adopted=(*marker.adopted, accepted[-1]))
+            line.lake.publish(tables.raw, after, lambda _: None)
     if tables.mirror is not None and tables.raw is not None:
         marker = marker_of(tables.mirror)
         beginning = _next_epoch(line, tables, marker)
@@ -130,4 +134,5 @@ def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int]
     read = marker.offsets
     beginning = {p: max(later.get(p, end), read.get(p, 0)) for p, end in marker_of(tables.raw).offsets.items()}
     beginning |= {row["partition"]: min(row["offset"], beginning[row["partition"]]) for row in found}
-    return beginning if not marker.epochs or beginning != marker.epochs[-1] else None
+    own = beginning_of(beginning, line.recorded(tables.mirror, len(read)), [row["partition"] for row in found])
+    return own if not marker.epochs or own != marker.epochs[-1] else None

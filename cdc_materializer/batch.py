@@ -6,7 +6,7 @@ mirror's rows for values that were left out, and raw from its first message for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, Window
@@ -17,7 +17,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
-from cdc_materializer.epochs import CONTINUED, Recorded, in_epochs
+from cdc_materializer.epochs import CONTINUED, Recorded, beginning_of, in_epochs
 from cdc_materializer.facts import Facts, facts_of, truncate_fields, wants_history
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
 from cdc_materializer.offsets import Offsets, Span
@@ -153,7 +153,7 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     try:
         doubtful = doubtful_keys(decoders.writers, decoders.plan.target, past.lookup.options)
         folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives)
-        beginning = _next_epoch(past.span, states) if folded.facts.continued and past.span is not None else None
+        beginning = _next_epoch(past, states) if folded.facts.continued else None
         if beginning is not None:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
             past = replace(past, recorded=replace(past.recorded, epochs=(*past.recorded.epochs, beginning)))
@@ -177,13 +177,16 @@ def changes_of(found: DataFrame, decoders: Decoders, target: TableSchema, past: 
     return in_epochs(changes, past.recorded.epochs)
 
 
-def _next_epoch(span: Span, states: DataFrame) -> dict[int, int] | None:
+def _next_epoch(past: Past, states: DataFrame) -> Mapping[int, int] | None:
     """Where the epoch begins whose first change goes on from an earlier position; None where all were sent again.
 
     A change is new if its transaction's number is above every one of its log that the partition showed before that
     transaction. Partitions without such a change are in the epoch from the time on at which the first one was written,
     and otherwise from the end of the span.
     """
+    span = past.span
+    if span is None:
+        return None
     own = states.where(F.col(CURRENT) & within(span, m.PARTITION, m.OFFSET))
     transactions = own.where(F.col(m.LOG_NUMBER).isNotNull()).groupBy(m.PARTITION, m.LOG, m.LOG_NUMBER)
     found = transactions.agg(
@@ -199,7 +202,8 @@ def _next_epoch(span: Span, states: DataFrame) -> dict[int, int] | None:
     since = min(row["at"][m.TIME] for row in first)
     later = own.where(F.col(m.TIME) >= F.lit(since)).groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("at")).collect()
     beginning = {**span.end, **{row[m.PARTITION]: row["at"] for row in later}}
-    return beginning | {row[m.PARTITION]: min(row["at"][m.OFFSET], beginning[row[m.PARTITION]]) for row in first}
+    beginning |= {row[m.PARTITION]: min(row["at"][m.OFFSET], beginning[row[m.PARTITION]]) for row in first}
+    return beginning_of(beginning, past.recorded, [row[m.PARTITION] for row in first])
 
 
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:

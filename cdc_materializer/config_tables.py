@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
 from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
@@ -41,6 +49,7 @@ _READS_NO_POSITION_DELETES = frozenset({"databricks"})
 # What Kafka allows in a topic's name (249 characters of these), and the signs of a glob.
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
 _GLOB_SIGNS = frozenset("*?[")
+_ONE_STAR = re.compile(r"[^*?\[]*\*[^*?\[]*")
 
 _TRANSFORM = re.compile(
     r"(?P<column>\w+)|(years|months|days|hours)\((?P<of>\w+)\)|(bucket|truncate)\([1-9][0-9]{0,8}, ?(?P<cut>\w+)\)"
@@ -169,17 +178,38 @@ class TableSettings(Settings):
 class TableConfig(TableSettings):
     """One entry of `tables:`: a topic, or a glob of topics, and the mirror it goes to."""
 
-    topic: str = Field(description="The topic of the table's changes, or a glob of topics (`shop.public.*`).")
+    topic: str = Field(
+        description="The topic of the table's changes, or a glob of topics (`shop.public.*`): a table of each, or with "
+        "a `mirror` one table of all."
+    )
     given_mirror: MirrorName | None = Field(
         default=None,
         alias="mirror",
         description="The mirror's table name; left out: the last two parts of the topic's name.",
     )
+    shard: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Where the topics of a glob go to one mirror and come from several servers: a key column of this "
+        "name says which one, by what the glob's `*` stands for.",
+    )
+    _topics: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def is_glob(self) -> bool:
-        """Whether `topic` stands for any number of topics; `resolve_tables` makes a table of each."""
+        """Whether `topic` stands for any number of topics; see `resolve_tables`."""
         return not _GLOB_SIGNS.isdisjoint(self.topic)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that go to the one mirror of a glob, once `resolve_tables` was asked; none for all others."""
+        return self._topics
+
+    def of_topics(self, topics: Iterable[str]) -> Self:
+        """The same entry, with the topics that its glob stands for."""
+        found = self.model_copy()
+        found._topics = tuple(topics)  # noqa: SLF001 - of the same class
+        return found
 
     @property
     def mirror(self) -> TableName:
@@ -206,6 +236,15 @@ class TableConfig(TableSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_shard(self) -> Self:
+        if self.shard is not None and (self.given_mirror is None or _ONE_STAR.fullmatch(self.topic) is None):
+            raise refusal(
+                "has `shard` and not both a `topic` with one `*` and a `mirror`",
+                "Name the topics by a glob such as `shop_*.public.orders`, and the `mirror` that all of them go to.",
+            )
+        return self
+
     @field_validator("topic")
     @classmethod
     def _check_topic(cls, topic: str) -> str:
@@ -223,13 +262,13 @@ def check_mirrors(tables: Iterable[TableConfig]) -> None:
     """
     topic_by_mirror: dict[str, str] = {}
     for table in tables:
-        if table.is_glob:
+        if table.is_glob and table.given_mirror is None:
             continue
         mirror = str(table.mirror).lower()
         if mirror in topic_by_mirror:
             raise ConfigError(
                 f"The topics {topic_by_mirror[mirror]} and {table.topic} would both go to the mirror `{table.mirror}`.",
-                "Give one of them another `mirror` in the file.",
+                "Give one of them another `mirror`, or name both by one glob with that `mirror`, if it is one table.",
             )
         topic_by_mirror[mirror] = table.topic
 
@@ -237,8 +276,9 @@ def check_mirrors(tables: Iterable[TableConfig]) -> None:
 def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tuple[TableConfig, ...]:
     """Return ``tables`` with each glob replaced by the topics it matches, in order of name.
 
-    A topic that has an entry of its own is no glob's, and the first of two globs takes a topic; so the exact entry,
-    then the earlier one, decides its settings. Only a table's topics are taken (see `names.is_table_topic`).
+    A glob with a `mirror` stays one table, of all the topics that it matches. A topic that has an entry of its own is
+    no glob's, and the first of two globs takes a topic; so the exact entry, then the earlier one, decides its settings.
+    Only a table's topics are taken (see `names.is_table_topic`).
 
     Raises:
         TopicMissing: a glob matches no table's topic.
@@ -259,7 +299,11 @@ def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tupl
                 f"No topic of a table matches `{shown(entry.topic)}`; the source has {len(candidates)} such topics.",
                 "Correct the glob in `tables:`, or name the topic and its `mirror` exactly.",
             )
-        resolved += (entry.model_copy(update={"topic": topic}) for topic in matched if topic not in taken)
+        own = [topic for topic in matched if topic not in taken]
+        if entry.given_mirror is not None:
+            resolved += [entry.of_topics(own)] if own else []
+        else:
+            resolved += (entry.model_copy(update={"topic": topic}) for topic in own)
         taken.update(matched)
     check_mirrors(resolved)
     return tuple(resolved)

@@ -62,13 +62,13 @@ class Decoders:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Where writers are found, by name in a registry or by column in a contract; the table's columns now; the topic."""
+    """Where writers are found, by name in a registry or by column in a contract; the table now; its topics."""
 
     registry: Registry | None
     contract: Contract | None
     options: Options
     current: TableSchema | None
-    topic: str = ""
+    topics: tuple[str, ...] = ()
 
     def registered(self, side: str, name: SchemaName) -> RegisteredSchema | None:
         """The schema of a key or value by its name; None where the registry does not know it.
@@ -84,7 +84,8 @@ class Lookup:
             )
         if name.kind == "fingerprint":
             # It is no address; the subject is the one that Confluent's serializers choose by default.
-            name = replace(name, subject=f"{self.topic}-{side}")
+            named = [replace(name, subject=f"{topic}-{side}") for topic in self.topics]
+            return next((found for one in named if (found := self.registry.schema(one)) is not None), None)
         return self.registry.schema(name)
 
     def is_unknown(self, side: str, selector: str) -> bool:
@@ -145,6 +146,8 @@ def _described(pairs: Sequence[tuple[Found, Found]], options: Options) -> list[T
         if isinstance(value, Writer) and row_type(value) is not None:
             described.append(table_schema(value, options))
             described += [key_schema(key, options)] if isinstance(key, Writer) else []
+    if options.shard is not None:
+        return [options.shard.within(schema) for schema in described]
     return described
 
 
@@ -182,7 +185,9 @@ def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
 
 
 def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
-    contract, current = lookup.contract, lookup.current
+    contract, current, shard = lookup.contract, lookup.current, lookup.options.shard
+    if shard is not None and current is not None:
+        current = shard.without(current)
     types = {column.name: column.type for column in contract.columns if column.type} if contract else {}
     keys = [column.name for column in contract.columns if column.primary_key] if contract else []
     types = (current.types if current else {}) | types
@@ -210,7 +215,7 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
     for writer in writers.envelopes:
         row = writer.wire.get("after") or writer.wire.get("before")
         reader = options.reader(writer)
-        for column in target.columns:
+        for column in (options.shard.without(target) if options.shard is not None else target).columns:
             kind = row.get(column.name) if row is not None else None
             if kind is None or writer.is_plain:
                 absent[column.name] = None

@@ -21,7 +21,7 @@ from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, worst_exit_
 from cdc_materializer.recognise import Recognised, recognise
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
-from cdc_materializer.source import Source, TopicState, open_source
+from cdc_materializer.source import Source, TopicState, open_source, state_of
 from cdc_materializer.source_settings import doubts
 from cdc_materializer.status import configured_tables
 
@@ -187,8 +187,9 @@ def _table(
     topic: TopicState | None = None
     if source is not None:
         try:
-            topic = source.state(table.topic)
-            yield from _messages(table, recognise(table.topic, source.sample(table.topic, SAMPLE_MESSAGES), registry))
+            topic = state_of(source, table.topic, table.topics)
+            for one in table.topics or (table.topic,):
+                yield from _messages(table, one, recognise(one, source.sample(one, SAMPLE_MESSAGES), registry))
         except CdcError as error:
             yield problem("topic", error, name)
     if lake is not None:
@@ -198,17 +199,17 @@ def _table(
             yield problem("tables", error, name)
 
 
-def _messages(table: TableConfig, found: Recognised) -> Iterator[DoctorCheck]:
-    """What the topic's messages say of the settings that they were written with."""
+def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[DoctorCheck]:
+    """What a topic's messages say of the settings that they were written with."""
     name = str(table.mirror)
     needs_settings = found.reason is not None and (table.contract is not None or table.key)
     if found.reason is not None and not needs_settings:
-        message = f"{table.topic} cannot be mirrored as it is: {found.reason}."
+        message = f"{topic} cannot be mirrored as it is: {found.reason}."
         do = "Mend the topic's connector, or the table's settings."
         yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=name)
     elif found.why:
-        yield fine("topic", f"{table.topic}: {found.why}.", name)
+        yield fine("topic", f"{topic}: {found.why}.", name)
     else:
-        yield fine("topic", f"{table.topic} is there.", name)
+        yield fine("topic", f"{topic} is there.", name)
     for message, do in doubts(found):
         yield DoctorCheck(name="source settings", outcome="warning", message=message, do=do, table=name)

@@ -8,7 +8,7 @@ that the change is new (GTIDs after a failover) does the table go on by itself, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG
+from cdc_materializer.changes.shards import SERVER
+from cdc_materializer.lanes import WIDTH, topic_of
 
 #: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
 REGRESSED = "__cdc_regressed"
@@ -24,6 +26,8 @@ CONTINUED = "__cdc_continued"
 
 #: Positions of later epochs begin so: `~` sorts behind every letter and digit.
 _PREFIX = "~%04d/"
+#: Where an epoch begins in partitions of another server than its own.
+NEVER = 2**62
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Recorded:
         is_final: whether the epochs are all there are, as in a log that was read before.
         table: the source table of the mirror's rows that name none.
         routed: whether several source tables feed the mirror, see `owners`.
+        sharded: whether each topic of the mirror is of a server of its own, see `changes.shards`.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -53,6 +58,7 @@ class Recorded:
     is_final: bool = False
     table: str | None = None
     routed: bool = False
+    sharded: bool = False
 
 
 def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFrame:
@@ -62,13 +68,45 @@ def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFr
     begun = []
     for beginning in epochs:
         # A partition that an epoch does not name was added after it began.
-        has_begun = F.lit(True)
+        has_begun = _is_concerned(beginning)
         for partition, offset in beginning.items():
-            has_begun = F.when(F.col(m.PARTITION) == partition, F.col(m.OFFSET) >= offset).otherwise(has_begun)
+            if offset != NEVER:
+                has_begun = F.when(F.col(m.PARTITION) == partition, F.col(m.OFFSET) >= offset).otherwise(has_begun)
         begun.append(has_begun.cast("int"))
     epoch = sum(begun[1:], begun[0])
     prefix = F.when(epoch > 0, F.format_string(_PREFIX, epoch)).otherwise(F.lit(""))
     return changes.withColumns({m.EPOCH: epoch, m.POSITION: F.concat(prefix, m.POSITION)})
+
+
+def beginning_of(beginning: Mapping[int, int], recorded: Recorded, since: Iterable[int]) -> Mapping[int, int]:
+    """Where an epoch begins, which is only the server's whose positions went back.
+
+    Args:
+        beginning: where it would in each partition.
+        recorded: how far the source had got.
+        since: the partitions that show it.
+    """
+    if not recorded.sharded:
+        return beginning
+    own = {topic_of(partition) for partition in since}
+    return {partition: offset if topic_of(partition) in own else NEVER for partition, offset in beginning.items()}
+
+
+def current_epoch(recorded: Recorded) -> Column:
+    """The newest epoch of a change's source."""
+    if not recorded.sharded:
+        return F.lit(len(recorded.epochs))
+    return sum((_is_concerned(beginning).cast("int") for beginning in recorded.epochs), F.lit(0))
+
+
+def _is_concerned(beginning: Mapping[int, int]) -> Column:
+    """Whether an epoch is one of the partition's server."""
+    others = {topic_of(partition) for partition, offset in beginning.items() if offset == NEVER}
+    return ~_topic().isin(*others) if others else F.lit(True)
+
+
+def _topic() -> Column:
+    return F.floor(F.col(m.PARTITION) / WIDTH)
 
 
 def went_back(recorded: Recorded, comparable: Column, highest: Column, shown: Column) -> dict[str, Column]:
@@ -95,7 +133,7 @@ def went_back(recorded: Recorded, comparable: Column, highest: Column, shown: Co
     other = other_in_key | _is_other_series(recorded)
     regressed = ((in_key & late_in_key) | (behind & late) | other) & ~F.coalesce(continued, F.lit(False))
     # Messages that are read once more belong to the epoch that they were in.
-    is_current = F.col("__cdc_current") & comparable & (F.col(m.EPOCH) == len(recorded.epochs))
+    is_current = F.col("__cdc_current") & comparable & (F.col(m.EPOCH) == current_epoch(recorded))
     return {
         REGRESSED: F.coalesce(regressed & is_current, F.lit(False)),
         CONTINUED: F.coalesce(continued & is_current, F.lit(False)),
@@ -134,4 +172,8 @@ def _is_other_series(recorded: Recorded) -> Column:
     known = [log for log in recorded.logs if log.startswith(FILE_LOG)]
     if not known:
         return F.lit(False)
-    return F.coalesce(F.col(m.LOG).startswith(FILE_LOG) & ~F.col(m.LOG).isin(*known), F.lit(False))
+    is_other = F.col(m.LOG).startswith(FILE_LOG) & ~F.col(m.LOG).isin(*known)
+    if recorded.sharded:
+        # A server that was never read has no series yet that its files could be another one than.
+        is_other = is_other & F.substring_index(m.LOG, SERVER, -1).isin(*[log.rpartition(SERVER)[2] for log in known])
+    return F.coalesce(is_other, F.lit(False))

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold
 from cdc_materializer.changes import model as m
-from cdc_materializer.epochs import CONTINUED, Recorded
+from cdc_materializer.epochs import CONTINUED, Recorded, current_epoch
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
+from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after
@@ -62,13 +63,24 @@ def wants_history(recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bo
     came before a truncate that was read earlier. And whether a snapshot that began in an earlier batch showed a key,
     only the messages of that batch say.
     """
-    positions = recorded.positions.values()
-    late = F.col(m.POSITION) <= F.lit(max(positions, default=None))
+    late = F.col(m.POSITION) <= _highest_position(recorded)
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
     past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
     for sweep in sweeps:
         past_matters = past_matters | (base.wants_base() & is_after(sweep, m.PARTITION, m.OFFSET))
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
+
+
+def _highest_position(recorded: Recorded) -> Column:
+    """The highest position that was read, of a change's own server."""
+    if not recorded.sharded:
+        return F.lit(max(recorded.positions.values(), default=None))
+    highest = F.lit(None).cast("string")
+    for number in sorted({topic_of(partition) for partition in recorded.positions}):
+        own = max(position for partition, position in recorded.positions.items() if topic_of(partition) == number)
+        is_own = F.col(m.PARTITION).between(number * WIDTH, (number + 1) * WIDTH - 1)
+        highest = F.when(is_own, own).otherwise(highest)
+    return highest
 
 
 def truncate_fields() -> Column:
@@ -106,7 +118,7 @@ def facts_of(
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
     table = F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))
     # What an epoch that is over has shown says nothing of the logs of this one.
-    is_latest = is_own & (F.col(m.EPOCH) == len(recorded.epochs))
+    is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
     rows = (
         states.groupBy(m.PARTITION, m.LOG)
         .agg(

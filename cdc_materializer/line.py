@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
 from cdc_materializer.changes.debezium import Options
+from cdc_materializer.changes.shards import Shard
 from cdc_materializer.config import TableConfig
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
@@ -76,14 +77,16 @@ class Line:
             tuple(table.key),
             transactions=table.history,
             snapshots=table.snapshot_sweep,
+            shard=Shard(table.shard, table.topic) if table.shard is not None else None,
         )
 
     def recorded(self, mirror: LakeTable | None, partitions: int) -> Recorded:
         """How far the source had got when a mirror was last published, in a topic that has so many partitions now."""
         marker = None if mirror is None else marker_of(mirror)
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
+        sharded = self.table.shard is not None
         if mirror is None or marker is None:
-            return Recorded(tolerance=tolerance, partitions=partitions)
+            return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded)
         return Recorded(
             positions=marker.positions,
             times=marker.times,
@@ -95,6 +98,7 @@ class Line:
             is_final=self.replays,
             table=marker.source_table,
             routed=mirror.routed,
+            sharded=sharded,
         )
 
     def watch(
@@ -125,7 +129,8 @@ class Line:
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
-        return Lookup(self.registry, self.contract, self.options, current, self.table.topic)
+        topics = self.table.topics or (self.table.topic,)
+        return Lookup(self.registry, self.contract, self.options, current, topics)
 
     def judgement(
         self,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
 from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.snapshots import Followed
 from cdc_materializer.strict_json import (
@@ -84,6 +85,7 @@ class Marker:
         adopted: what was accepted as lost or rewound, oldest first.
         snapshots: on a mirror that sweeps, what was seen of snapshots; None where it did not sweep.
         source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
+        topics: on raw, the topics by their numbers where it has several, see `lanes`.
         version: layout of the marker.
     """
 
@@ -104,6 +106,7 @@ class Marker:
     adopted: tuple[Adoption, ...] = ()
     snapshots: Followed | None = None
     source_table: str | None = None
+    topics: tuple[str, ...] = ()
     version: int = MARKER_VERSION
 
     @classmethod
@@ -150,6 +153,7 @@ class Marker:
             "adopted": json.dumps([found.to_json() for found in self.adopted]) if self.adopted else None,
             "snapshots": self.snapshots.to_json() if self.snapshots is not None else None,
             "source-table": self.source_table,
+            "topics": json.dumps(self.topics) if self.topics else None,
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": write(self.counts),
@@ -184,13 +188,14 @@ class Marker:
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
             truncated=summary.get(MARKER_PREFIX + "truncated"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
-            epochs=tuple(read_offsets(found) for found in _list(summary, "epochs")),
+            epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
             logs={
                 name: as_offset(last) for name, last in read_object(summary.get(MARKER_PREFIX + "logs", "{}")).items()
             },
-            adopted=tuple(_adoption(found) for found in _list(summary, "adopted")),
+            adopted=tuple(_adoption(found) for found in _objects(summary, "adopted")),
             snapshots=Followed.from_json(followed) if (followed := summary.get(MARKER_PREFIX + "snapshots")) else None,
             source_table=summary.get(MARKER_PREFIX + "source-table"),
+            topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
             version=version,
         )
 
@@ -211,12 +216,11 @@ def skip_lost(
         ends: one past the last offset of each partition.
         rewound: whether the table stopped because the topic ended before what was read.
     """
-    is_other = None not in (marker.topic_id, topic_id) and marker.topic_id != topic_id
     own = marker.in_table(ends)
-    is_cut = any(own.get(p, -1) < offset for p, offset in marker.next_of(own).items())
-    bases = dict(marker.bases)
-    if is_other or is_cut or rewound:
-        bases |= {p: max(offset - beginnings.get(p, 0), 0) for p, offset in marker.offsets.items()}
+    cut = {topic_of(p) for p, offset in marker.next_of(own).items() if own.get(p, -1) < offset}
+    again = other_topics(marker.topic_id, topic_id) | cut
+    known = {p: offset for p, offset in marker.offsets.items() if rewound or topic_of(p) in again}
+    bases = {**marker.bases, **{p: max(offset - beginnings.get(p, 0), 0) for p, offset in known.items()}}
     after = replace(marker, bases=bases, topic_id=topic_id or marker.topic_id)
     first = after.in_table(beginnings)
     return replace(after, offsets=Offsets({p: max(offset, first.get(p, 0)) for p, offset in marker.offsets.items()}))
@@ -226,14 +230,15 @@ def _text(summary: Mapping[str, str], name: str) -> str:
     return summary[MARKER_PREFIX + name] if MARKER_PREFIX + name in summary else refuse(f"no `{name}`")
 
 
-def _list(summary: Mapping[str, str], name: str) -> list[dict[str, object]]:
-    """The JSON objects of an optional list."""
+def _list(summary: Mapping[str, str], name: str) -> list[object]:
+    """An optional JSON list."""
     found = read_object('{"list":' + summary.get(MARKER_PREFIX + name, "[]") + "}")["list"]
-    return (
-        found
-        if isinstance(found, list) and all(isinstance(one, dict) for one in found)
-        else refuse(f"`{name}` that are none")
-    )
+    return found if isinstance(found, list) else refuse(f"`{name}` that are none")
+
+
+def _objects(summary: Mapping[str, str], name: str) -> list[dict[str, object]]:
+    """The JSON objects of an optional list."""
+    return [one if isinstance(one, dict) else refuse(f"`{name}` that are none") for one in _list(summary, name)]
 
 
 def _adoption(found: Mapping[str, object]) -> Adoption:

@@ -26,7 +26,7 @@ from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_trunc
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.schema import TableSchema, plan_schema
-from cdc_materializer.source import TopicState, read_failure
+from cdc_materializer.source import TopicState, in_order_of, read_failure, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
 _RAW_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
@@ -119,8 +119,11 @@ def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, *, rewoun
 
 def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> LakeTable:
     """Append the span's messages to raw; a bad message, a missing schema or a broken rule never stops this."""
+    topic = in_order_of(topic, marker_of(raw).topics if raw is not None else ())
     if raw is None:
-        start = new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id)
+        start = replace(
+            new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id), topics=topic.topics
+        )
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
@@ -132,11 +135,11 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         before,
         batch=batch_id(line.pipeline, raw.uuid, span),
         topic_id=topic.topic_id or before.topic_id,
+        topics=topic.topics,
         offsets=Offsets({**before.offsets, **span.end}),
     )
-    messages = line.source.read(
-        line.lake.spark, Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
-    )
+    wanted = Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
+    messages = read_span(line.source, line.lake.spark, wanted, topic.topics)
     found = rows.raw_rows(messages, marker.batch, before.bases, line.id_bytes)
     line.lake.publish(raw, marker, lambda stage: _append_read(stage, found, span.topic))
     return reload(line, line.mirror.raw)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import CdcError, Code, LakeUnavailable, OffsetRegression
+from cdc_materializer.lanes import other_topics
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, plan_span
-from cdc_materializer.source import Source, TopicState
+from cdc_materializer.source import Source, TopicState, in_order_of, state_of
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,8 @@ class Backlog:
         """Whether a run would find nothing to do."""
         if self.topic is None or self.raw is None or self.retries:
             return False
-        same_topic = None in (self.topic.topic_id, self.raw.topic_id) or self.topic.topic_id == self.raw.topic_id
         ends = self.raw.in_table(self.topic.ends)
-        if not same_topic or ends != self.raw.next_of(ends):
+        if other_topics(self.raw.topic_id, self.topic.topic_id) or ends != self.raw.next_of(ends):
             return False
         # A topic without a message has no schema yet to make a mirror from.
         return self.raw.offsets == self.mirror.offsets if self.mirror is not None else ends == self.topic.beginnings
@@ -93,8 +93,8 @@ def plan_reading(table: TableConfig, topic: TopicState, raw: Marker | None, *, r
     """
     if raw is None:
         return plan_span(topic.topic, None, topic.beginnings, topic.ends, table.records_max)
-    is_known = None not in (raw.topic_id, topic.topic_id)
-    if rewound or (is_known and raw.topic_id != topic.topic_id):
+    topic = in_order_of(topic, raw.topics)
+    if rewound or other_topics(raw.topic_id, topic.topic_id):
         what = f"Topic {topic.topic} was made again, or lost its end, since it was last read; its offsets start anew."
         do = (
             f"Nothing was written. Accept it with `cdcm adopt {table.mirror}`, best after the connector's new snapshot."
@@ -106,7 +106,7 @@ def plan_reading(table: TableConfig, topic: TopicState, raw: Marker | None, *, r
 
 def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog:
     try:
-        topic = source.state(table.topic)
+        topic = state_of(source, table.topic, table.topics)
     except CdcError as error:
         return Backlog(table, None, error=error)
     try:
@@ -116,7 +116,7 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
     except LakeUnavailable:
         # Spark will say what is wrong with the catalog, if it can't open it either.
         return Backlog(table, topic)
-    return Backlog(table, topic, raw, mirror, retries)
+    return Backlog(table, in_order_of(topic, raw.topics if raw is not None else ()), raw, mirror, retries)
 
 
 def _has_unknown_schemas(lake: Tables, mirror: TableName) -> bool:

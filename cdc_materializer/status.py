@@ -22,7 +22,7 @@ from cdc_materializer.report.models import (
     VerifyReport,
 )
 from cdc_materializer.report.violations import OPEN, in_utc
-from cdc_materializer.source import Source, TopicState, open_source
+from cdc_materializer.source import Source, TopicState, in_order_of, open_source, state_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -118,12 +118,12 @@ class _Topics:
         self._source = source
         self._silent: CdcError | None = None
 
-    def state(self, topic: str) -> TopicState:
+    def state(self, table: TableConfig) -> TopicState:
         """Return the topic's ends; raise what the source says otherwise."""
         if self._silent is not None:
             raise self._silent
         try:
-            return self._source.state(topic)
+            return state_of(self._source, table.topic, table.topics)
         except TopicMissing:
             raise
         except CdcError as error:
@@ -175,7 +175,8 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
     except CdcError as failure:
         error = failure
     try:
-        known |= _lag(topics.state(table.topic), _published(mirror, raw), mirror, as_of)
+        topic = in_order_of(topics.state(table), raw.marker.topics if raw is not None and raw.marker else ())
+        known |= _lag(topic, _published(mirror, raw), mirror, as_of)
     except CdcError as failure:
         error = error or failure
     if error is not None:

@@ -32,6 +32,7 @@ from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TrialReport
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
+from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
 
 if TYPE_CHECKING:
@@ -115,12 +116,15 @@ def _history(line: Line) -> _History:
     if raw is not None:
         span = batch.whole(Offsets(), marker_of(raw).offsets, topic)
         return _History(lake.rows(raw).where(batch.within(span, "partition", "offset")), span, mirror, is_raw=True)
-    there = line.source.state(topic)
-    if there is None or there.beginnings == there.ends:
+    there = state_of(line.source, topic, line.table.topics)
+    if there.beginnings == there.ends:
         raise UsageError(f"{topic} has no messages to try the contract on.", "See `cdcm status`.")
     span = Span(topic, there.beginnings, there.ends)
     return _History(
-        rows.raw_rows(line.source.read(lake.spark, span), "", {}, line.id_bytes), span, mirror, is_raw=False
+        rows.raw_rows(read_span(line.source, lake.spark, span, there.topics), "", {}, line.id_bytes),
+        span,
+        mirror,
+        is_raw=False,
     )
 
 

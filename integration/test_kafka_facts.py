@@ -40,6 +40,8 @@ TABLES: Mapping[str, Mapping[str, Any]] = {
     "gone": {},
     "again": {},
 }
+#: The topics that go to the mirror `shards`, and the one that comes when it has been read once.
+SHARDS, LATER_SHARD = ("shards_b", "shards_c"), "shards_a"
 TOPIC_SETTINGS = {
     "compacted": {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"},
     "large": {"max.message.bytes": str(MESSAGE_BYTES_MAX)},
@@ -71,8 +73,9 @@ class Facts:
 def facts(kafka: Kafka, folder: Callable[[str], Path]) -> Facts:
     """Write, run, do to the topics what is done to topics, write more, run again."""
     tables = [{"topic": topic(name), "mirror": f"facts.{name}", **more} for name, more in TABLES.items()]
+    tables.append({"topic": topic("shards_*"), "mirror": "facts.shards", "shard": "server"})
     pipeline = Pipeline.write(folder("facts"), {"kafka": {"bootstrap.servers": kafka.bootstrap}}, tables)
-    for name in TABLES:
+    for name in (*TABLES, *SHARDS):
         create_topic(kafka.bootstrap, topic(name), TOPIC_SETTINGS.get(name))
     _begin(kafka)
     first = pipeline.run_once()
@@ -98,6 +101,8 @@ def _begin(kafka: Kafka) -> None:
             send(sender, topic(name), [Event(event.key, event.value, HEADERS) for event in ten])
         else:
             send(sender, topic(name), ten)
+    for name in SHARDS:
+        send(sender, topic(name), [change("c", row, name, 100 + row) for row in range(3)])
     _abort(kafka)
     _compact(kafka)
     send(sender, topic("large"), [change("u", 1, LARGE, 200)])
@@ -145,6 +150,9 @@ def _go_on(kafka: Kafka) -> None:
     delete_topic(kafka.bootstrap, topic("again"))
     create_topic(kafka.bootstrap, topic("again"))
     send(sender, topic("again"), [change("c", row, "anew", 500 + row) for row in range(20)])
+    create_topic(kafka.bootstrap, topic(LATER_SHARD))
+    send(sender, topic(LATER_SHARD), [change("c", 1, LATER_SHARD, 7)])
+    send(sender, topic("shards_c"), [change("d", 1, None, 200), tombstone(1)])
 
 
 def test_the_first_run_takes_everything(facts: Facts) -> None:
@@ -211,6 +219,17 @@ def test_a_topic_made_again_stops_the_table(facts: Facts) -> None:
     """OFFSET_REGRESSION, though the new topic is longer than the old one was."""
     assert facts.table("again")["error"]["code"] == "OFFSET_REGRESSION"
     assert facts.rows("again") == dict.fromkeys(range(10), "first")
+
+
+def test_topics_of_several_servers_are_one_mirror(facts: Facts) -> None:
+    """Each row is its server's; a topic that comes later takes the next number, and raw says the topic's own name."""
+    rows = sorted((row["server"], row["id"], row["text"]) for row in facts.pipeline.rows("facts.shards"))
+    topics = {row["partition"]: row["topic"] for row in facts.pipeline.raw("facts.shards")}
+
+    left = {"a": (1,), "b": (0, 1, 2), "c": (0, 2)}
+    assert rows == [(server, row, f"shards_{server}") for server, ids in left.items() for row in ids]
+    assert topics == {0: topic("shards_b"), 1_000_000: topic("shards_c"), 2_000_000: topic("shards_a")}
+    assert facts.table("shards")["offsets"] == {"0": 3, "1000000": 5, "2000000": 1}
 
 
 def test_only_they_fail(facts: Facts) -> None:

@@ -19,6 +19,7 @@ from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, nam
 from cdc_materializer.changes.identity import identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
 from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, snapshot_place, source_table
+from cdc_materializer.changes.shards import Shard
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.merging import ENVELOPE_DEPTH, KEY_DEPTH, merged
@@ -75,6 +76,7 @@ class Options:
         doubtful_keys: whether deletes are held against their `before`, because a key among them may be made of fillers.
         transactions: whether the table keeps the source's transactions.
         snapshots: whether records of snapshots are followed: the table sweeps.
+        shard: how rows of several servers are told apart, where the mirror has them.
     """
 
     special_values: Special = "null"
@@ -83,6 +85,7 @@ class Options:
     doubtful_keys: bool = False
     transactions: bool = False
     snapshots: bool = False
+    shard: Shard | None = None
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
@@ -121,7 +124,8 @@ def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> li
     if writers.envelopes and not envelopes:
         return []
     keyed = [(row_type(writer), writer) for writer in envelopes] if options.key else [(k.wire, k) for k in writers.keys]
-    found = [filled_key(wire, target, options.reader(writer)) for wire, writer in keyed if wire is not None]
+    known = options.shard.key_parts() if options.shard is not None else {}
+    found = [filled_key(wire, target, options.reader(writer), known) for wire, writer in keyed if wire is not None]
     return [key for key in found if key is not None]
 
 
@@ -129,21 +133,23 @@ def _columns(record: WireType, reader: Reader) -> tuple[TableColumn, ...]:
     return tuple(TableColumn(name, reader.read(kind).ddl, kind.doc) for name, kind in record.fields)
 
 
-def to_changes(messages: DataFrame, writers: Writers, target: TableSchema, options: Options) -> DataFrame:
+def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, options: Options) -> DataFrame:
     """The changes of messages, in the columns of `changes.model`: one a message, two where it changes a configured key.
 
     Args:
         messages: topic, partition, offset, timestamp, key, value (binary), and the selectors key_writer, value_writer.
         writers: the decoders of all selectors that occur.
-        target: the columns that the result has; each writer's value is fitted into them exactly or marked as a problem.
+        mirror: the columns that the result has; each writer's value is fitted into them exactly or marked as a problem.
         options: how an envelope is read.
     """
-    read = writers.merged(options)
+    read, shard = writers.merged(options), options.shard
+    target = shard.without(mirror) if shard is not None else mirror
     datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(read, options))
     images = datums.select(
         m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(read, target, options)
     )
-    return identified(images, options.key).select(*_change(writers, target, options))
+    changes = identified(images, options.key).select(*_change(writers, target, options))
+    return shard.told(changes, mirror) if shard is not None else changes
 
 
 # --- first projection: run each decoder on the messages that chose it

@@ -11,7 +11,7 @@ NULL has a value is a whole row, as REPLICA IDENTITY FULL gives it, and its key 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -37,10 +37,22 @@ def is_from_postgresql(envelope: WireType) -> bool:
     return source is not None and source.get("lsn") is not None
 
 
-def filled_key(record: WireType, target: TableSchema, reader: Reader) -> Column | None:
-    """The key (m.KEY) of which every part, a field of the record, is a filler; None where there can be no such key."""
+def filled_key(
+    record: WireType, target: TableSchema, reader: Reader, known: Mapping[str, Column] | None = None
+) -> Column | None:
+    """The key (m.KEY) of which every part, a field of the record, is a filler; None where there can be no such key.
+
+    Args:
+        record: the type of keys.
+        target: the mirror's columns.
+        reader: how its fields are read.
+        known: the parts of the key that are no field of the record.
+    """
     parts: list[Column] = []
     for name in target.key:
+        if known is not None and name in known:
+            parts.append(known[name].alias(name))
+            continue
         kind = record.get(name)
         filler = _filler(kind, reader) if kind is not None else None
         if kind is None or filler is None:

@@ -27,12 +27,19 @@ class TopicState:
         topic_id: the broker's id of this very topic, which changes when it is made again; None where there is none.
         beginnings: the first offset of each partition that can still be read.
         ends: one past the last offset of each partition that a reader of committed messages may see.
+        parts: where it stands for several topics read as one (see `lanes`), each of them, in the order of its numbers.
     """
 
     topic: str
     topic_id: str | None
     beginnings: "Offsets"
     ends: "Offsets"
+    parts: "tuple[TopicState, ...]" = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of the parts."""
+        return tuple(part.topic for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ LAYERS = (
     ),
     ("config",),
     ("jars",),
-    ("environment", "marker", "snapshots", "offsets", "strict_json", "logs"),
+    ("environment", "marker", "snapshots", "lanes", "offsets", "strict_json", "logs"),
     ("names",),
     ("errors",),
 )

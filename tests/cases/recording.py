@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ import yaml
 
 from cdc_materializer.decode.naming import LEGACY_ID_BYTES, MAGIC_GUID, MAGIC_ID, MAGIC_SINGLE_OBJECT
 from cdc_materializer.testing import (
+    EPOCH,
     TopicBuilder,
     avro_datum,
     avro_envelope_schema,
@@ -238,7 +239,7 @@ class Recorder:
         self._ids = case.number * 100
         self._first = next(iter(self._columns))
         self._source = _types(case.data["source"]) if "source" in case.data else None
-        self.builder = TopicBuilder(topic)
+        self._builders: dict[str, TopicBuilder] = {}
         self._sent = 0
         self.unregistered = set(case.data.get("unregistered", []))
         self._others: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -263,21 +264,22 @@ class Recorder:
 
     def begin_again(self) -> None:
         """Go on with a topic of that name which was made again: its offsets start anew."""
-        self.builder = TopicBuilder(self._topic)
+        self._builders.clear()
 
     def forget(self, count: int) -> None:
         """Lose the oldest messages, as a topic does whose time to keep them is over."""
-        del self.builder.messages[:count]
+        for builder in self._builders.values():
+            del builder.messages[:count]
 
     def add(self, message: Mapping[str, Any]) -> None:
         """Append a message as the case describes it."""
         columns = self._columns[message.get("schema", self._first)]
         key = self._key_of(message)
         if "skip" in message:
-            self.builder.skip(message["skip"], partition=message.get("partition", 0))
+            self._builder(message).skip(message["skip"], partition=message.get("partition", 0))
             return
         self._headers = [(name, str(text).encode()) for name, text in message.get("headers", {}).items()]
-        self.builder.add(
+        self._builder(message).add(
             _damaged(self._encoded_key(message, key), message.get("append_key", ""), 0),
             _damaged(
                 self._value(message, columns, key, 100 * (self._sent + 1)),
@@ -285,6 +287,8 @@ class Recorder:
                 message.get("cut_off", 0),
             ),
             partition=message.get("partition", 0),
+            # One clock for all topics.
+            timestamp=EPOCH + timedelta(milliseconds=self._sent) if "topic" in message else None,
             headers=self._headers or None,
         )
         self._sent += 1
@@ -316,8 +320,19 @@ class Recorder:
 
     def repeat(self, count: int) -> None:
         """Append the last so many messages once more, as a connector does after a crash."""
-        for message in self.builder.messages[-count:] if count else ():
-            self.builder.add(message.key, message.value, partition=message.partition, headers=message.headers)
+        for builder in self._builders.values():
+            for message in builder.messages[-count:] if count else ():
+                builder.add(message.key, message.value, partition=message.partition, headers=message.headers)
+
+    def write(self, folder: Path) -> None:
+        """Write the topic, or the topics, into a folder."""
+        for builder in self._builders.values() or (TopicBuilder(self._topic),):
+            builder.write(folder)
+
+    def _builder(self, message: Mapping[str, Any]) -> TopicBuilder:
+        """The topic that a message goes to: the case's, or one of its several."""
+        topic = f"{self._topic}.{message['topic']}" if "topic" in message else self._topic
+        return self._builders.setdefault(topic, TopicBuilder(topic))
 
     def _avro_schema(self, columns: Mapping[str, ColumnType]) -> dict[str, Any]:
         schema = avro_envelope_schema(self._topic, _avro(columns))

@@ -117,7 +117,8 @@ class Passage:
         settings = {**self.case.data.get("table", {}), **step.get("table", {})}
         contract = {"contract": str(self.case.contract)} if self.case.contract else {}
         limit = {"records_max": self.limit} if self.limit is not None else {}
-        return {"topic": self.topic, "mirror": self.table, **settings, **contract, **limit}
+        topic = f"{self.topic}.*" if self.case.data.get("several_topics") else self.topic
+        return {"topic": topic, "mirror": self.table, **settings, **contract, **limit}
 
     def record(self, folder: Path, step: Mapping[str, Any]) -> None:
         """Append the step's messages to the topic, and register what it registers."""
@@ -129,7 +130,7 @@ class Passage:
         self.recorder.forget(step.get("forget", 0))
         if self.way == RESENT:
             self.recorder.repeat(len(step.get("messages", [])))
-        self.recorder.builder.write(folder)
+        self.recorder.write(folder)
         write_schemas(folder / "schemas", self.recorder.schemas(), self.recorder.other_schemas())
 
 

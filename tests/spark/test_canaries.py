@@ -74,7 +74,7 @@ def _contract(path: Path, mail_action: str) -> None:
 
 def _config(root: Path, space: str, recorder: Recorder, mail_action: str) -> Config:
     """Write a pipeline of the one table, beside those of other tests that share the catalog."""
-    recorder.builder.write(root / space)
+    recorder.write(root / space)
     _contract(root / f"{space}.contract.yaml", mail_action)
     entry = {"topic": f"{space}.t.canaries", "mirror": f"{space}.canaries", "contract": f"{space}.contract.yaml"}
     path = root / f"{space}.yaml"

@@ -126,12 +126,30 @@ def test_a_glob_that_matches_nothing_is_an_error() -> None:
         _resolved([{"topic": "s.x.*"}], ["s.p.a", "s.transaction"])
 
 
+def test_a_glob_with_a_mirror_is_one_table_of_all_its_topics() -> None:
+    """Without those that have an entry of their own; and no table where none is left."""
+    several = TableConfig(topic="s.p.*", mirror="x.y")
+    (found,) = resolve_tables([several], ["s.p.b", "s.p.a", "s.q.c"])
+
+    assert (found.topics, str(found.mirror)) == (("s.p.a", "s.p.b"), "x.y")
+    assert several.topics == ()
+    assert _resolved([{"topic": "s.p.a"}, {"topic": "s.p.*", "mirror": "x.y"}], ["s.p.a"]) == [("s.p.a", "p.a")]
+
+
+@pytest.mark.parametrize("settings", ["topic: s.p.a", "topic: 's.*.*', mirror: x.y", "topic: 's.[ab]', mirror: x.y"])
+def test_a_shard_needs_a_glob_that_names_it_and_one_mirror(folder: Path, settings: str) -> None:
+    """Otherwise nothing says what the server is called."""
+    message = refusal(folder, SMALL.replace("topic: shop.public.orders", f"{settings}, shard: server"))
+
+    assert "has `shard` and not both a `topic` with one `*` and a `mirror`" in message
+
+
 @pytest.mark.parametrize(
     ("tables", "topics"),
     [
         ([{"topic": "s.p.a"}, {"topic": "t.p.a"}], []),
         ([{"topic": "s.p.a", "mirror": "x.y"}, {"topic": "s.p.b", "mirror": "X.y"}], []),
-        ([{"topic": "s.p.*", "mirror": "x.y"}], ["s.p.a", "s.p.b"]),
+        ([{"topic": "s.p.*", "mirror": "x.y"}, {"topic": "t.a", "mirror": "x.y"}], ["s.p.a", "s.p.b"]),
         ([{"topic": "?.p.a"}], ["s.p.a", "t.p.a"]),
     ],
 )

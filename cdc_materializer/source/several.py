@@ -1,0 +1,68 @@
+"""Several topics of a source, read as one: their states put together, their messages with partitions numbered through.
+
+Which number a topic has is known where raw's marker is; see `lanes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cdc_materializer.lanes import WIDTH, joined, joined_ids, numbered, split
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Source, TopicState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def state_of(source: Source, topic: str, topics: Sequence[str]) -> TopicState:
+    """Where a table's topic begins and ends now.
+
+    Args:
+        source: where it is.
+        topic: its name, or the glob of several.
+        topics: the names of those; none where it is one topic.
+
+    Raises:
+        TopicMissing, SourceUnavailable: as `Source.state` does.
+    """
+    return _together(topic, [source.state(one) for one in topics]) if topics else source.state(topic)
+
+
+def in_order_of(state: TopicState, known: Sequence[str]) -> TopicState:
+    """The state with its topics numbered as raw's marker knows them; one that is not there any more has no partitions.
+
+    Args:
+        state: from `state_of`.
+        known: the topics of the marker; none where there is none yet.
+    """
+    if not state.parts:
+        return state
+    parts = {part.topic: part for part in state.parts}
+    there = numbered(known, state.topics)
+    return _together(
+        state.topic, [parts.get(topic) or TopicState(topic, None, Offsets(), Offsets()) for topic in there]
+    )
+
+
+def read_span(source: Source, spark: SparkSession, span: Span, topics: Sequence[str]) -> DataFrame:
+    """The messages of a span, as `Source.read` gives them; over several topics, with partitions numbered through."""
+    if not topics:
+        return source.read(spark, span)
+    found = spark.createDataFrame([], MESSAGE_SCHEMA)
+    for at, (number, part) in enumerate(split(span, topics)):
+        messages = source.read(spark, part)
+        own = messages.withColumn("partition", messages["partition"] + number * WIDTH).select(*MESSAGE_COLUMNS)
+        found = found.unionByName(own) if at else own
+    return found
+
+
+def _together(topic: str, parts: Sequence[TopicState]) -> TopicState:
+    return TopicState(
+        topic,
+        joined_ids([part.topic_id for part in parts]),
+        joined([part.beginnings for part in parts]),
+        joined([part.ends for part in parts]),
+        tuple(parts),
+    )
