@@ -66,7 +66,7 @@ QUARANTINE_SCHEMA = TableSchema(
     )
 )
 #: What tells two violations of one key apart.
-VIOLATION_ID = ("topic", "partition", "offset", "code", "rule", "column")
+VIOLATION_ID = ("topic", "partition", "offset", "code", "rule")
 
 
 def history_schema(schema: TableSchema) -> TableSchema:

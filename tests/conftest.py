@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+# So that a golden case that fails says what it found.
+pytest.register_assert_rewrite("tests.spark.passages")
+
 _numbers = itertools.count()
 _SPARK = Path(__file__).parent / "spark"
 
