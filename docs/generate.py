@@ -60,9 +60,10 @@ _EXIT_MEANINGS = {
     70: "a bug of this program",
 }
 
+_NUMBERED = "Where several topics go to one mirror, they are [numbered through](../topics.md)."
 _RAW = {
     "topic": "Topic of the message.",
-    "partition": "Partition.",
+    "partition": f"Partition. {_NUMBERED}",
     "offset": "Offset; with topic and partition the message's identity. In a topic that was made again they go on.",
     "timestamp": "The record's timestamp.",
     "timestamp_type": "0: set by the producer, 1: set by the broker.",
@@ -78,7 +79,7 @@ _RAW = {
 }
 _QUARANTINE = {
     "topic": "Topic of the message.",
-    "partition": "Partition of the message.",
+    "partition": f"Partition of the message. {_NUMBERED}",
     "offset": "Offset of the message; the message itself is in the raw table.",
     "timestamp": "Timestamp of the message.",
     "key": "The row's key as JSON text; null: it could not be read.",
@@ -99,7 +100,7 @@ _HISTORY = {
     "position": "Where the source database says the change happened, comparable as text.",
     "epoch": "Number of the source's life: positions of one epoch can be compared.",
     "topic": "Topic of the message.",
-    "partition": "Its partition.",
+    "partition": f"Its partition. {_NUMBERED}",
     "offset": "Its offset.",
     "timestamp": "Its timestamp.",
     "transaction": "The source's transaction and the place in it; null: the connector sends no transaction metadata.",
@@ -111,7 +112,7 @@ _CDC = {
     "position": "Where the source database says the change happened (an LSN, a binlog place), comparable as text.",
     "epoch": "Number of the source's life: positions of one epoch can be compared.",
     "topic": "Topic of the message that wrote the row.",
-    "partition": "Its partition.",
+    "partition": f"Its partition. {_NUMBERED}",
     "offset": "Its offset.",
     "deleted": "Whether the row was deleted; only in mirrors with `deletes: soft`.",
     "source_table": "The source table that the row is from; only in mirrors that several feed. Null in rows from "
