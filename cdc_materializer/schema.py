@@ -81,10 +81,14 @@ def is_widening(old: str, new: str) -> bool:
 
 
 def same_kind(one: str, other: str) -> bool:
-    """Whether a value of one type may be a value of the other exactly: two decimals, or two integers (design §4.5)."""
-    if decimal_of(one) and decimal_of(other):
+    """Whether a value of one type may be a value of the other exactly (design §4.5).
+
+    Integers and decimals may, and MySQL's booleans, which come as numbers in a snapshot and as truth values behind it.
+    """
+    if all(kind in _INTEGERS or decimal_of(kind) for kind in (one, other)):
         return True
-    return (one in _INTEGERS and other in _INTEGERS) or {one, other} == {"float", "double"}
+    is_truth = "boolean" in (one, other) and (one in _INTEGERS or other in _INTEGERS)
+    return is_truth or {one, other} == {"float", "double"}
 
 
 def plan_schema(current: TableSchema | None, writers: Sequence[TableSchema]) -> SchemaPlan:

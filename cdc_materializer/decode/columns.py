@@ -40,6 +40,7 @@ NAMED: Mapping[str, str] = {
     DEBEZIUM + "time.Time": "bigint",
     DEBEZIUM + "time.MicroTime": "bigint",
     DEBEZIUM + "time.NanoTime": "bigint",
+    DEBEZIUM + "time.IsoTime": "bigint",
     CONNECT + "Time": "bigint",
     "time-millis": "bigint",
     "time-micros": "bigint",
@@ -50,6 +51,10 @@ NAMED: Mapping[str, str] = {
     CONNECT + "Timestamp": "timestamp_ntz",
     DEBEZIUM + "time.ZonedTimestamp": "timestamp",
 }
+
+#: MySQL's unsigned integers of eight bytes, which the connector sends as signed ones unless it is told otherwise. Only
+#: `column.propagate.source.type` tells that a column is one.
+UNSIGNED_DDL = "decimal(20,0)"
 
 #: Decimals: unscaled bytes, the scale in the schema.
 DECIMALS = (CONNECT + "Decimal", "decimal")
@@ -67,8 +72,9 @@ def column_type(wire: WireType) -> str:
         return decimal_ddl(*decimal_type(wire))
     if wire.name in NAMED:
         return NAMED[wire.name]
-    if wire.literal in LITERALS:
-        return LITERALS[wire.literal]
+    plain = UNSIGNED_DDL if is_unsigned(wire) else LITERALS.get(wire.literal)
+    if plain is not None:
+        return plain
     if wire.literal in {"array", "map"} and wire.items is not None:
         item = column_type(wire.items)
         return f"array<{item}>" if wire.literal == "array" else f"map<string,{item}>"
@@ -76,6 +82,12 @@ def column_type(wire: WireType) -> str:
         return "struct<" + ",".join(f"{quote(name)}:{column_type(kind)}" for name, kind in wire.fields) + ">"
     message = f"the wire type {wire.literal!r} has no table form"
     raise WireSchemaInvalid(message)
+
+
+def is_unsigned(wire: WireType) -> bool:
+    """Whether a signed integer on the wire stands for an unsigned one."""
+    told = wire.parameters.get("__debezium.source.column.type", "")
+    return wire.literal == "long" and not wire.name and told.upper().startswith("BIGINT UNSIGNED")
 
 
 def decimal_type(wire: WireType) -> tuple[int, int]:

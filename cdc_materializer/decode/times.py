@@ -111,6 +111,23 @@ def time_nanos(_: Settings, __: WireType) -> Reading:
     return Reading("bigint", "bigint", value=_floor_thousandth)
 
 
+def time_text(settings: Settings, _: WireType) -> Reading:
+    """A time of day as ISO 8601 text, whose Z is decoration, as microseconds."""
+
+    def part(text: Column, number: int) -> Column:
+        return F.regexp_extract(text, "^(\\d{2}):(\\d{2})(?::(\\d{2})(?:\\.(\\d{1,9}))?)?Z?$", number)
+
+    def value(text: Column) -> Column:
+        hours, minutes, seconds = (part(text, number).try_cast("bigint") for number in (1, 2, 3))
+        fraction = F.rpad(part(text, 4), 6, "0").try_cast("bigint")
+        return ((hours * 60 + minutes) * 60 + F.coalesce(seconds, F.lit(0))) * 1_000_000 + fraction
+
+    def invalid(text: Column) -> Column:
+        return text.isNotNull() & value(text).isNull() & ~settings.text_is_placeholder(text)
+
+    return Reading("bigint", "string", value=value, invalid=invalid, unavailable=settings.text_is_placeholder)
+
+
 def declared_time(ddl: str) -> Reading:
     """A date or time of JSON without a schema, in the type that a contract declares."""
 

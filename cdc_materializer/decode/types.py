@@ -9,15 +9,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode import times
-from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS
+from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS, UNSIGNED_DDL, is_unsigned
 from cdc_materializer.decode.decimals import decimal, declared_decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.decode.wire import PAIR, WireSchemaInvalid, WireType
 from cdc_materializer.names import quote
 from cdc_materializer.schema import decimal_of
 
@@ -48,12 +49,19 @@ class Reader(Settings):
 
 
 def _literal(reader: Reader, wire: WireType) -> Reading:
+    if is_unsigned(wire):
+        return Reading(UNSIGNED_DDL, "bigint", value=_unsigned)
     ddl = LITERALS[wire.literal]
     if ddl == "string":
         return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
     if ddl == "binary":
         return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder)
     return Reading(ddl, ddl)
+
+
+def _unsigned(signed: Column) -> Column:
+    whole = signed.cast(UNSIGNED_DDL)
+    return F.when(signed < 0, (whole + F.lit(Decimal(2**64))).cast(UNSIGNED_DDL)).otherwise(whole)
 
 
 def _text(reader: Reader, _: WireType) -> Reading:
@@ -69,6 +77,8 @@ def _array(reader: Reader, wire: WireType) -> Reading:
         message = "an array without an element type"
         raise WireSchemaInvalid(message)
     item = reader.read(wire.items)
+    if wire.items.name == PAIR and reader.form == "json":
+        return _pairs(reader, wire.items, item)
     value = item.value
     return Reading(
         f"array<{item.ddl}>",
@@ -78,6 +88,22 @@ def _array(reader: Reader, wire: WireType) -> Reading:
         invalid=_any(item.invalid),
         unavailable=_array_placeholder(reader, wire.items, item),
     )
+
+
+def _pairs(reader: Reader, pair: WireType, item: Reading) -> Reading:
+    """A map whose keys are no texts, which JSON writes as an array of arrays of two."""
+    parts = [(name, reader.read(kind)) for name, kind in pair.fields]
+    if any(part.value is not None or "<" in part.ddl for _, part in parts):
+        message = "a map of other keys than texts, with values that are no plain ones, has no table form in JSON"
+        raise WireSchemaInvalid(message)
+
+    def value(column: Column) -> Column:
+        return F.transform(
+            column,
+            lambda two: F.struct(*[two[at].try_cast(part.ddl).alias(name) for at, (name, part) in enumerate(parts)]),
+        )
+
+    return Reading(f"array<{item.ddl}>", "array<array<string>>", value=value)
 
 
 def _any(test: Convert | None) -> Convert | None:
@@ -167,6 +193,7 @@ _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
     DEBEZIUM + "time.MicroTime": times.time(1, "bigint"),
     "time-micros": times.time(1, "bigint"),
     DEBEZIUM + "time.NanoTime": times.time_nanos,
+    DEBEZIUM + "time.IsoTime": times.time_text,
     DEBEZIUM + "time.Timestamp": times.timestamp_millis,
     CONNECT + "Timestamp": times.timestamp_millis,
     DEBEZIUM + "time.MicroTimestamp": times.timestamp_micros,

@@ -28,6 +28,9 @@ _CONNECT_LITERALS = {
 }
 _AVRO_LITERALS = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 
+#: The name of an entry of a map whose keys are no texts, in JSON.
+PAIR = "__cdc_pair"
+
 
 class WireSchemaInvalid(ValueError):
     """Raised when a writer schema cannot be understood; the message holds no part of a row."""
@@ -89,7 +92,7 @@ def _connect(schema: Mapping[str, Any]) -> WireType:
         if key.literal == "string":
             return replace(base, items=values)
         # A map whose keys are no strings is written as an array of [key, value] pairs.
-        pair = WireType("record", fields=(("key", key), ("value", values)))
+        pair = WireType("record", PAIR, fields=(("key", key), ("value", values)))
         return replace(base, literal="array", items=pair)
     return replace(base, literal=_CONNECT_LITERALS[kind])
 

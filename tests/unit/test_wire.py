@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_materializer.decode.json_schema import parse_json_schema
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.decode.wire import PAIR, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.testing import avro_envelope_schema, avro_key_schema, connect_envelope_schema
 
 DATE = {"type": "int", "connect.name": "io.debezium.time.Date", "connect.version": 1}
@@ -109,7 +109,7 @@ def test_a_connect_map_without_string_keys_is_an_array_of_pairs() -> None:
 
     assert found is not None
     assert found.literal == "array"
-    assert found.items == WireType("record", fields=(("key", WireType("int")), ("value", WireType("double"))))
+    assert found.items == WireType("record", PAIR, fields=(("key", WireType("int")), ("value", WireType("double"))))
 
 
 @pytest.mark.parametrize(
