@@ -39,7 +39,20 @@ check: $(READY) ## lint, format, types
 
 .PHONY: integration
 integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, catalog; SHORT=1 leaves the longer half out
-	$(BIN)/python -m pytest --durations=0 --durations-min=5 -m 'integration$(if $(SHORT), and not long)' integration
+	@rm -rf build/integration-logs
+	@echo "Two chains side by side: what follows the databases, and what goes wrong around them."
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target integration-databases integration-faults
+
+FOLLOWING := $(addprefix integration/test_,live.py snapshots.py identity.py surprises.py init.py)
+CHAIN := $(BIN)/python -m pytest --durations=0 --durations-min=5 -m 'integration$(if $(SHORT), and not long)'
+
+.PHONY: integration-databases
+integration-databases: $(READY)
+	$(CHAIN) $(FOLLOWING)
+
+.PHONY: integration-faults
+integration-faults: $(READY)
+	$(CHAIN) integration $(addprefix --ignore=,$(FOLLOWING))
 
 .PHONY: bench
 bench: ## measure

@@ -1,6 +1,6 @@
 """The chain's parts as fixtures: each is started when the first test asks for it, and shared until the last one ended.
 
-What failed leaves its logs in build/integration-logs.
+What failed leaves its logs in build/integration-logs, in a folder of each run.
 """
 
 import fcntl
@@ -81,13 +81,13 @@ def folder(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
 
     yield make
     if request.session.testsfailed:
-        shutil.rmtree(_LOGS, ignore_errors=True)
+        logs = _LOGS / root.name
         for place in root.iterdir():
             if (place / "pipeline.yaml").exists():  # with its tables, which show what was wrong
-                shutil.copytree(place, _LOGS / place.name)
+                shutil.copytree(place, logs / place.name)
             for log in place.glob("*.log"):
-                (_LOGS / place.name).mkdir(parents=True, exist_ok=True)
-                shutil.copy(log, _LOGS / place.name)
+                (logs / place.name).mkdir(parents=True, exist_ok=True)
+                shutil.copy(log, logs / place.name)
     shutil.rmtree(root, ignore_errors=True)
     owner.close()
 

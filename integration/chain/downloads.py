@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_materializer import environment, jars
+from integration.chain.alone import alone
 from integration.chain.process import ChainError
 
 _HERE = Path(__file__).parent
@@ -59,8 +60,9 @@ def parts() -> Parts:
     jars.require_java()
     key = hashlib.sha256(_LAYOUT + _IVY.read_bytes() + _CHECKSUMS.read_bytes()).hexdigest()[:16]
     target = environment.cache_folder() / "cdc-materializer" / "integration" / f"java-{key}"
-    if not (target / _STAMP).exists():
-        _make(target)
+    with alone("java"):
+        if not (target / _STAMP).exists():
+            _make(target)
     return Parts(target / "kafka", target / "plugins", target / "registry", target / "catalog", target / "spark")
 
 

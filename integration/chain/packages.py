@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from integration.chain.alone import alone
 from integration.chain.process import ChainError
 
 _APT_SECONDS_MAX = 600
@@ -17,10 +18,11 @@ def find_programs(names: Sequence[str], debian_packages: Sequence[str]) -> dict[
     Raises:
         ChainError: one is missing, and it cannot be installed here.
     """
-    found = {name: _find(name) for name in names}
-    if None in found.values() and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install(debian_packages)
+    with alone("packages"):
         found = {name: _find(name) for name in names}
+        if None in found.values() and os.geteuid() == 0 and shutil.which("apt-get"):
+            _install(debian_packages)
+            found = {name: _find(name) for name in names}
     missing = [name for name, path in found.items() if path is None]
     if missing:
         message = (

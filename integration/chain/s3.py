@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cdc_materializer import environment
+from integration.chain.alone import alone
 from integration.chain.process import START_SECONDS_MAX, ChainError, Process, Service, free_port
 from integration.chain.web import answers, request
 
@@ -47,17 +48,22 @@ class S3(Service):
             raise ChainError(message)
 
 
+def _install(home: Path) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    sys.stderr.write("Installing the S3 store of the integration chain (once) …\n")
+    _run([sys.executable, "-m", "venv", str(home)])
+    pip = [str(home / "bin" / "python"), "-m", "pip", "--quiet", "--no-input", "install", "--require-hashes"]
+    _run([*pip, "--requirement", str(_REQUIREMENTS)])
+    (home / "complete").touch()
+
+
 def _program() -> Path:
     """The server's program; its environment is made at the first time."""
     key = hashlib.sha256(_REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:16]
     home = environment.cache_folder() / "cdc-materializer" / "integration" / f"s3-{key}"
-    if not (home / "complete").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        sys.stderr.write("Installing the S3 store of the integration chain (once) …\n")
-        _run([sys.executable, "-m", "venv", str(home)])
-        pip = [str(home / "bin" / "python"), "-m", "pip", "--quiet", "--no-input", "install", "--require-hashes"]
-        _run([*pip, "--requirement", str(_REQUIREMENTS)])
-        (home / "complete").touch()
+    with alone("s3"):
+        if not (home / "complete").exists():
+            _install(home)
     return home / "bin" / "moto_server"
 
 
