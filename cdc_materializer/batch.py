@@ -96,6 +96,11 @@ class Past:
     lives: bool = False
     watch: Watch | None = None
 
+    @property
+    def sees_plain(self) -> bool:
+        """Whether rules see columns unmasked, of which the mirror's rows have the masked values only."""
+        return bool(self.lookup.options.masks.judged)
+
     def routed(self) -> Past:
         """The same, for a fold of changes from several source tables."""
         return replace(self, recorded=replace(self.recorded, routed=True), lives=True)
@@ -145,14 +150,15 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     """
     if past.recorded.routed:
         past = past.routed()
-    own = _with_flags(changes_of(current, decoders, decoders.plan.target, past), past)
+    target = decoders.folded
+    own = _with_flags(changes_of(current, decoders, target, past), past)
     if past.recorded.routed:
-        own = base.with_owners(own, _live(past, decoders.plan.target), decoders.plan.target, past.recorded.table)
-    states = fold.states(own, decoders.plan.target, decoders.partial, past.recorded).persist()
+        own = base.with_owners(own, _live(past, target), target, past.recorded.table)
+    states = fold.states(own, target, decoders.partial, past.recorded).persist()
     folded = Folded(states, [states])
     try:
-        doubtful = doubtful_keys(decoders.writers, decoders.plan.target, past.lookup.options)
-        folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives)
+        doubtful = doubtful_keys(decoders.writers, target, past.lookup.options)
+        folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives, plain=past.sees_plain)
         beginning = _next_epoch(past, states) if folded.facts.continued else None
         if beginning is not None:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
@@ -208,12 +214,12 @@ def _next_epoch(past: Past, states: DataFrame) -> Mapping[int, int] | None:
 
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
     """Find out what the batch alone could not tell, and fold once more with it."""
-    target, partial, states, facts = decoders.plan.target, decoders.partial, folded.states, folded.facts
+    target, partial, states, facts = decoders.folded, decoders.partial, folded.states, folded.facts
     if past.watch is not None:
         folded.snapshots = _follow(states, past, past.watch, target)
     sweeps = folded.snapshots.sweeps
     if sweeps and past.raw is not None:
-        folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives)
+        folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
     truncates, earlier = past.wiping(facts.truncates), past.wiping(())
     history = _history(states, facts, past, target, sweeps)
     if truncates or sweeps or history is not None:
@@ -290,7 +296,8 @@ def _history(
     is_late = past.lives and past.is_late(past.wiping(facts.truncates))
     if past.raw is None or not (facts.wants_history or facts.moved or is_late):
         return None
-    wants = F.col(m.KEY).isNotNull() if is_late else wants_history(past.recorded, sweeps, lives=past.lives)
+    wants = wants_history(past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
+    wants = F.col(m.KEY).isNotNull() if is_late else wants
     # Materialised, so that the states' cache can be given back.
     wanted = states.where(wants).select(m.KEY).distinct().localCheckpoint()
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None

@@ -21,6 +21,7 @@ from cdc_materializer.config_connections import (
     TlsFiles,
 )
 from cdc_materializer.config_faults import CORRECT, below, config_error
+from cdc_materializer.config_masks import MasksConfig
 from cdc_materializer.config_tables import TableConfig, TableSettings, check_mirrors, resolve_tables
 from cdc_materializer.config_values import NOT_YET, Properties, Settings, kind_of, refusal, reveal
 from cdc_materializer.errors import ConfigError
@@ -30,6 +31,7 @@ __all__ = [
     "BasicAuth",
     "CatalogConfig",
     "Config",
+    "MasksConfig",
     "PipelineFile",
     "RegistryConfig",
     "SourceConfig",
@@ -65,6 +67,7 @@ class PipelineFile(Settings):
         description="The Iceberg catalog, any property of it; left out: SQLite in `lake` beside the file.",
     )
     spark: Properties = Field(default={}, description="Spark properties, passed on as they are.")
+    masks: MasksConfig | None = Field(default=None, description="The key of the hashes that contracts ask for.")
     defaults: TableSettings = Field(
         default_factory=TableSettings, description="Settings for every table that does not say otherwise."
     )

@@ -23,6 +23,7 @@ from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
+from cdc_materializer.masks import source_name
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 
@@ -48,11 +49,19 @@ Found = Writer | Unknown | Refused | None
 
 @dataclass(frozen=True)
 class Decoders:
-    """The writers of a batch and the table that they describe together."""
+    """The writers of a batch and the table that they describe together.
+
+    Attributes:
+        writers: the decoders.
+        plan: the mirror's columns, masked ones as they are stored.
+        partial: the columns that messages may leave out.
+        folded: the columns that are folded: the mirror's, and unmasked twins of those that rules see so.
+    """
 
     writers: Writers
     plan: SchemaPlan
     partial: Partial
+    folded: TableSchema
 
     @property
     def make_a_table(self) -> bool:
@@ -103,6 +112,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
     Raises:
         RegistryUnavailable: a schema is needed and the registry cannot be asked.
         SchemaRefused: no table can hold what the messages say.
+        ContractInvalid: it masks a column of the key, or probably not the one that it means.
     """
     rows = _selectors(read)
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
@@ -115,8 +125,13 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         refused=tuple((found.selector, found.reason) for found in both if isinstance(found, Refused)),
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
-    plan = plan_schema(lookup.current, _described(pairs, lookup.options))
-    return Decoders(writers, plan, _partial(writers, plan.target, lookup.options))
+    described, masks = _described(pairs, lookup.options), lookup.options.masks
+    current = masks.stored(lookup.current) if lookup.current is not None else None
+    plan = plan_schema(current, [masks.written(writer) for writer in described])
+    names = {column.name: None for schema in (*described, plan.target) for column in schema.columns}
+    masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
+    folded = masks.with_plain(plan.target, described)
+    return Decoders(writers, plan, _partial(writers, folded, lookup.options), folded)
 
 
 def _selectors(read: DataFrame) -> list[Row]:
@@ -216,7 +231,10 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
         row = writer.wire.get("after") or writer.wire.get("before")
         reader = options.reader(writer)
         for column in (options.shard.without(target) if options.shard is not None else target).columns:
-            kind = row.get(column.name) if row is not None else None
+            mask = options.masks.of(column.name)
+            if mask is not None and mask.hides_all:
+                continue
+            kind = row.get(source_name(column.name)) if row is not None else None
             if kind is None or writer.is_plain:
                 absent[column.name] = None
             if kind is not None and reader.read(kind).unavailable is not None:

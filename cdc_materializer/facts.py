@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.epochs import CONTINUED, Recorded, current_epoch
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
 from cdc_materializer.lanes import WIDTH, topic_of
@@ -55,17 +56,22 @@ class Facts:
     routed: bool = False
 
 
-def wants_history(recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bool = False) -> Column:
+def wants_history(
+    recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bool = False, plain: bool = False
+) -> Column:
     """Whether a change has to be held against its key's past.
 
     A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
     count: nothing says that a key has always been in this one. Where all states of a row matter (`life`), so does what
     came before a truncate that was read earlier. And whether a snapshot that began in an earlier batch showed a key,
-    only the messages of that batch say.
+    only the messages of that batch say. A value that a rule has to see unmasked (`plain`) is in messages alone.
     """
     late = F.col(m.POSITION) <= _highest_position(recorded)
     past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
     past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
+    if plain:
+        lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
+        past_matters = past_matters | (base.wants_base() & lacks & ~fold.is_delete())
     for sweep in sweeps:
         past_matters = past_matters | (base.wants_base() & is_after(sweep, m.PARTITION, m.OFFSET))
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
@@ -101,6 +107,7 @@ def facts_of(
     sweeps: Sequence[Sweep] = (),
     *,
     lives: bool = False,
+    plain: bool = False,
 ) -> Facts:
     """Find out about the folded states of a batch what the next steps need; one job, a few rows.
 
@@ -110,8 +117,10 @@ def facts_of(
         doubtful: the keys (m.KEY) that may be made up. One matters at a delete, and where its past is folded once more.
         sweeps: the complete snapshots of the batch that may have begun before it.
         lives: whether all states of a row matter, and not the last alone.
+        plain: whether rules see values unmasked, which the mirror cannot tell.
     """
-    ends = fold.is_delete() | wants_history(recorded, sweeps, lives=lives)
+    history = wants_history(recorded, sweeps, lives=lives, plain=plain)
+    ends = fold.is_delete() | history
     is_doubtful = F.coalesce(F.col(m.KEY).isin(*doubtful) & ends, F.lit(False)) if doubtful else F.lit(False)
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
@@ -126,7 +135,7 @@ def facts_of(
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
             F.collect_list(F.when(is_truncate, truncate_fields())).alias("truncates"),
-            F.count_if(wants_history(recorded, sweeps, lives=lives)).alias("wants_history"),
+            F.count_if(history).alias("wants_history"),
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
             F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),

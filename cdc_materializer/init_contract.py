@@ -21,9 +21,12 @@ _HEAD = """\
 
 _MASKS = (
     "#",
-    "# A mask would keep personal data out of the mirror. This version does not enforce masks, so it refuses contracts",
-    "# that state one; until it does, leave such a column out, or mask it, in the connector (column.exclude.list,",
-    "# column.mask.hash).",
+    "# A mask keeps personal data out of the mirror and all that is made from it; raw keeps the bytes as they came.",
+    "#   hash     a text that is the same for the same value in all tables; needs `masks: key` in pipeline.yaml",
+    "#   last4    the last four characters",
+    "#   redact   a fixed text",
+    "#   null     nothing",
+    "# `drop: true` in place of a mask leaves the column out.",
 )
 
 _LOGICAL = {
@@ -102,7 +105,7 @@ def _property(found: Recognised, column: Column) -> Iterator[str]:
                 _INDENT,
             )
     yield from _rule(column, wire)
-    if is_personal(column.name):
+    if is_personal(column.name) and column.name not in found.schema.key:
         yield from _mask()
 
 
@@ -155,5 +158,5 @@ def _words(name: str) -> list[str]:
 
 
 def _mask() -> Iterator[str]:
-    yield from comment("Its name looks like personal data; what is said of masks above:", _INDENT)
+    yield from comment("Its name looks like personal data; to mask it:", _INDENT)
     yield from commented(["customProperties:", "  - property: mask", "    value: hash"], _INDENT)

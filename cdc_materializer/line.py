@@ -16,11 +16,12 @@ from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import ConfigError, InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import ConfigError, ContractInvalid, InvariantBroken, LakeUnavailable
 from cdc_materializer.facts import Facts
 from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.marker import Marker
+from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.registry import Registry
@@ -78,7 +79,13 @@ class Line:
             transactions=table.history,
             snapshots=table.snapshot_sweep,
             shard=Shard(table.shard, table.topic) if table.shard is not None else None,
+            masks=self.masks,
         )
+
+    @property
+    def masks(self) -> Masks:
+        """What the contract hides."""
+        return self.contract.masks if self.contract is not None else Masks()
 
     def recorded(self, mirror: LakeTable | None, partitions: int) -> Recorded:
         """How far the source had got when a mirror was last published, in a topic that has so many partitions now."""
@@ -134,7 +141,7 @@ class Line:
 
     def judgement(
         self,
-        target: TableSchema,
+        folded: TableSchema,
         partitions: int = 1,
         unreconciled: tuple[tuple[int, int], ...] = (),
         *,
@@ -143,12 +150,12 @@ class Line:
         """How the states of a table are judged.
 
         Args:
-            target: the mirror's columns.
+            folded: the columns that are folded.
             partitions: how many the topic has.
             unreconciled: where snapshots turned out to be of no use for a sweep.
             routed: whether several source tables feed the mirror.
         """
-        rules = compile_rules(self.contract.rules, target.types) if self.contract else ()
+        rules = compile_rules(self.contract.rules, judged_types(folded)) if self.contract else ()
         return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, unreconciled, routed)
 
 
@@ -244,6 +251,26 @@ def check_deletes(line: Line, mirror: LakeTable | None) -> None:
     made, asked = ("soft", "hard") if mirror.keeps_deleted else ("hard", "soft")
     what = f"{line.mirror} was made with `deletes: {made}`, and pipeline.yaml says `{asked}`. Nothing was written."
     raise ConfigError(what, f"Set `deletes: {made}`, or mirror the topic under another `mirror` name.")
+
+
+def check_masks(line: Line, mirror: LakeTable | None) -> None:
+    """Refuse a mirror whose rows were masked otherwise: some of them would be hidden, and some would not.
+
+    Raises:
+        ContractInvalid: says which columns, and what to do.
+    """
+    if mirror is None:
+        return
+    types, stored = mirror.schema.types, line.masks.stored(mirror.schema).types
+    retyped = sorted(name for name, ddl in types.items() if stored[name] != ddl)
+    if retyped:
+        what = f"The contract masks {', '.join(retyped)} as text, and {line.mirror} has another type. Nothing was read."
+        do = "Use `null`, which keeps the type, or mirror the topic under another `mirror` name."
+        raise ContractInvalid(what, do)
+    changed = line.masks.changed(marker_of(mirror).masks, types)
+    if changed:
+        what = f"The rows of {line.mirror} were masked otherwise than the contract says: {', '.join(changed)}."
+        raise ContractInvalid(what, f"`cdcm replay {line.mirror} --publish` rebuilds it; until then only raw goes on.")
 
 
 def reload(line: Line, name: TableName) -> LakeTable:

@@ -84,6 +84,7 @@ class Marker:
             uuid, a MariaDB domain, a series of binlog files (whose number says nothing).
         adopted: what was accepted as lost or rewound, oldest first.
         snapshots: on a mirror that sweeps, what was seen of snapshots; None where it did not sweep.
+        masks: on a mirror, how its rows are masked, by column (`Masks.told`).
         source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
         version: layout of the marker.
@@ -107,6 +108,7 @@ class Marker:
     snapshots: Followed | None = None
     source_table: str | None = None
     topics: tuple[str, ...] = ()
+    masks: Mapping[str, str] = field(default_factory=dict)
     version: int = MARKER_VERSION
 
     @classmethod
@@ -154,6 +156,7 @@ class Marker:
             "snapshots": self.snapshots.to_json() if self.snapshots is not None else None,
             "source-table": self.source_table,
             "topics": json.dumps(self.topics) if self.topics else None,
+            "masks": write(self.masks) if self.masks else None,
             "source-snapshot": snapshot,
             "contract": self.contract,
             "counts": write(self.counts),
@@ -196,6 +199,7 @@ class Marker:
             snapshots=Followed.from_json(followed) if (followed := summary.get(MARKER_PREFIX + "snapshots")) else None,
             source_table=summary.get(MARKER_PREFIX + "source-table"),
             topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
+            masks={name: as_text(how) for name, how in read_object(summary.get(MARKER_PREFIX + "masks", "{}")).items()},
             version=version,
         )
 

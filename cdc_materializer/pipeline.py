@@ -20,7 +20,18 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import Code, RegistryUnavailable
 from cdc_materializer.lake import LakeTable, Stage
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, check_deletes, marker_of, new_marker, reload
+from cdc_materializer.line import (
+    Batch,
+    Decided,
+    Line,
+    Reading,
+    Tables,
+    check_deletes,
+    check_masks,
+    marker_of,
+    new_marker,
+    reload,
+)
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
@@ -224,6 +235,7 @@ def reading_of(
 
 def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     """Decode, fold and judge the messages; nothing is written."""
+    check_masks(line, tables.mirror)
     decoders = reading.decoders
     marker, landed = (marker_of(table) if table is not None else None for table in (tables.mirror, tables.raw))
     unread = quarantine.unread(line, tables.quarantine) if line.table.snapshot_sweep else None
@@ -241,8 +253,8 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     )
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        target, partitions = decoders.plan.target, past.recorded.partitions
-        judgement = line.judgement(target, partitions, folded.snapshots.unreconciled, routed=folded.facts.routed)
+        seen, partitions = decoders.folded, past.recorded.partitions
+        judgement = line.judgement(seen, partitions, folded.snapshots.unreconciled, routed=folded.facts.routed)
         judged = verdict.decide(folded.states, judgement)
         judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
         counted = judged.agg(*_outcomes(), *_sums(lives=line.keeps_lives)).collect()[0].asDict()
@@ -305,6 +317,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
         source_table=decided.facts.table,
+        masks=line.masks.told(),
         source_snapshot=raw.head,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},
@@ -338,6 +351,7 @@ def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decide
     if not decided.decoders.make_a_table:
         return None
     start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
+    start = replace(start, masks=line.masks.told())
     layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
     properties = line.table.format_properties()
     return line.lake.create(line.mirror, plan.target, start, properties, layout, soft=line.is_soft, routed=routed)

@@ -139,6 +139,7 @@ def _beside(line: Line, marker: Marker) -> Line:
     alone = line.table.model_copy(update={"history": False})
     rules = [
         line.contract.fingerprint if line.contract is not None else None,
+        line.masks.told(),
         alone.model_dump(mode="json", exclude=_NO_RULES),
         [dict(epoch) for epoch in marker.epochs],
         [adoption.to_json() for adoption in marker.adopted],
@@ -206,7 +207,7 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     begun = _Pair.of(_load(sides.beside))
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
-        start = Marker.begin(marker_of(mirror))
+        start = replace(Marker.begin(marker_of(mirror)), masks=sides.beside.masks.told())
         for base in (bases.quarantine, bases.mirror):
             drop_branches(lake, base.name, REPLAY_BRANCH)
             _put(lake, base, start)

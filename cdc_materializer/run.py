@@ -143,11 +143,25 @@ def open_work(config: Config, options: RunOptions) -> Work:
         what = f"There is no table {', '.join(missing)} in {config.path.name}."
         raise ConfigError(what, f"Its tables are: {', '.join(str(table.mirror) for table in known)}.")
     contracts = {
-        str(table.mirror): load_contract(table.contract, str(table.mirror))
+        str(table.mirror): with_key(load_contract(table.contract, str(table.mirror)), config)
         for table in tables
         if table.contract is not None
     }
     return Work(config, source, open_registry(config.registry), tables, contracts)
+
+
+def with_key(contract: Contract, config: Config) -> Contract:
+    """The contract with the key of its hashes, where it has any.
+
+    Raises:
+        ConfigError: the configuration has no key for them.
+    """
+    if not contract.hashes:
+        return contract
+    if config.masks is None:
+        what = f"The contract {contract.path.name} hashes columns, and {config.path.name} has no key for that."
+        raise ConfigError(what, "Add `masks:` with `key: ${NAME}` (an environment variable) or a `key_file`.")
+    return replace(contract, mask_key=config.masks.secret())
 
 
 @contextmanager

@@ -28,6 +28,9 @@ _TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: What results depend on; the same in a session of ours and beside a caller's.
 _SEMANTICS = {"spark.sql.ansi.enabled": "true", _TIME_ZONE: "UTC"}
+#: What Spark leaves out of plans that it shows, in logs and its own pages: there a hash's key is a literal of 64 bytes.
+_REDACTED_TEXT = "spark.sql.redaction.string.regex"
+_MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
 #: Properties that are lists: the user's entries are added to ours instead of replacing them.
 _LISTS = {
     "spark.driver.extraClassPath": ":",
@@ -106,6 +109,9 @@ def beside(spark: "SparkSession", config: Config) -> "SparkSession":
     session = spark.newSession()
     for name, value in {**_SEMANTICS, **spark_properties(config.catalog)}.items():
         session.conf.set(name, value)
+    own = session.conf.get(_REDACTED_TEXT, "") or ""
+    if config.masks is not None and _MASK_KEYS not in own:
+        session.conf.set(_REDACTED_TEXT, f"{own}|{_MASK_KEYS}" if own else _MASK_KEYS)
     return session
 
 

@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _V = TypeVar("_V")
 
 
-def write(values: Mapping[int, int] | Mapping[int, str] | Mapping[str, int]) -> str:
+def write(values: Mapping[int, int] | Mapping[int, str] | Mapping[str, int] | Mapping[str, str]) -> str:
     """Return a JSON object with its keys in order: equal values give equal text."""
     ordered = dict(sorted(values.items()))
     return json.dumps(ordered, separators=(",", ":"))

@@ -30,7 +30,7 @@ from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TrialReport
-from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.run import RunOptions, open_work, session_for, with_key
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
@@ -90,6 +90,7 @@ def try_contract(
     # The contract in force plays no part, and may be the very one that has to be mended.
     without = [one.model_copy(update={"contract": None}) for one in config.tables]
     work = open_work(config.model_copy(update={"tables": without}), RunOptions(tables=(table,)))
+    contract = with_key(contract, config)
     work = replace(work, contracts={table: contract})
     with session_for(work, spark) as session:
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
@@ -143,7 +144,8 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         messages, decoders, Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate)
     )
     try:
-        decided = verdict.decide(folded.states, line.judgement(target, recorded.partitions, routed=folded.facts.routed))
+        judgement = line.judgement(decoders.folded, recorded.partitions, routed=folded.facts.routed)
+        decided = verdict.decide(folded.states, judgement)
         counted = decided if since is None else decided.where(F.col(m.TIME) >= F.lit(since))
         counted = counted.select(
             *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME, m.KEY)],

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import fold
+from cdc_materializer.changes import masking
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
 from cdc_materializer.epochs import REGRESSED
@@ -84,13 +85,10 @@ def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> D
         cut: a column that says which batch each state belongs to, where they are of several; each publishes its own.
     """
     holding = [rule for rule in judgement.rules if rule.rule.action != "warn"]
-    judged = states.withColumns(
-        {
-            FAILED: _names(holding),
-            WARNED: _names([rule for rule in judgement.rules if rule.rule.action == "warn"]),
-            "__cdc_previous_delete": _follows_delete(),
-        }
-    )
+    warning = [rule for rule in judgement.rules if rule.rule.action == "warn"]
+    broken = {FAILED: _names(holding), WARNED: _names(warning)}
+    lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
+    judged = masking.judged(states, broken, lists, fold.CARRIED).withColumn("__cdc_previous_delete", _follows_delete())
     passes = _passes(judgement)
     of_key = Window.partitionBy(GROUP, *([cut] if cut else []))
     last = F.max(F.when(passes, F.col(ORDER))).over(of_key)

@@ -23,7 +23,7 @@ from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, check_deletes, marker_of
+from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
@@ -81,6 +81,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
 def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     """What differs between a mirror and the fold of its raw table, both as they were loaded."""
     check_deletes(line, mirror)
+    check_masks(line, mirror)
     span = batch.whole(Offsets(), marker_of(mirror).offsets, line.table.topic)
     stored = line.lake.rows(raw)
     messages = batch.messages(stored, span, line.id_bytes)
@@ -92,7 +93,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     unreconciled = folded.snapshots.unreconciled
-    judgement = line.judgement(target, past.recorded.partitions, unreconciled, routed=folded.facts.routed)
+    judgement = line.judgement(decoders.folded, past.recorded.partitions, unreconciled, routed=folded.facts.routed)
     decided = verdict.decide(folded.states, judgement)
     decided = (life.remember(decided, target) if line.is_soft else decided).persist()
     expected = rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed)

@@ -23,7 +23,7 @@ from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import summaries
-from cdc_materializer.line import Line, check_deletes, marker_of
+from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.names import TableName
@@ -89,6 +89,7 @@ def why(config: Config, table: str, asked: Asked, spark: SparkSession | None = N
             if raw is None or mirror is None:
                 raise _no_mirror(table)
             check_deletes(line, mirror)
+            check_masks(line, mirror)
             return _explain(line, raw, mirror, asked)
 
 
@@ -166,7 +167,7 @@ def _judged(
         states = states.join(known, (F.col(m.PARTITION) == F.col("first_partition")) & inside, "left")
         states = states.withColumn(_BATCH, F.col("number"))
         unreconciled, routed = folded.snapshots.unreconciled, folded.facts.routed
-        judgement = log.line.judgement(log.target, past.recorded.partitions, unreconciled, routed=routed)
+        judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, unreconciled, routed=routed)
         judged = life.remember(verdict.decide(states, judgement, _BATCH), log.target)
         # A truncate says nothing of a row that was not there.
         judged = judged.where(~F.col(m.OP).eqNullSafe(m.WIPE) | F.col(life.APPLIED)).persist()

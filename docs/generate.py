@@ -227,6 +227,7 @@ def _configuration() -> Iterator[str]:
         ("registry", "RegistryConfig"),
         ("registry.basic_auth", "BasicAuth"),
         ("registry.tls", "TlsFiles"),
+        ("masks", "MasksConfig"),
         ("catalog", "CatalogConfig"),
     ):
         yield from _section(title, definitions[name])

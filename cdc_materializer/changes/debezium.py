@@ -7,7 +7,7 @@ again for each field that is read from its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,6 +28,7 @@ from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
+from cdc_materializer.masks import Masks
 from cdc_materializer.names import quote
 from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
@@ -77,6 +78,7 @@ class Options:
         transactions: whether the table keeps the source's transactions.
         snapshots: whether records of snapshots are followed: the table sweeps.
         shard: how rows of several servers are told apart, where the mirror has them.
+        masks: what the contract hides.
     """
 
     special_values: Special = "null"
@@ -86,6 +88,7 @@ class Options:
     transactions: bool = False
     snapshots: bool = False
     shard: Shard | None = None
+    masks: Masks = field(default_factory=Masks)
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
@@ -145,9 +148,8 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     read, shard = writers.merged(options), options.shard
     target = shard.without(mirror) if shard is not None else mirror
     datums = messages.select(*_coordinates(), "value_writer", "key_writer", *_datums(read, options))
-    images = datums.select(
-        m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer", *_images(read, target, options)
-    )
+    kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, "value_writer", "key_writer")
+    images = datums.select(*kept, *_images(read, target, options))
     changes = identified(images, options.key).select(*_change(writers, target, options))
     return shard.told(changes, mirror) if shard is not None else changes
 
@@ -236,9 +238,7 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
-    values = [
-        (writer.selectors, _value_struct(at, writer, target, options)) for at, writer in enumerate(writers.envelopes)
-    ]
+    values = [(one.selectors, _value_struct(at, one, target, options)) for at, one in enumerate(writers.envelopes)]
     keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
     return [
         _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
@@ -286,7 +286,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         _elsewhere(body, row, writer, target, options).alias("elsewhere"),
         F.lower(body["op"]).alias("op"),
-        image(Image(after, row, names), options.reader(writer), target).alias("image"),
+        image(Image(after, row, names), options.reader(writer), target, options.masks).alias("image"),
         _old_key(body, row, writer, target, options).alias("old_key"),
         # What is read from a damaged message may be anything, and a position must not put others out of order.
         F.when(~is_corrupt, _source(body, writer, options)).alias("source"),

@@ -85,6 +85,8 @@ def load(path: Path) -> "Config":
 
     config = load_config(path)
     REDACTOR.hide(logs.secrets_of(config))
+    if config.masks is not None:
+        REDACTOR.hide(config.masks.spellings())
     return config
 
 

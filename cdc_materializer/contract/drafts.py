@@ -1,6 +1,6 @@
 """A rule on its way from the file to the contract: stated, not yet checked or named."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,9 @@ NOT_AVAILABLE = "is not available in this version"
 REMOVE = "Remove it for now: a rule that is not enforced must not look as if it were."
 
 #: Properties of ours that a later version follows.
-_LATER_PROPERTIES = frozenset({"mask", "drop", "shadow", "max_quarantined", "judge"})
+_LATER_PROPERTIES = frozenset({"shadow", "max_quarantined"})
+#: Those that have a meaning elsewhere, and would be taken for something here.
+_MISPLACED = {"mask": "a column", "drop": "a column", "judge": "the table"}
 
 _KINDS = {
     "expect_column_values_to_not_be_null": "not_null",
@@ -41,12 +43,24 @@ class Draft:
     description: str | None = None
 
 
-def refuse_later(properties: Sequence[CustomProperty] | None, here: Place, findings: Findings) -> None:
-    """Note the custom properties that would mean something in a later version."""
+def refuse_later(
+    properties: Sequence[CustomProperty] | None, here: Place, findings: Findings, known: Collection[str] = ()
+) -> None:
+    """Note the custom properties that would mean something in a later version, or elsewhere.
+
+    Args:
+        properties: what the file states.
+        here: where.
+        findings: where problems go.
+        known: those that mean something here.
+    """
     for index, entry in enumerate(properties or ()):
+        at = (*here, "customProperties", index)
         if entry.property in _LATER_PROPERTIES:
-            at = (*here, "customProperties", index)
             findings.add(at, f"the custom property {entry.property} {NOT_AVAILABLE}.", REMOVE)
+        elif entry.property in _MISPLACED and entry.property not in known:
+            message = f"the custom property {entry.property} belongs to {_MISPLACED[entry.property]} as a whole."
+            findings.add(at, message, "Move it there.")
 
 
 def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:

@@ -9,7 +9,9 @@ from decimal import Context, Decimal
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
+
+from cdc_materializer.masks import Mask, Masks
 
 #: Hexadecimal characters of a fingerprint: 64 bits tell any two versions of one contract apart.
 FINGERPRINT_LENGTH = 16
@@ -39,7 +41,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class ContractColumn:
-    """A column that the contract declares; ``type`` is a Spark DDL type, None when the file gives none."""
+    """A column that the contract declares; ``type`` is a Spark DDL type, None when the file gives none.
+
+    ``type`` is that of the source: a mask may make it another one.
+    """
 
     name: str
     type: str | None = None
@@ -47,6 +52,7 @@ class ContractColumn:
     primary_key: bool = False
     unique: bool = False
     description: str | None = None
+    mask: Mask | None = None
 
 
 @dataclass(frozen=True)
@@ -75,30 +81,69 @@ class Rule:
 
 @dataclass(frozen=True)
 class Contract:
-    """One table's contract, as one file states it."""
+    """One table's contract, as one file states it.
+
+    ``judge`` says whether rules see values before or after their masks. ``mask_key`` is the secret of the hashes, which
+    no file states (`with_key`); it is never shown.
+    """
 
     path: Path
     name: str
     version: str
     columns: tuple[ContractColumn, ...]
     rules: tuple[Rule, ...]
+    judge: Literal["before", "after"] = "before"
+    mask_key: bytes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def hashes(self) -> bool:
+        """Whether a column is hashed, which takes a key."""
+        return any(column.mask is Mask.HASH for column in self.columns)
+
+    @property
+    def masks(self) -> Masks:
+        """What the contract hides."""
+        masked = [column for column in self.columns if column.mask is not None]
+        if not masked:
+            return Masks()
+        judged = {column.name: column.type for column in masked if self.judge == "before" and self._reads(column.name)}
+        return Masks(
+            methods={column.name: column.mask for column in masked if column.mask is not None},
+            judged=judged,
+            declared=frozenset(column.name for column in self.columns),
+            key=self.mask_key,
+        )
+
+    def _reads(self, column: str) -> bool:
+        """Whether a rule may read a column: it names it, or has its name anywhere in a condition."""
+        name = column.casefold()
+        return any(
+            name == (rule.column or "").casefold() or name in str(dict(rule.kwargs)).casefold() for rule in self.rules
+        )
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 over columns and rules, 16 hex characters.
 
         The order of columns, rules and set members does not count, and neither do descriptions, comments, or
-        the version's text: two contracts that judge alike have one fingerprint.
+        the version's text: two contracts that mask and judge alike have one fingerprint.
         """
-        content = {
-            "columns": sorted(([c.name, c.type, c.required, c.primary_key, c.unique] for c in self.columns), key=str),
+        content: dict[str, object] = {
+            "columns": sorted((_column(c) for c in self.columns), key=str),
             "rules": sorted(
                 ([r.name, r.column, r.expectation, _canonical(r.kwargs), r.action, r.severity] for r in self.rules),
                 key=str,
             ),
         }
+        if self.masks.judged or (self.masks.methods and self.judge == "after"):
+            content["judge"] = self.judge
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
+
+
+def _column(column: ContractColumn) -> list[object]:
+    stated: list[object] = [column.name, column.type, column.required, column.primary_key, column.unique]
+    return stated if column.mask is None else [*stated, str(column.mask)]
 
 
 def _canonical(value: object) -> object:

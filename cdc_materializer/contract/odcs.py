@@ -14,9 +14,11 @@ from pydantic import ValidationError
 from cdc_materializer.contract.checks import check_draft, check_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import named
+from cdc_materializer.contract.masking import check_masks, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn
 from cdc_materializer.contract.rules import read_columns, read_rules
 from cdc_materializer.contract.types import family
+from cdc_materializer.masks import Mask
 from cdc_materializer.names import nearest
 from cdc_materializer.report.models import LintFile, LintProblem, LintReport
 
@@ -77,13 +79,17 @@ def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | Non
     found, place = chosen
     columns = read_columns(found, place, findings)
     drafts = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
-    types = _types(columns, actual, place, findings)
+    judge = read_judge(found, place, findings)
+    types = seen_types(columns, _types(columns, actual, place, findings), judge)
     for draft in drafts:
         check_draft(draft, types, findings)
     if not findings.problems:  # between malformed rules there is nothing to compare
         check_together(drafts, findings)
     name = document.name or document.id or found.name or findings.path.stem
-    return Contract(findings.path, name, document.version or "", columns, named(drafts, findings))
+    contract = Contract(findings.path, name, document.version or "", columns, named(drafts, findings), judge)
+    if not findings.problems:
+        check_masks(contract, [(*place, "properties", index) for index in range(len(columns))], findings)
+    return contract
 
 
 def _validated(data: dict[str, Any], findings: Findings) -> OpenDataContractStandard | None:
@@ -145,11 +151,14 @@ def _types(
         return types
     for index, column in enumerate(columns):
         here = (*place, "properties", index)
+        stored = "string" if column.mask is not None and not column.mask.hides_all else column.type
+        if column.mask is Mask.DROP:
+            continue
         if column.name not in actual:
             near = nearest(column.name, actual)
             do = f"Did you mean {near}?" if near else "Remove the column, or add it at the source."
             findings.add(here, f"the table has no column {column.name}.", do)
-        elif column.type and family(column.type) != family(actual[column.name]):
-            message = f"column {column.name} is declared as {column.type}, the table has {actual[column.name]}."
+        elif stored and family(stored) != family(actual[column.name]):
+            message = f"column {column.name} is declared as {stored}, the table has {actual[column.name]}."
             findings.add(here, message, "Declare the type that the table has.")
     return types | dict(actual)

@@ -12,6 +12,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from cdc_materializer.contract.document import Findings, Place, path_text
 from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
+from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import ContractColumn
 from cdc_materializer.contract.quality import read_quality
 from cdc_materializer.contract.types import column_type
@@ -43,7 +44,7 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
         columns.append(
             ContractColumn(
                 name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),
-                declared.description,
+                declared.description, read_mask(declared, here, findings),
             )
         )  # fmt: skip
     return tuple(columns)
@@ -51,14 +52,14 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
 
 def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
     """Yield every rule that a table's schema object states, noting those this version cannot follow."""
-    refuse_later(table.customProperties, place, findings)
+    refuse_later(table.customProperties, place, findings, known=("judge", "mask", "drop"))
     keys = [declared for declared in table.properties or () if declared.primaryKey]
     for index, declared in enumerate(table.properties or ()):
         here = (*place, "properties", index)
         name = declared.physicalName or declared.name
         if not name:
             continue
-        refuse_later(declared.customProperties, here, findings)
+        refuse_later(declared.customProperties, here, findings, known=("mask", "drop"))
         if declared.unique and not (declared.primaryKey and len(keys) == 1):
             message = f"unique on {name}, which is not the primary key on its own, {NOT_AVAILABLE}."
             findings.add((*here, "unique"), message, REMOVE)

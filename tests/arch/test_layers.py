@@ -33,6 +33,7 @@ LAYERS = (
         "merge",
         "versions",
         "schema",
+        "masks",
         "catalog",
         "local_table",
     ),

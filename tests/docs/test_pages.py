@@ -9,6 +9,7 @@ import typer
 
 from cdc_materializer.cli import app
 from cdc_materializer.config import load_config
+from cdc_materializer.contract import lint
 from tests.docs.pages import DOCS, PAGES, ROOT, Snippet, prose, snippets
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
@@ -55,9 +56,14 @@ def test_every_guarantee_has_its_test() -> None:
 
 @pytest.mark.parametrize("snippet", _YAML, ids=[f"{s.page.stem}-{at}" for at, s in enumerate(_YAML)])
 def test_a_pipeline_in_a_page_is_one(snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every YAML block is a whole pipeline.yaml."""
+    """Every YAML block is a whole pipeline.yaml, or a whole contract."""
     for name in re.findall(r"\$\{(\w+)\}", snippet.text):
-        monkeypatch.setenv(name, "x")
+        monkeypatch.setenv(name, "x" * 16)
+    if "apiVersion:" in snippet.text:
+        contract = tmp_path / "contract.yaml"
+        contract.write_text(snippet.text, encoding="utf-8")
+        assert lint(contract).files[0].problems == []
+        return
     path = tmp_path / "pipeline.yaml"
     path.write_text(snippet.text, encoding="utf-8")
 

@@ -93,6 +93,7 @@ name: shop
 source: {{kafka: {{bootstrap.servers: b, sasl.jaas.config: {secret}, ssl.key.password: {secret}}}}}
 registry: {{url: "http://r", basic_auth: {{user: u, password: {secret}}}, headers: {{Authorization: {secret}}}}}
 catalog: {{type: rest, uri: "http://c", credential: {secret}, TOKEN: {secret}, x: "http://u:{secret}@h"}}
+masks: {{key: 0123-{secret}}}
 spark: {{spark.hadoop.fs.s3a.secret.key: {secret}, spark.url: "jdbc:x?user=u&password={secret}"}}
 tables: [{{topic: a.b.c}}]
 """,

@@ -1,0 +1,98 @@
+"""The masks of a contract: `mask` and `drop` among a column's customProperties, and when its rules are judged."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from open_data_contract_standard.model import CustomProperty, SchemaObject, SchemaProperty
+
+from cdc_materializer.contract.document import Findings, Place
+from cdc_materializer.contract.model import Contract, ContractColumn
+from cdc_materializer.masks import Mask
+from cdc_materializer.names import nearest
+
+_METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
+_KNOWN = ("mask", "drop")
+
+
+def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask | None:
+    """Return how a column is hidden, noting what is not understood: a mask that is none would show what it hides."""
+    found: list[Mask] = []
+    for index, entry in enumerate(declared.customProperties or ()):
+        at = (*here, "customProperties", index)
+        if entry.property == "mask":
+            found += _method(entry, at, findings)
+        elif entry.property == "drop":
+            found += _drop(entry, at, findings)
+        elif entry.property and (near := nearest(entry.property, _KNOWN)):
+            findings.add(at, f"unknown custom property {entry.property[:40]!r}.", f"Did you mean {near}?")
+    if len(found) > 1:
+        findings.add(here, "the column is masked twice.", "Keep one of mask and drop.")
+    if found and declared.primaryKey:
+        message = f"column {declared.name} is of the primary key, which cannot be masked: rows are told apart by it."
+        findings.add(here, message, "Remove the mask; a key is in every table and report as it is.")
+    return found[0] if found else None
+
+
+def _method(entry: CustomProperty, at: Place, findings: Findings) -> list[Mask]:
+    # YAML takes a bare `null` for no value; as the value of a mask it is one.
+    stated: Any = "null" if entry.value is None and "value" in entry.model_fields_set else entry.value
+    if stated in set(map(str, _METHODS)):
+        return [Mask(stated)]
+    findings.add(at, f"unknown mask {str(stated)[:40]!r}.", f"The masks are {', '.join(_METHODS)}.")
+    return []
+
+
+def _drop(entry: CustomProperty, at: Place, findings: Findings) -> list[Mask]:
+    if not isinstance(entry.value, bool):
+        findings.add(at, "drop is not true or false.", "Write true or false.")
+    return [Mask.DROP] if entry.value is True else []
+
+
+def read_judge(table: SchemaObject, place: Place, findings: Findings) -> Literal["before", "after"]:
+    """Return whether rules see values before their masks, which is so unless the table says otherwise."""
+    for index, entry in enumerate(table.customProperties or ()):
+        at = (*place, "customProperties", index)
+        if entry.property == "judge":
+            if entry.value in {"before", "after"}:
+                return "after" if entry.value == "after" else "before"
+            findings.add(at, f"unknown value of judge: {str(entry.value)[:40]!r}.", "Write before or after.")
+        elif entry.property in _KNOWN:
+            findings.add(at, f"the custom property {entry.property} belongs to a column.", "Move it under its column.")
+    return "before"
+
+
+def seen_types(
+    columns: Sequence[ContractColumn], types: dict[str, str | None], judge: Literal["before", "after"]
+) -> dict[str, str | None]:
+    """Return the types of the columns as the rules see them.
+
+    Args:
+        columns: those that the contract declares.
+        types: the type of each column, the table's own where it is known.
+        judge: whether rules see values before or after their masks.
+    """
+    seen = dict(types)
+    for column in columns:
+        if column.mask is None:
+            continue
+        if judge == "before":
+            seen[column.name] = column.type
+        elif column.mask is Mask.DROP:
+            seen.pop(column.name, None)
+        elif column.mask is not Mask.NULL:
+            seen[column.name] = "string"
+    return seen
+
+
+def check_masks(contract: Contract, places: Sequence[Place], findings: Findings) -> None:
+    """Note masked columns that a rule sees unmasked and that have no type.
+
+    Args:
+        contract: as it was read.
+        places: where each of its columns stands.
+        findings: where problems go.
+    """
+    for column, here in zip(contract.columns, places, strict=True):
+        if column.name in contract.masks.judged and column.type is None:
+            message = f"rules see {column.name} before its mask, and nothing says what type it has then."
+            findings.add(here, message, "Give it a physicalType, or judge after the mask.")

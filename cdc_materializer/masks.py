@@ -1,0 +1,171 @@
+"""What a contract hides of a row: which columns are masked and how, and which rules see them unmasked.
+
+Pure; `changes.masking` has the Spark columns. Column names are compared without regard to case, as Spark compares them:
+a mask on `Email` that missed the column `email` would publish what it is there to hide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cdc_materializer.errors import ContractInvalid
+from cdc_materializer.names import nearest
+from cdc_materializer.schema import Column, TableSchema, plan_schema
+
+#: What the name of a column's unmasked twin begins with, while rows are folded and judged; no source may use it.
+PLAIN = "__cdc_plain_"
+#: Characters of the key's fingerprint: enough to notice another key, and no help in finding this one.
+_KEY_PRINT_LENGTH = 8
+
+
+class Mask(StrEnum):
+    """How a column is hidden."""
+
+    NULL = "null"
+    """Always NULL; the column keeps its type."""
+
+    REDACT = "redact"
+    """A fixed text in place of every value; NULL stays NULL, so that it shows whether there is a value."""
+
+    HASH = "hash"
+    """HMAC-SHA-256 of the value as text, in hexadecimal: equal values stay equal, in all tables with the same key."""
+
+    LAST4 = "last4"
+    """The last four characters behind four asterisks; none of a value that has fewer than eight."""
+
+    DROP = "drop"
+    """No column at all; one that the mirror already has is NULL from then on."""
+
+    @property
+    def hides_all(self) -> bool:
+        """Whether nothing of a value is left, not even that there is one."""
+        return self in {Mask.NULL, Mask.DROP}
+
+
+def source_name(column: str) -> str:
+    """The column of the source that a column of the fold is from."""
+    return column.removeprefix(PLAIN)
+
+
+def judged_types(folded: TableSchema) -> dict[str, str]:
+    """The DDL types of the columns as rules see them, by name: unmasked, where a column has a twin that is."""
+    own = {name: ddl for name, ddl in folded.types.items() if not name.startswith(PLAIN)}
+    return own | {source_name(name): ddl for name, ddl in folded.types.items() if name.startswith(PLAIN)}
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The masks of one table.
+
+    Attributes:
+        methods: how each masked column is hidden, by its name as the contract spells it.
+        judged: the masked columns that rules read before the mask, with the type that the contract declares, if it
+            declares one.
+        declared: the names of all columns that the contract declares.
+        key: the secret of the hashes; never shown.
+    """
+
+    methods: Mapping[str, Mask] = field(default_factory=dict)
+    judged: Mapping[str, str | None] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
+    key: bytes | None = field(default=None, repr=False)
+
+    def of(self, column: str) -> Mask | None:
+        """How a column is hidden; None where it is not."""
+        if not self.methods:
+            return None
+        folded = column.casefold()
+        return next((mask for name, mask in self.methods.items() if name.casefold() == folded), None)
+
+    def told(self) -> dict[str, str]:
+        """What a marker says of them, by column: the method, for hashes with a fingerprint of the key."""
+        text = {name.casefold(): str(mask) for name, mask in self.methods.items()}
+        if self.key is not None:
+            digest = hmac.new(self.key, b"cdcm mask key", hashlib.sha256).hexdigest()[:_KEY_PRINT_LENGTH]
+            text |= {name: f"{mask}:{digest}" for name, mask in text.items() if mask == Mask.HASH}
+        return text
+
+    def changed(self, told: Mapping[str, str], columns: Iterable[str]) -> list[str]:
+        """The columns of a mirror whose rows were masked otherwise, by what its marker told.
+
+        A mask on a column that the mirror has not got yet changes none of its rows; the end of a `drop` does, because
+        rows from before would lack what messages have told.
+        """
+        now, there = self.told(), {name.casefold() for name in columns}
+        differing = {name for name in {*now, *told} if now.get(name) != told.get(name)}
+        return sorted(name for name in differing if name in there or told.get(name) == Mask.DROP)
+
+    def stored(self, schema: TableSchema) -> TableSchema:
+        """A mirror's columns as it stores them under these masks."""
+        if not self.methods:
+            return schema
+        columns = tuple(
+            column
+            if (mask := self.of(column.name)) is None or mask.hides_all
+            else Column(column.name, "string", column.doc)
+            for column in schema.columns
+        )
+        return TableSchema(columns, schema.key)
+
+    def written(self, schema: TableSchema) -> TableSchema:
+        """A writer's columns as they are stored, less those that are dropped."""
+        if not self.methods:
+            return schema
+        kept = tuple(column for column in schema.columns if self.of(column.name) is not Mask.DROP)
+        return self.stored(TableSchema(kept, schema.key))
+
+    def with_plain(self, target: TableSchema, writers: Sequence[TableSchema]) -> TableSchema:
+        """The columns that are folded: the mirror's, and unmasked twins of those that rules read before the mask.
+
+        Args:
+            target: the mirror's columns.
+            writers: the columns of the batch's writers, unmasked, in the order of their first messages.
+        """
+        if not self.judged:
+            return target
+        wanted = {name.casefold() for name in self.judged}
+        plain = [
+            TableSchema(tuple(column for column in writer.columns if column.name.casefold() in wanted))
+            for writer in writers
+        ]
+        types = plan_schema(None, plain).target.types
+        met = {name.casefold() for name in types}
+        # A batch without a writer that has the column can still judge rows of the past.
+        spelled = {name.casefold(): name for name in target.types}
+        types |= {
+            spelled.get(name.casefold(), name): ddl or "string"
+            for name, ddl in self.judged.items()
+            if name.casefold() not in met
+        }
+        twins = tuple(Column(PLAIN + name, ddl) for name, ddl in types.items())
+        return TableSchema((*target.columns, *twins), target.key)
+
+    def check(self, topic: str, columns: Iterable[str], key: Sequence[str]) -> None:
+        """Refuse masks that would not do what they say.
+
+        Args:
+            topic: where the messages come from.
+            columns: the columns that they have.
+            key: those that identify a row.
+
+        Raises:
+            ContractInvalid: a column of the key is masked, or a mask names no column and one is named nearly so.
+        """
+        if not self.methods:
+            return
+        names = list(columns)
+        for name in key:
+            if self.of(name) is not None:
+                what = f"The contract masks `{name}`, which is of the key of {topic}: rows are told apart by it."
+                raise ContractInvalid(what, "Remove the mask; a key is in every table and report as it is.")
+        there = {name.casefold() for name in names}
+        others = [name for name in names if name.casefold() not in {known.casefold() for known in self.declared}]
+        for name in self.methods if names else ():
+            near = nearest(name, others) if name.casefold() not in there else None
+            if near is not None:
+                what = f"The contract masks `{name}`, which {topic} has not, and says nothing of its column `{near}`."
+                raise ContractInvalid(what, f"If `{near}` is meant, mend the name; else declare `{near}` too.")

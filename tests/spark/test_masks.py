@@ -1,0 +1,197 @@
+"""Masked columns: what is behind a mask is in the raw table and nowhere else, whatever is done with the table."""
+
+import hashlib
+import hmac
+import itertools
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from pyspark.sql import functions as F
+
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.changes.masking import masked
+from cdc_materializer.cli import main
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE
+from cdc_materializer.masks import Mask
+from cdc_materializer.replay import ReplayOptions, replay_tables
+from cdc_materializer.run import run_once
+from cdc_materializer.session import beside
+from cdc_materializer.verify import verify_tables
+from cdc_materializer.why import Asked, why
+from tests.cases.recording import Case, Recorder
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+MAIL, CARD = "canary.ann@example.test", "4111-1111-1111-1111"
+KEY = "the key of canaries, long enough"
+_numbers = itertools.count()
+_CASE: dict[str, Any] = {
+    "key": {"id": "int64"},
+    "columns": {"id": "int64", "mail": "optional string", "card": "optional string"},
+    "messages": [],
+}
+_FORMS = (
+    *(["report", "--format", form] for form in ("terminal", "json", "html", "markdown")),
+    ["status", "--json"],
+    ["quarantine", "list", "--status", "all", "--json"],
+    ["quarantine", "show", "TABLE", "0/1", "--json"],
+)
+
+
+def _contract(path: Path, masks: dict[str, Any], rules: dict[str, Any]) -> None:
+    columns = [
+        {
+            "name": name,
+            "physicalType": "text",
+            "customProperties": [{"property": how, "value": value} for how, value in masks.get(name, {}).items()],
+            **rules.get(name, {}),
+        }
+        for name in ("mail", "card")
+    ]
+    key = {"name": "id", "physicalType": "bigint", "primaryKey": True}
+    schema = [{"name": "canaries", "properties": [key, *columns]}]
+    head = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "canaries", "version": "1.0.0", "status": "active"}
+    path.write_text(yaml.safe_dump({**head, "schema": schema}), encoding="utf-8")
+
+
+def _config(root: Path, space: str) -> Config:
+    entry = {"topic": f"{space}.t.canaries", "mirror": f"{space}.canaries", "contract": f"{space}.contract.yaml"}
+    (root / f"{space}.key").write_text(KEY + "\n", encoding="utf-8")
+    masks = {"masks": {"key_file": f"{space}.key"}}
+    path = root / f"{space}.yaml"
+    path.write_text(
+        yaml.safe_dump({"name": "c", "source": {"files": space}, **masks, "tables": [{**entry, "history": True}]}),
+        encoding="utf-8",
+    )
+    return load_config(path)
+
+
+def _said(config: Config, name: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What commands write, and what the snapshots of mirror and quarantine say of themselves."""
+    told = []
+    for words in _FORMS:
+        assert main([*[name if word == "TABLE" else word for word in words], "-c", str(config.path)]) == 0
+        shown = capsys.readouterr()
+        told += [shown.out, shown.err]
+    lake, mirror = open_tables(config.catalog), config.tables[0].mirror
+    return told + [str(dict(line.summary)) for part in (mirror, mirror.quarantine) for line in lake.lines_of(part)]
+
+
+def _hash(text: str) -> str:
+    return hmac.new(KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def test_a_hash_is_hmac_sha_256_and_equal_numbers_have_one(spark: "SparkSession", lake_config: Config) -> None:
+    """Anyone with the key can make the same text; a number has the same in every integer and decimal type."""
+    values = {
+        "int": ("7", "7"), "bigint": ("7", "7"), "decimal(12,2)": ("7.00", "7"), "decimal(38,10)": ("-0.5", "-0.5"),
+        "decimal(20,0)": ("700", "700"), "string": ("é\n", "é\n"), "boolean": ("true", "true"),
+        "date": ("2026-11-21", "2026-11-21"), "timestamp": ("2026-11-21T10:00:00Z", "2026-11-21 10:00:00"),
+        "array<int>": ("[1,2]", "[1,2]"), "binary": ("abc", "abc"),
+    }  # fmt: skip
+    session = beside(spark, lake_config)
+    typed = {ddl: F.lit(text).cast(ddl) for ddl, (text, _) in values.items() if "<" not in ddl}
+    typed["array<int>"] = F.array(F.lit(1), F.lit(2))
+    for key in (KEY.encode(), b"k" * 100):
+        columns = [masked(value, ddl, Mask.HASH, key).alias(ddl) for ddl, value in typed.items()]
+        found = session.range(1).select(*columns).collect()[0].asDict()
+
+        assert found == {
+            ddl: hmac.new(key, text.encode(), hashlib.sha256).hexdigest() for ddl, (_, text) in values.items()
+        }
+
+
+def test_last4_never_shows_more_than_half(spark: "SparkSession") -> None:
+    """Of fewer than eight characters nothing is shown, and nothing of how many there were."""
+    texts = ["", "1234", "1234567", "12345678", "éèêëéèêë", "1234567\n8", "4111-1111-1111-1111", None]
+    rows = spark.range(1).select(F.explode(F.array(*[F.lit(text) for text in texts])).alias("v"))
+
+    found = [row[0] for row in rows.select(masked(F.col("v"), "string", Mask.LAST4, None)).collect()]
+
+    assert found == ["****", "****", "****", "****5678", "****éèêë", "****67\n8", "****1111", None]
+
+
+def test_what_is_behind_a_mask_is_in_raw_alone(
+    spark: "SparkSession",
+    lake_config: Config,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A table that had no masks is refused until it is rebuilt; then no table, report, log, plan or summary tells."""
+    space = f"masked_{next(_numbers)}"
+    recorder = Recorder(Case("canaries", 991, _CASE, (), None), f"{space}.t.canaries")
+    contract = lake_config.root / f"{space}.contract.yaml"
+    hidden = {"mail": {"mask": "hash"}, "card": {"mask": "last4"}}
+    row = {"mail": MAIL, "card": CARD}
+    recorder.add({"op": "c", "after": {"id": 1, "mail": "b@c.d", "card": "12"}})
+    recorder.write(lake_config.root / space)
+    _contract(contract, {}, {})
+    config = _config(lake_config.root, space)
+    (name,) = [str(table.mirror) for table in config.tables]
+    assert run_once(config, spark).exit_code == 0
+
+    _contract(contract, hidden, {"mail": {"logicalTypeOptions": {"maxLength": 9}}})
+    recorder.add({"op": "c", "after": {"id": 2, **row}})
+    recorder.add({"op": "u", "after": {"id": 1, "mail": "b@c.d", "card": CARD}})
+    recorder.add({"op": "u", "after": {"id": 1, "mail": "__debezium_unavailable_value", "card": CARD}})
+    recorder.write(lake_config.root / space)
+    refused = run_once(config, spark)
+    assert refused.exit_code == EXIT_USAGE
+    assert "card, mail" in str(refused.tables[0].error)
+    assert "cdcm replay" in str(refused.tables[0].error)
+    assert spark.table(f"lake.{name}__raw").count() == 4
+
+    told: list[str] = []
+    with caplog.at_level(logging.DEBUG):
+        replayed = replay_tables(config, (name,), ReplayOptions(publish=True), spark)
+        assert replayed.tables[0].error is None, replayed.tables[0].error
+        spark.sql(f"DROP TABLE lake.{name}__history")
+        held = run_once(config, spark)
+        assert held.tables[0].violations == {"CONTRACT": 1}
+        verified = verify_tables(config, spark)
+        assert verified.tables[0].equal
+        told += [replayed.to_json(), held.to_json(), verified.to_json()]
+        told.append(why(config, name, Asked(key="1"), spark).to_json())
+        tables = {part: spark.table(f"lake.{name}{part}") for part in ("", "__quarantine", "__history", "__raw")}
+        found = {part: str(rows.collect()) for part, rows in tables.items()}
+        _contract(contract, hidden, {"card": {"quality": [_blocking()]}})
+        recorder.add({"op": "c", "after": {"id": 3, **row}})
+        recorder.write(lake_config.root / space)
+        blocked = run_once(config, spark)
+        told += _said(config, name, capsys)
+    told += [blocked.to_json(), caplog.text, *[found[part] for part in ("", "__quarantine", "__history")]]
+
+    assert blocked.exit_code == EXIT_BLOCKED
+    mirrored = [row.asDict() for row in spark.table(f"lake.{name}").select("id", "mail", "card").collect()]
+    assert mirrored == [{"id": 1, "mail": _hash("b@c.d"), "card": "****1111"}]
+    secrets = (MAIL, "canary.ann", CARD, "b@c.d", KEY, KEY.encode().hex())
+    assert [secret for secret in secrets for text in told if secret in text] == []
+    assert MAIL in found["__raw"]
+
+
+def _blocking() -> dict[str, Any]:
+    implementation = {"type": "expect_column_values_to_be_null"}
+    block = {"customProperties": [{"property": "action", "value": "block"}]}
+    return {"type": "custom", "engine": "greatExpectations", "implementation": implementation, **block}
+
+
+def test_the_key_of_hashes_is_in_no_plan_that_spark_shows(spark: "SparkSession", lake_config: Config) -> None:
+    """In a plan the key is a literal; Spark's own redaction takes it out of every text of one."""
+    from cdc_materializer.changes.masking import pads
+
+    config = lake_config.model_copy(update={"masks": {"key": KEY}})
+    session = beside(spark, config)
+    plan = session.range(1).select(masked(F.col("id").cast("string"), "string", Mask.HASH, KEY.encode()))
+
+    text = plan._jdf.queryExecution().toString()
+
+    assert "sha2" in text
+    assert [pad for pad in pads(KEY.encode()) if pad.hex() in text.lower()] == []
