@@ -17,6 +17,7 @@ CdcError                          70  a bug of ours
     + CommitConflict                  another writer committed first
   x BatchBlocked                   5  the batch may not be published
     + ContractBlocked                 CONTRACT: a rule with the action `block` failed
+      - TableRuleBroken               CONTRACT: what the batch would make of the table breaks a rule about it
     + SchemaIncompatible              SCHEMA_INCOMPATIBLE: a type changed, under `incompatible_schema: stop`
     + OutOfRange                      OUT_OF_RANGE: a value does not fit, under `special_values: stop`
   x SourceRewound                  6  the source lost or rewound data
@@ -253,6 +254,17 @@ class ContractBlocked(BatchBlocked):
     """Raised when a contract rule with the action `block` failed."""
 
     code = Code.CONTRACT
+
+
+class TableRuleBroken(ContractBlocked):
+    """Raised when what a batch would make of a mirror breaks a rule about the whole table."""
+
+    def __init__(self, mirror: str, rules: tuple[str, ...]) -> None:
+        """Keep the names of the rules beside the sentences."""
+        what = f"The contract of {mirror} blocks the batch: {', '.join(rules)} would not hold for the whole table."
+        do = f"See `cdcm report --table {mirror}`, mend the data or the rule, and run again."
+        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do)
+        self.rules = rules
 
 
 class SchemaIncompatible(BatchBlocked):

@@ -133,6 +133,10 @@ class Lake:
             return self.spark.table(merge.table_path(self.catalog, table.name))
         return self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head))
 
+    def answer(self, query: str) -> DataFrame:
+        """What a query of `merge` gives."""
+        return self.spark.sql(query)
+
     def iceberg(self, name: TableName) -> Any:  # noqa: ANN401 - a Java object
         """The table in Iceberg's own API."""
         jvm: Any = self.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API

@@ -155,7 +155,7 @@ class Line:
             unreconciled: where snapshots turned out to be of no use for a sweep.
             routed: whether several source tables feed the mirror.
         """
-        rules = compile_rules(self.contract.rules, judged_types(folded)) if self.contract else ()
+        rules = compile_rules(self.contract.row_rules, judged_types(folded)) if self.contract else ()
         return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, unreconciled, routed)
 
 

@@ -281,6 +281,14 @@ def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
     )
 
 
+def one_number(query: str) -> str:
+    """A contract's query as one that can do nothing but read: within a subquery Spark takes no other statement.
+
+    Two rows at most, which is one too many already.
+    """
+    return f"SELECT * FROM (\n{query}\n) LIMIT 2"
+
+
 def transform(text: str) -> str:
     """One partition or sort field, `day(placed_at)` or a plain column, with its column quoted."""
     match = _TRANSFORM.fullmatch(text.strip())

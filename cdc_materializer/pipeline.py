@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, facts, fold, history, life, quarantine, rows, stops, sweeping, verdict
+from cdc_materializer import audit, batch, facts, fold, history, life, quarantine, rows, stops, sweeping, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
@@ -332,12 +332,22 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     unseen = _unseen_keys(line, mirror, held, decided)
     swept = unseen.count() if unseen is not None else 0
     marker = replace(marker, counts={**marker.counts, **({"swept": swept} if swept else {})})
-    head = line.lake.publish(mirror, marker, lambda stage: _stage(stage, mirror, decided, unseen))
+    warned: list[str] = []
+
+    def stage_and_audit(stage: Stage) -> None:
+        _stage(stage, mirror, decided, unseen)
+        # In a replay nobody reads what lies between its beginning and its end.
+        if not line.replays or span.end == marker_of(raw).offsets:
+            warned.extend(audit.audit(line, stage, decided.decoders.plan.target))
+
+    head = line.lake.publish(mirror, marker, stage_and_audit)
     if held is not None and quarantine.has_stops(held):
         quarantine.release_stops(line, held)
         held = reload(line, line.mirror.quarantine)
     if held is not None and (decided.facts.held or quarantine.is_ahead(tables.quarantine, reached)):
         quarantine.resolve(line, held, marker, decided)
+    if warned:
+        quarantine.warn_of(line, warned, marker.offsets)
     offsets = marker_of(raw).in_topic(marker.offsets)
     return Batch(decided.counts, decided.violations, offsets, raw.head or 0, head, swept)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
-from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound
+from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound, TableRuleBroken
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
@@ -95,16 +96,38 @@ def noting_stops(line: Line, tables: Tables) -> Iterator[None]:
         if stop.code in _NOTED:
             _note(line, tables, Code(stop.code), getattr(stop, "place", None))
         raise
+    except TableRuleBroken as stop:
+        for rule in stop.rules:
+            # The batch itself may have written to quarantine since it was loaded.
+            _note(line, replace(tables, quarantine=line.lake.load(line.mirror.quarantine)), Code.CONTRACT, None, rule)
+        raise
 
 
-def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None) -> None:
+def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None, rule: str | None = None) -> None:
     table = tables.quarantine or create(line, None)
     if place is None:
         reached = marker_of(tables.mirror).offsets if tables.mirror is not None else Offsets()
         place = next(iter(reached.items()), (0, 0))
-    open_rows = line.lake.rows(table).where((F.col("code") == str(code)) & (F.col("status") == verdict.OPEN))
+    open_rows = line.lake.rows(table).where((F.col("code") == str(code)) & is_noted())
+    open_rows = open_rows.where(F.col("rule").eqNullSafe(F.lit(rule)))
     if not open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1])).isEmpty():
         return
+    row = _row_without_message(line, code, place, {"rule": rule, "action": "stop", "status": verdict.OPEN})
+    line.lake.publish(table, replace(marker_of(table), counts={_STOPPED: 1}), lambda stage: stage.append(row))
+
+
+def warn_of(line: Line, rules: Sequence[str], reached: Offsets) -> None:
+    """Note rules about the table that the batch broke and that only warn."""
+    table = line.lake.load(line.mirror.quarantine) or create(line, None)
+    place = next(iter(reached.items()), (0, 0))
+    said = {"action": "warn", "status": verdict.RELEASED}
+    rows_of = [_row_without_message(line, Code.CONTRACT, place, {**said, "rule": rule}) for rule in rules]
+    row = functools.reduce(DataFrame.unionByName, rows_of)
+    line.lake.publish(table, marker_of(table), lambda stage: stage.append(row))
+
+
+def _row_without_message(line: Line, code: Code, place: tuple[int, int], said: Mapping[str, str | None]) -> DataFrame:
+    """A quarantine row of what no message carries."""
     now = F.lit(line.now()).cast("timestamp")
     values = {
         "topic": F.lit(line.table.topic),
@@ -112,18 +135,16 @@ def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None)
         "offset": F.lit(place[1]).cast("bigint"),
         "code": F.lit(str(code)),
         "severity": F.lit("error"),
-        "action": F.lit("stop"),
-        "status": F.lit(verdict.OPEN),
         "detected_at": now,
         "batch_id": F.lit(""),
+        **{name: F.lit(text) for name, text in said.items()},
     }
-    row = line.lake.spark.range(1).select(
+    return line.lake.spark.range(1).select(
         *[
             values.get(column.name, F.lit(None)).cast(column.type).alias(column.name)
             for column in QUARANTINE_SCHEMA.columns
         ]
     )
-    line.lake.publish(table, replace(marker_of(table), counts={_STOPPED: 1}), lambda stage: stage.append(row))
 
 
 def has_stops(quarantine: LakeTable) -> bool:
@@ -141,7 +162,10 @@ def was_rewound(line: Line, quarantine: LakeTable | None) -> bool:
 
 def is_noted() -> Column:
     """Whether a quarantine row is a stop that no message carries, and still open."""
-    return F.col("code").isin(*[str(code) for code in _NOTED]) & (F.col("status") == verdict.OPEN)
+    is_stop = F.col("code").isin(*[str(code) for code in _NOTED]) | (
+        (F.col("code") == str(Code.CONTRACT)) & (F.col("action") == "stop")
+    )
+    return is_stop & (F.col("status") == verdict.OPEN)
 
 
 def release_stops(line: Line, quarantine: LakeTable) -> None:

@@ -178,7 +178,7 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
     if spark is not None:
         yield adopt_session(spark, work.config)
         return
-    if any(contract.rules for contract in work.contracts.values()):
+    if any(contract.row_rules for contract in work.contracts.values()):
         # Great Expectations takes seconds to import, as Spark does to start; neither waits for the other.
         from cdc_materializer.contract.judge import preload
 

@@ -45,6 +45,13 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
     if decided.blocked:
         what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
         raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
+    limit = line.contract.max_quarantined if line.contract is not None else None
+    held, read = decided.counts["quarantined"], sum(decided.counts.values())
+    # What was held before is judged again as a batch of its own, and a replay shows what it holds before its swap.
+    is_first = not line.replays and not decided.span.is_empty
+    if limit is not None and is_first and limit.is_exceeded(held, read):
+        what = f"{held} of {read} messages of {name} would be held, and its contract allows {limit}. {raw_has}"
+        raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
     if line.table.incompatible_schema == "stop" and Code.SCHEMA_INCOMPATIBLE in decided.violations:
         what = f"Values of {name} have a type that its columns cannot take. {raw_has}"
         raise SchemaIncompatible(what, "Set `incompatible_schema: quarantine`, or mirror the topic under another name.")

@@ -174,7 +174,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         in_force=mirror is not None and marker_of(mirror).contract == contract.fingerprint,
         read_from="raw" if history.is_raw else "topic",
         since=since,
-        rules=_rules(contract.rules, found, sums["judged"]),
+        rules=_rules(contract.row_rules, found, sums["judged"]),
         codes=codes,
         **sums.asDict(),
     )

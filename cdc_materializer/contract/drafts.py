@@ -7,15 +7,15 @@ from typing import Any
 from open_data_contract_standard.model import CustomProperty
 
 from cdc_materializer.contract.document import Findings, Place
-from cdc_materializer.contract.model import Action, Rule
+from cdc_materializer.contract.model import Action, Rule, Scope
 
 NOT_AVAILABLE = "is not available in this version"
 REMOVE = "Remove it for now: a rule that is not enforced must not look as if it were."
 
 #: Properties of ours that a later version follows.
-_LATER_PROPERTIES = frozenset({"shadow", "max_quarantined"})
+_LATER_PROPERTIES = frozenset({"shadow"})
 #: Those that have a meaning elsewhere, and would be taken for something here.
-_MISPLACED = {"mask": "a column", "drop": "a column", "judge": "the table"}
+_MISPLACED = {"mask": "a column", "drop": "a column", "judge": "the table", "max_quarantined": "the table"}
 
 _KINDS = {
     "expect_column_values_to_not_be_null": "not_null",
@@ -41,6 +41,7 @@ class Draft:
     action: Action = Action.QUARANTINE
     severity: str = "error"
     description: str | None = None
+    scope: Scope = Scope.ROW
 
 
 def refuse_later(
@@ -79,7 +80,7 @@ def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
         taken.add(name)
         rules.append(
             Rule(name, draft.column, draft.expectation, draft.kwargs, draft.action, draft.severity,
-                 line=findings.line(draft.place), description=draft.description)
+                 draft.scope, findings.line(draft.place), draft.description)
         )  # fmt: skip
     return tuple(rules)
 

@@ -80,11 +80,28 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """How many messages of a batch may be held: a number of them, or a share in percent."""
+
+    number: Decimal
+    is_share: bool = False
+
+    def is_exceeded(self, held: int, read: int) -> bool:
+        """Whether so many held ones of so many that were read are too many."""
+        return Decimal(held) * 100 > self.number * read if self.is_share else held > self.number
+
+    def __str__(self) -> str:
+        """Say it as a contract does."""
+        return f"{self.number}%" if self.is_share else str(self.number)
+
+
+@dataclass(frozen=True)
 class Contract:
     """One table's contract, as one file states it.
 
-    ``judge`` says whether rules see values before or after their masks. ``mask_key`` is the secret of the hashes, which
-    no file states (`with_key`); it is never shown.
+    ``judge`` says whether rules see values before or after their masks, ``max_quarantined`` from where on a batch is
+    blocked for what it would hold. ``mask_key`` is the secret of the hashes, which no file states (`with_key`); it is
+    never shown.
     """
 
     path: Path
@@ -93,7 +110,13 @@ class Contract:
     columns: tuple[ContractColumn, ...]
     rules: tuple[Rule, ...]
     judge: Literal["before", "after"] = "before"
+    max_quarantined: Limit | None = None
     mask_key: bytes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def row_rules(self) -> tuple[Rule, ...]:
+        """The rules about single rows."""
+        return tuple(rule for rule in self.rules if rule.scope is Scope.ROW)
 
     @property
     def hashes(self) -> bool:
@@ -118,7 +141,8 @@ class Contract:
         """Whether a rule may read a column: it names it, or has its name anywhere in a condition."""
         name = column.casefold()
         return any(
-            name == (rule.column or "").casefold() or name in str(dict(rule.kwargs)).casefold() for rule in self.rules
+            name == (rule.column or "").casefold() or name in str(dict(rule.kwargs)).casefold()
+            for rule in self.row_rules
         )
 
     @property
@@ -137,6 +161,8 @@ class Contract:
         }
         if self.masks.judged or (self.masks.methods and self.judge == "after"):
             content["judge"] = self.judge
+        if self.max_quarantined is not None:
+            content["max_quarantined"] = str(self.max_quarantined)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
 

@@ -7,28 +7,18 @@ from typing import Any
 import yaml
 from open_data_contract_standard.model import DataQuality
 
+from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, parse_exact
 from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
 from cdc_materializer.contract.expectations import KNOWN, PRESENTATION_KWARGS, REFUSED, TABLE, snake_case
-from cdc_materializer.contract.model import Action
+from cdc_materializer.contract.model import Action, Scope
 from cdc_materializer.names import nearest
 
-_TABLE_METRICS = frozenset({"duplicateValues", "rowCount"})
 _METRIC_ARGUMENTS: Mapping[str, frozenset[str]] = {
     "nullValues": frozenset(),
     "missingValues": frozenset({"missingValues"}),
     "invalidValues": frozenset({"validValues", "pattern"}),
 }
-_CONDITIONS = (
-    "mustBe",
-    "mustNotBe",
-    "mustBeGreaterThan",
-    "mustBeGreaterOrEqualTo",
-    "mustBeLessThan",
-    "mustBeLessOrEqualTo",
-    "mustBeBetween",
-    "mustNotBeBetween",
-)
 _ENGINE = "greatexpectations"
 
 
@@ -44,9 +34,19 @@ def read_quality(
         for draft in _entry_rules(entry, column, at, findings):
             stated = entry.name or entry.id
             name = f"{stated}.{draft.kind}" if stated and draft.kind else stated
-            yield replace(
-                draft, name=name, action=action, severity=entry.severity or "error", description=entry.description
-            )
+            own = action if draft.scope is Scope.ROW else _table_action(entry, action, at, findings)
+            said = entry.description or draft.description
+            yield replace(draft, name=name, action=own, severity=entry.severity or "error", description=said)
+
+
+def _table_action(entry: DataQuality, action: Action, at: Place, findings: Findings) -> Action:
+    """Return what a broken rule about the table does: it blocks, unless the file says that it warns."""
+    if not any(extra.property == "action" for extra in entry.customProperties or ()):
+        return Action.BLOCK
+    if action is Action.QUARANTINE:
+        message = "a rule about the whole table does not say which rows to hold."
+        findings.add(at, message, "The actions of such rules are block, the default, and warn.")
+    return action
 
 
 def _action(entry: DataQuality, at: Place, findings: Findings) -> Action | None:
@@ -71,22 +71,24 @@ def _entry_rules(entry: DataQuality, column: str | None, at: Place, findings: Fi
     elif kind == "custom":
         yield from _custom(entry, column, at, findings)
     elif kind == "sql":
-        findings.add(at, f"a rule in SQL {NOT_AVAILABLE}.", REMOVE)
+        yield from table_rules.read_sql(entry, column, at, findings)
     elif kind != "text":
         findings.add(at, f"unknown type of quality rule: {kind!r}.", "The types are library, sql, custom and text.")
 
 
 def _library(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
     metric = entry.metric or entry.rule
-    if metric in _TABLE_METRICS:
-        findings.add(at, f"the metric {metric}, a rule about the whole table, {NOT_AVAILABLE}.", REMOVE)
+    if metric in table_rules.ALWAYS:
+        yield from table_rules.read_metric(entry, metric, column, at, findings)
     elif metric is None or metric not in _METRIC_ARGUMENTS:
-        near = nearest(str(metric), _METRIC_ARGUMENTS.keys() | _TABLE_METRICS)
+        near = nearest(str(metric), _METRIC_ARGUMENTS.keys() | table_rules.ALWAYS)
         do = f"Did you mean {near}?" if near else f"The metrics are {', '.join(sorted(_METRIC_ARGUMENTS))}."
         findings.add(at, f"unknown metric {metric!r}.", do)
     elif column is None:
         findings.add(at, f"the metric {metric} needs a column.", "Move the rule under its column.")
-    elif [key for key in _CONDITIONS if getattr(entry, key) is not None] != ["mustBe"] or entry.mustBe != 0:
+    elif not table_rules.is_about_rows(entry) and metric in {table_rules.NULLS, table_rules.MISSING}:
+        yield from table_rules.read_metric(entry, metric, column, at, findings)
+    elif not table_rules.is_about_rows(entry):
         message = f"{metric} with another condition than mustBe: 0 speaks of the whole table, which {NOT_AVAILABLE}."
         findings.add(at, message, "Say mustBe: 0, or remove the rule for now.")
     else:

@@ -6,14 +6,16 @@ descriptions, classification, ownership, service levels.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
+from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, path_text
 from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
 from cdc_materializer.contract.masking import read_mask
-from cdc_materializer.contract.model import ContractColumn
+from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import read_quality
 from cdc_materializer.contract.types import column_type
 
@@ -52,7 +54,7 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
 
 def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
     """Yield every rule that a table's schema object states, noting those this version cannot follow."""
-    refuse_later(table.customProperties, place, findings, known=("judge", "mask", "drop"))
+    refuse_later(table.customProperties, place, findings, known=("judge", "max_quarantined", "mask", "drop"))
     keys = [declared for declared in table.properties or () if declared.primaryKey]
     for index, declared in enumerate(table.properties or ()):
         here = (*place, "properties", index)
@@ -61,8 +63,7 @@ def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterato
             continue
         refuse_later(declared.customProperties, here, findings, known=("mask", "drop"))
         if declared.unique and not (declared.primaryKey and len(keys) == 1):
-            message = f"unique on {name}, which is not the primary key on its own, {NOT_AVAILABLE}."
-            findings.add((*here, "unique"), message, REMOVE)
+            yield replace(table_rules.unique(name, (*here, "unique")), action=Action.BLOCK)
         _refuse_nested(declared, here, findings)
         yield from _column_rules(declared, name, here, findings)
         yield from read_quality(declared.quality, name, here, findings)

@@ -19,7 +19,7 @@ LAYERS = (
         *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "trial", "release"),
         *("maintain", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "source_settings"),
-        *("rows", "verdict", "life", "quarantine", "history", "stops"),
+        *("rows", "verdict", "life", "audit", "quarantine", "history", "stops"),
     ),
     ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
     (

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tests.unit.contracts import Write
 
 REFUSED = [
-    ("- {name: a, unique: true}", 10, "unique on a, which is not the primary key"),
     ("- {name: a, customProperties: [{property: mask, value: sha1}]}", 10, "unknown mask 'sha1'"),
     ("- {name: a, customProperties: [{property: masc, value: hash}]}", 10, "unknown custom property 'masc'"),
     ("- {name: a, customProperties: [{property: drop, value: 'yes'}]}", 10, "drop is not true or false"),
@@ -29,11 +28,17 @@ REFUSED = [
      "the custom property mask belongs to"),
     ("- {name: a, logicalType: object, properties: [{name: b, customProperties: [{property: drop, value: true}]}]}", 10,
      "the custom property drop belongs to"),
-    ("- {name: a, quality: [{metric: duplicateValues, mustBe: 0}]}", 10,
-     "duplicateValues, a rule about the whole table"),
-    ("- {name: a, quality: [{metric: nullValues, mustBeLessThan: 5}]}", 10, "another condition than mustBe: 0"),
-    ("- {name: a, quality: [{metric: nullValues, mustBe: 5}]}", 10, "another condition than mustBe: 0"),
-    ("- {name: a, quality: [{type: sql, query: select 1, mustBe: 1}]}", 10, "a rule in SQL is not available"),
+    ("- {name: a, quality: [{metric: rowCount, mustBeGreaterThan: 1}]}", 10, "rowCount counts the rows of a table"),
+    ("- {name: a, quality: [{metric: duplicateValues}]}", 10, "duplicateValues needs one condition"),
+    ("- {name: a, quality: [{metric: nullValues, mustBeLessThan: 5, mustNotBe: 3}]}", 10, "needs one condition"),
+    ("- {name: a, quality: [{metric: nullValues, mustBeLessThan: 5, unit: percents}]}", 10, "unknown unit 'percents'"),
+    ("- {name: a, quality: [{metric: nullValues, mustBeBetween: [5, 3]}]}", 10, "the lower and the upper bound"),
+    ("- {name: a, quality: [{metric: nullValues, mustNotBe: x}]}", 10, "it is not a number"),
+    ("- {name: a, quality: [{metric: duplicateValues, mustBe: 0, arguments: {of: a}}]}", 10, "has no argument of"),
+    (("- name: a\n  unique: true\n  quality:\n    - metric: duplicateValues\n      mustBe: 0\n"
+      "      customProperties: [{property: action, value: quarantine}]"), 13, "does not say which rows to hold"),
+    ("- {name: a, quality: [{type: sql, mustBe: 1}]}", 10, "a rule in SQL needs a query"),
+    ("- {name: a, unique: true, customProperties: [{property: drop, value: true}]}", 10, "'a', which is not declared"),
     ("- {name: a, quality: [{type: custom, engine: soda, implementation: x}]}", 10, "the rule engine 'soda'"),
     ("- {name: a, quality: [{metric: nulValues, mustBe: 0}]}", 10, "unknown metric"),
     ("- {name: a, quality: [{description: x}]}", 10, "unknown type of quality rule"),
@@ -185,9 +190,9 @@ def test_rules_with_a_condition_do_not_contradict(write_contract: "Write") -> No
 def test_every_problem_of_a_file_is_told_in_its_order(write_contract: "Write") -> None:
     """The check goes on after the first problem; loading names the first and counts the rest."""
     path = write_contract("""
-    - {name: a, unique: true}
+    - {name: a, quality: [{type: sql, mustBe: 1}]}
     - {name: b, physicalType: mystery}
-    - {name: c, quality: [{type: sql, query: x, mustBe: 1}]}
+    - {name: c, quality: [{metric: nulValues, mustBe: 0}]}
     """)
 
     assert [problem.line for problem in problems_of(path)] == [10, 11, 12]

@@ -195,9 +195,10 @@ def test_a_key_that_is_none_or_could_be_guessed_is_refused(folder: Path, masks: 
 @pytest.mark.parametrize("text", [None, "short\n", "x" * 5000])
 def test_a_key_file_without_a_key_stops_only_those_who_need_it(folder: Path, text: str | None) -> None:
     """Commands that hash nothing go on, and the error names the file and not what is in it."""
+    name = f"key-of-{len(text or '')}"
     if text is not None:
-        (folder / "key").write_text(text, encoding="utf-8")
-    masks = load(folder, f"{SMALL}\nmasks: {{key_file: key}}").masks
+        (folder / name).write_text(text, encoding="utf-8")
+    masks = load(folder, f"{SMALL}\nmasks: {{key_file: {name}}}").masks
     assert masks is not None
 
     assert list(masks.spellings()) == []
