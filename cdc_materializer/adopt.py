@@ -17,10 +17,12 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import quarantine
 from cdc_materializer.batch import within
-from cdc_materializer.epochs import beginning_of
+from cdc_materializer.changes.shards import SERVER
+from cdc_materializer.epochs import NEVER, beginning_of
 from cdc_materializer.errors import Code, UsageError
-from cdc_materializer.lake import Lake
+from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
+from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.marker import Accepted, Adoption, Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span
@@ -28,7 +30,7 @@ from cdc_materializer.pipeline import load
 from cdc_materializer.report.models import Adopted, AdoptReport
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
-from cdc_materializer.source import in_order_of, state_of
+from cdc_materializer.source import as_raw_counts, state_of
 from cdc_materializer.status import as_json
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class Decision:
         """What changes from one marker to the next, as it is kept."""
         at = self.at.isoformat(timespec="seconds")
         if after.epochs != marker.epochs:
-            return Adoption("positions", after.epochs[-1], 0, at, self.by, self.reason)
+            began = {p: offset for p, offset in after.epochs[-1].items() if offset != NEVER}
+            return Adoption("positions", began, 0, at, self.by, self.reason)
         lost = sum(after.offsets.values()) - sum(marker.offsets.values())
         what: Accepted = "topic" if after.bases != marker.bases else "gap"
         return Adoption(what, dict(after.offsets), lost, at, self.by, self.reason)
@@ -85,9 +88,9 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
     accepted = []
     if tables.raw is not None:
         marker = marker_of(tables.raw)
-        topic = in_order_of(topic, marker.topics)
-        rewound = quarantine.was_rewound(line, tables.quarantine)
-        after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound=rewound)
+        topic = as_raw_counts(topic, marker)
+        rewound = quarantine.rewound_topics(line, tables.quarantine)
+        after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound)
         if (after.bases, after.offsets) != (marker.bases, marker.offsets):
             accepted.append(decision.adoption(marker, after))
             after = replace(after, topics=topic.topics, adopted=(*marker.adopted, accepted[-1]))
@@ -96,7 +99,8 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
         marker = marker_of(tables.mirror)
         beginning = _next_epoch(line, tables, marker)
         if beginning is not None:
-            after = replace(marker, epochs=(*marker.epochs, beginning), logs={})
+            logs = _other_logs(line, tables.raw, marker, beginning)
+            after = replace(marker, epochs=(*marker.epochs, beginning), logs=logs)
             accepted.append(decision.adoption(marker, after))
             line.lake.publish(tables.mirror, replace(after, adopted=(*marker.adopted, accepted[-1])), lambda _: None)
     stopped = tables.quarantine is not None and quarantine.has_stops(tables.quarantine)
@@ -106,6 +110,15 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
     if tables.quarantine is not None:
         quarantine.release_stops(line, tables.quarantine)
     return accepted
+
+
+def _other_logs(line: Line, raw: LakeTable, marker: Marker, beginning: Mapping[int, int]) -> Mapping[str, int]:
+    """The logs of other servers than the one whose epoch begins; none where there is but one."""
+    shard, topics = line.options.shard, marker_of(raw).topics
+    if shard is None:
+        return {}
+    own = {shard.name_of(topics[topic_of(partition)]) for partition, at in beginning.items() if at != NEVER}
+    return {log: last for log, last in marker.logs.items() if log.rpartition(SERVER)[2] not in own}
 
 
 def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int] | None:

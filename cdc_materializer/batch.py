@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import base, fold, life, owners, sweeping
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.debezium import doubtful_keys, to_changes
+from cdc_materializer.changes.shards import server_of
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.epochs import CONTINUED, Recorded, beginning_of, in_epochs
@@ -116,8 +117,9 @@ class Past:
 
     def is_late(self, truncates: Sequence[Truncate]) -> bool:
         """Whether a truncate is no later than what was read: which rows it is about, only their keys' past tells."""
-        highest = max(self.recorded.positions.values(), default="")
-        return any(found.position is not None and found.position <= highest for found in truncates)
+        read = self.recorded.positions.values()
+        places = [found.position for found in truncates if found.position is not None]
+        return any(own <= other and server_of(own) == server_of(other) for own in places for other in read)
 
 
 @dataclass
@@ -234,7 +236,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         if past.lives:
             # Here a truncate ends each row at its place, where otherwise it leaves out what the row was before.
             changes = life.with_wipes(changes, target, truncates, earlier)
-            recorded = replace(past.recorded, truncated=None)
+            recorded = replace(past.recorded, truncated=())
             truncates = ()
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, with_wipes=past.lives))

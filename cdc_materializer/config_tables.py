@@ -243,6 +243,13 @@ class TableConfig(TableSettings):
                 "has `shard` and not both a `topic` with one `*` and a `mirror`",
                 "Name the topics by a glob such as `shop_*.public.orders`, and the `mirror` that all of them go to.",
             )
+        if self.shard is not None and (self.shard.lower().startswith("__cdc") or self.shard in self.key):
+            raise refusal(
+                "has a `shard` that is no name for a new column",
+                "Leave it out of `key`, and begin it with other signs.",
+            )
+        if self.shard is not None and self.snapshot_sweep:
+            raise refusal("has `snapshot_sweep` with `shard`, which is not available in this version", "Leave one out.")
         return self
 
     @field_validator("topic")
@@ -294,14 +301,14 @@ def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tupl
             resolved.append(entry)
             continue
         matched = [topic for topic in candidates if fnmatch.fnmatchcase(topic, entry.topic)]
-        if not matched:
+        if not matched and entry.given_mirror is None:
             raise TopicMissing(
                 f"No topic of a table matches `{shown(entry.topic)}`; the source has {len(candidates)} such topics.",
                 "Correct the glob in `tables:`, or name the topic and its `mirror` exactly.",
             )
         own = [topic for topic in matched if topic not in taken]
         if entry.given_mirror is not None:
-            resolved += [entry.of_topics(own)] if own else []
+            resolved += [entry.of_topics(own)] if own or not matched else []
         else:
             resolved += (entry.model_copy(update={"topic": topic}) for topic in own)
         taken.update(matched)

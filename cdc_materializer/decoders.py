@@ -203,8 +203,10 @@ def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
     contract, current, shard = lookup.contract, lookup.current, lookup.options.shard
     if shard is not None and current is not None:
         current = shard.without(current)
-    types = {column.name: column.type for column in contract.columns if column.type} if contract else {}
-    keys = [column.name for column in contract.columns if column.primary_key] if contract else []
+    declared_columns = contract.columns if contract is not None else ()
+    columns = [column for column in declared_columns if shard is None or column.name != shard.column]
+    types = {column.name: column.type for column in columns if column.type}
+    keys = [column.name for column in columns if column.primary_key]
     types = (current.types if current else {}) | types
     key = lookup.options.key or tuple(keys) or (current.key if current else ())
     if not types or (side == "key" and not key):

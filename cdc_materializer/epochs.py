@@ -38,7 +38,8 @@ class Recorded:
         positions: the highest streaming position of each partition.
         times: when the source made those changes, in microseconds since 1970.
         tolerance: how many microseconds later than that a change at an earlier position may have been made.
-        truncated: the highest position of a truncate that was applied: other partitions can be behind it still.
+        truncated: the highest position of a truncate that was applied, of each server: other partitions can be behind
+            it still.
         partitions: how many the topic has; with one, offsets are all the order there is.
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
@@ -51,7 +52,7 @@ class Recorded:
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
     tolerance: int = 3_600_000_000
-    truncated: str | None = None
+    truncated: tuple[str, ...] = ()
     partitions: int = 1
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)

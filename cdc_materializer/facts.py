@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import base, fold
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
+from cdc_materializer.changes.shards import server_of
 from cdc_materializer.epochs import CONTINUED, Recorded, current_epoch
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
 from cdc_materializer.lanes import WIDTH, topic_of
@@ -189,7 +190,7 @@ def logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
     return {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
 
 
-def last_truncate(marker: Marker | None, truncates: Sequence[Truncate]) -> str | None:
-    """The highest position of a truncate that was applied, before the batch or in it."""
-    known = [marker.truncated if marker is not None else None, *(truncate.position for truncate in truncates)]
-    return max((position for position in known if position is not None), default=None)
+def last_truncates(marker: Marker | None, truncates: Sequence[Truncate]) -> tuple[str, ...]:
+    """The highest position of a truncate that was applied, before the batch or in it, of each server."""
+    known = [*(marker.truncated if marker is not None else ()), *(truncate.position for truncate in truncates)]
+    return tuple({server_of(position): position for position in sorted(filter(None, known))}.values())

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import owners
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.shards import same_server
 from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, micros, went_back
 from cdc_materializer.errors import Code
 from cdc_materializer.schema import TableSchema
@@ -247,7 +248,10 @@ def is_wiped(truncates: Sequence[Truncate]) -> Column:
 
 
 def _is_truncated(recorded: Recorded) -> Column:
-    return F.coalesce(F.col(m.POSITION) < F.lit(recorded.truncated), F.lit(False))
+    found = F.lit(False)
+    for position in recorded.truncated:
+        found = found | (same_server(F.col(m.POSITION), position) & (F.col(m.POSITION) < position))
+    return F.coalesce(found, F.lit(False))
 
 
 # --- 2. what is the row after it?

@@ -76,7 +76,8 @@ class Marker:
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
         times: when the source made the changes of `positions`, in microseconds since 1970.
-        truncated: the highest position of a truncate that was applied, behind which no change counts any more.
+        truncated: the highest position of a truncate that was applied, behind which no change counts any more; where
+            the mirror has rows of several servers, of each of them.
         bases: on raw, what each partition's offsets are more than the topic's own: in a topic that was made again they
             go on from where the earlier one's ended.
         epochs: on a mirror, where each epoch after the first begins in each partition (changelog-semantics §0 rule 15).
@@ -100,7 +101,7 @@ class Marker:
     contract: str | None
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
-    truncated: str | None = None
+    truncated: tuple[str, ...] = ()
     bases: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Marker:
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        return replace(fresh, positions={}, times={}, truncated=None, logs={}, snapshots=None, source_table=None)
+        return replace(fresh, positions={}, times={}, truncated=(), logs={}, snapshots=None, source_table=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -134,7 +135,7 @@ class Marker:
         that partition then; another one that is missing stays, so that it is noticed.
         """
         known = self.offsets.items()
-        return Offsets({p: offset for p, offset in known if p in partitions or offset != self.bases.get(p)})
+        return Offsets({p: offset for p, offset in known if p in partitions or offset != self.bases.get(p, 0)})
 
     def to_summary(self) -> dict[str, str]:
         """Return the marker as snapshot properties; what is None is left out."""
@@ -148,7 +149,7 @@ class Marker:
             "offsets": self.offsets.to_json(),
             "positions": write(self.positions),
             "times": write(self.times),
-            "truncated": self.truncated,
+            "truncated": " ".join(self.truncated) or None,
             "bases": write(self.bases) if self.bases else None,
             "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
             "logs": write(self.logs) if self.logs else None,
@@ -189,7 +190,8 @@ class Marker:
             source_snapshot=None if snapshot is None else as_number(snapshot, "source-snapshot"),
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
-            truncated=summary.get(MARKER_PREFIX + "truncated"),
+            # No position has a space.
+            truncated=tuple(summary.get(MARKER_PREFIX + "truncated", "").split()),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
             logs={
@@ -205,7 +207,7 @@ class Marker:
 
 
 def skip_lost(
-    marker: Marker, topic_id: str | None, beginnings: Offsets, ends: Offsets, *, rewound: bool = False
+    marker: Marker, topic_id: str | None, beginnings: Offsets, ends: Offsets, rewound: frozenset[int] = frozenset()
 ) -> Marker:
     """Raw's marker made to fit a topic as it is now; the same marker where nothing was lost.
 
@@ -218,12 +220,12 @@ def skip_lost(
         topic_id: the broker's id of the topic; None where there is none.
         beginnings: the first offset of each partition, as the topic counts.
         ends: one past the last offset of each partition.
-        rewound: whether the table stopped because the topic ended before what was read.
+        rewound: the numbers of the topics that ended before what was read, so that the table stopped.
     """
     own = marker.in_table(ends)
     cut = {topic_of(p) for p, offset in marker.next_of(own).items() if own.get(p, -1) < offset}
-    again = other_topics(marker.topic_id, topic_id) | cut
-    known = {p: offset for p, offset in marker.offsets.items() if rewound or topic_of(p) in again}
+    again = other_topics(marker.topic_id, topic_id) | cut | rewound
+    known = {p: offset for p, offset in marker.offsets.items() if topic_of(p) in again}
     bases = {**marker.bases, **{p: max(offset - beginnings.get(p, 0), 0) for p, offset in known.items()}}
     after = replace(marker, bases=bases, topic_id=topic_id or marker.topic_id)
     first = after.in_table(beginnings)

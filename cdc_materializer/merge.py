@@ -89,7 +89,7 @@ def history_schema(schema: TableSchema) -> TableSchema:
     )
 
 
-_POSITION = re.compile(r"[\w./:~-]{1,200}")
+_POSITION = re.compile(r"[\w./:~@-]{1,500}")
 _SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
 _TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 

@@ -37,7 +37,7 @@ from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_trunc
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.schema import TableSchema, plan_schema
-from cdc_materializer.source import TopicState, in_order_of, read_failure, read_span
+from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
 _RAW_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
@@ -59,7 +59,7 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     tables = load(line)
     # Step 2. What is next? Decided on the driver, before any work.
     with translated(line.mirror), quarantine.noting_stops(line, tables):
-        landing = plan_landing(line, tables.raw, topic, rewound=quarantine.was_rewound(line, tables.quarantine))
+        landing = plan_landing(line, tables.raw, topic, quarantine.rewound_topics(line, tables.quarantine))
     # Step 3. Keep everything, unread, with its offsets, in one commit.
     raw = land(line, tables.raw, landing, topic)
     try:
@@ -112,25 +112,25 @@ def load(line: Line) -> Tables:
     return tables
 
 
-def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, *, rewound: bool = False) -> Span:
+def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, rewound: frozenset[int] = frozenset()) -> Span:
     """The messages that raw has not got yet, at most a batch of them.
 
     Args:
         line: the table's way.
         raw: the raw table; None where there is none yet.
         topic: its beginnings and ends.
-        rewound: whether the table stopped because the topic was. A topic that has grown to its earlier length again
-            does not show it any more.
+        rewound: the numbers of the topics because of which the table stopped. One that has grown to its earlier length
+            again does not show it any more.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
     """
-    return plan_reading(line.table, topic, None if raw is None else marker_of(raw), rewound=rewound)
+    return plan_reading(line.table, topic, None if raw is None else marker_of(raw), rewound)
 
 
 def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> LakeTable:
     """Append the span's messages to raw; a bad message, a missing schema or a broken rule never stops this."""
-    topic = in_order_of(topic, marker_of(raw).topics if raw is not None else ())
+    topic = as_raw_counts(topic, marker_of(raw) if raw is not None else None)
     if raw is None:
         start = replace(
             new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id), topics=topic.topics
@@ -145,6 +145,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     marker = replace(
         before,
         batch=batch_id(line.pipeline, raw.uuid, span),
+        topic=span.topic,
         topic_id=topic.topic_id or before.topic_id,
         topics=topic.topics,
         offsets=Offsets({**before.offsets, **span.end}),
@@ -311,7 +312,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         offsets=Offsets({**reached, **span.end}),
         positions=positions,
         times=times,
-        truncated=facts.last_truncate(earlier, decided.truncates),
+        truncated=facts.last_truncates(earlier, decided.truncates),
         epochs=decided.facts.epochs,
         logs=facts.logs_after(earlier, decided.facts),
         adopted=earlier.adopted if earlier is not None else (),

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.errors import CdcError, Code, LakeUnavailable, OffsetRegression
-from cdc_materializer.lanes import other_topics
+from cdc_materializer.errors import CdcError, Code, ConfigError, LakeUnavailable, OffsetRegression
+from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, plan_span
-from cdc_materializer.source import Source, TopicState, in_order_of, state_of
+from cdc_materializer.source import Source, TopicState, as_raw_counts, state_of
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class Backlog:
         """Whether a run would find nothing to do."""
         if self.topic is None or self.raw is None or self.retries:
             return False
-        ends = self.raw.in_table(self.topic.ends)
-        if other_topics(self.raw.topic_id, self.topic.topic_id) or ends != self.raw.next_of(ends):
+        ends, known = self.raw.in_table(self.topic.ends), self.raw.next_of(self.topic.ends)
+        is_read = all(end == known.get(p, self.topic.beginnings[p]) for p, end in ends.items())
+        if other_topics(self.raw.topic_id, self.topic.topic_id) or not is_read or not known.keys() <= ends.keys():
             return False
         # A topic without a message has no schema yet to make a mirror from.
         return self.raw.offsets == self.mirror.offsets if self.mirror is not None else ends == self.topic.beginnings
@@ -78,28 +79,37 @@ def backlogs(config: Config, source: Source, tables: Iterable[TableConfig]) -> l
     return [_backlog(lake, source, table) for table in tables]
 
 
-def plan_reading(table: TableConfig, topic: TopicState, raw: Marker | None, *, rewound: bool = False) -> Span:
+def plan_reading(
+    table: TableConfig, topic: TopicState, raw: Marker | None, rewound: frozenset[int] = frozenset()
+) -> Span:
     """The messages of the topic that raw has not got yet, at most a batch of them, in raw's own offsets.
 
     Args:
         table: the table's settings.
         topic: its beginnings and ends.
         raw: raw's marker; None where there is none yet.
-        rewound: whether the table stopped because the topic was. A topic that has grown to its earlier length again
-            does not show it any more.
+        rewound: the numbers of the topics because of which the table stopped. One that has grown to its earlier length
+            again does not show it any more.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
+        ConfigError: raw was filled from another topic.
     """
     if raw is None:
         return plan_span(topic.topic, None, topic.beginnings, topic.ends, table.records_max)
-    topic = in_order_of(topic, raw.topics)
-    if rewound or other_topics(raw.topic_id, topic.topic_id):
-        what = f"Topic {topic.topic} was made again, or lost its end, since it was last read; its offsets start anew."
+    topic = as_raw_counts(topic, raw)
+    if table.shard is not None and raw.topics and raw.topic != table.topic:
+        what = f"{table.mirror} was filled from the topics `{raw.topic}`, and pipeline.yaml says `{table.topic}`"
+        do = "Write the glob as it was, or name another `mirror`."
+        raise ConfigError(f"{what}, which would give its rows other servers. Nothing was written.", do)
+    again = rewound | other_topics(raw.topic_id, topic.topic_id)
+    if again:
+        named = topic.topics[min(again)] if topic.topics else topic.topic
+        what = f"Topic {named} was made again, or lost its end, since it was last read; its offsets start anew."
         do = (
             f"Nothing was written. Accept it with `cdcm adopt {table.mirror}`, best after the connector's new snapshot."
         )
-        raise OffsetRegression(what, do, next(iter(raw.offsets.items()), None))
+        raise OffsetRegression(what, do, next(((p, at) for p, at in raw.offsets.items() if topic_of(p) in again), None))
     beginnings, ends = raw.in_table(topic.beginnings), raw.in_table(topic.ends)
     return plan_span(topic.topic, raw.next_of(ends), beginnings, ends, table.records_max)
 
@@ -116,7 +126,10 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
     except LakeUnavailable:
         # Spark will say what is wrong with the catalog, if it can't open it either.
         return Backlog(table, topic)
-    return Backlog(table, in_order_of(topic, raw.topics if raw is not None else ()), raw, mirror, retries)
+    try:
+        return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries)
+    except ConfigError as error:
+        return Backlog(table, None, error=error)
 
 
 def _has_unknown_schemas(lake: Tables, mirror: TableName) -> bool:

@@ -14,6 +14,7 @@ from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound, TableRuleBroken
 from cdc_materializer.lake import LakeTable
+from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import QUARANTINE_SCHEMA, VIOLATION_ID, hold_again, resolve_quarantine
@@ -152,12 +153,13 @@ def has_stops(quarantine: LakeTable) -> bool:
     return bool(marker_of(quarantine).counts.get(_STOPPED))
 
 
-def was_rewound(line: Line, quarantine: LakeTable | None) -> bool:
-    """Whether the table stopped because its topic ended before what was read, and nobody has accepted that yet."""
+def rewound_topics(line: Line, quarantine: LakeTable | None) -> frozenset[int]:
+    """The numbers of the topics that ended before what was read, so that the table stopped and was not let go on."""
     if quarantine is None or not has_stops(quarantine):
-        return False
+        return frozenset()
     is_open = (F.col("status") == verdict.OPEN) & (F.col("code") == str(Code.OFFSET_REGRESSION))
-    return not line.lake.rows(quarantine).where(is_open).isEmpty()
+    stops = line.lake.rows(quarantine).where(is_open).select("partition").distinct().collect()
+    return frozenset(topic_of(row["partition"]) for row in stops)
 
 
 def is_noted() -> Column:

@@ -22,7 +22,7 @@ from cdc_materializer.report.models import (
     VerifyReport,
 )
 from cdc_materializer.report.violations import OPEN, in_utc
-from cdc_materializer.source import Source, TopicState, in_order_of, open_source, state_of
+from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source, state_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -175,7 +175,7 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
     except CdcError as failure:
         error = failure
     try:
-        topic = in_order_of(topics.state(table), raw.marker.topics if raw is not None and raw.marker else ())
+        topic = as_raw_counts(topics.state(table), raw.marker if raw is not None else None)
         known |= _lag(topic, _published(mirror, raw), mirror, as_of)
     except CdcError as failure:
         error = error or failure

@@ -18,8 +18,22 @@ from cdc_materializer.errors import SchemaRefused
 from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
 
-#: What stands between the name of a log and that of its server; no topic has it.
+#: What stands between the name of a log or a position and that of its server; no topic has it.
 SERVER = "@"
+#: The server of a position, whatever epoch it is of.
+_OF_POSITION = re.compile(f"(?:~\\d+/)?([^{SERVER}]*){SERVER}.*")
+
+
+def server_of(position: str) -> str:
+    """The server of a position; nothing where a mirror has one alone."""
+    match = _OF_POSITION.fullmatch(position)
+    return match[1] if match is not None else ""
+
+
+def same_server(position: Column, other: str) -> Column:
+    """Whether a position is of the server of another one; in a mirror of one server all are."""
+    server = server_of(other)
+    return F.regexp_extract(position, _OF_POSITION.pattern, 1) == server if server else F.lit(True)
 
 
 @dataclass(frozen=True)
@@ -31,8 +45,16 @@ class Shard:
 
     def of(self, topic: Column) -> Column:
         """The name of a topic's server."""
+        return F.regexp_extract(topic, self._pattern(), 1)
+
+    def name_of(self, topic: str) -> str:
+        """The same of a topic's name."""
+        match = re.fullmatch(self._pattern(), topic)
+        return match[1] if match is not None else ""
+
+    def _pattern(self) -> str:
         before, after = (re.escape(part) for part in self.topics.split("*"))
-        return F.regexp_extract(topic, f"^{before}(.*){after}$", 1)
+        return f"^{before}(.*){after}$"
 
     def within(self, schema: TableSchema) -> TableSchema:
         """A schema with the column, first, and in its key where it has one.
@@ -68,6 +90,7 @@ class Shard:
         own = {
             self.column: server,
             m.KEY: F.when(F.col(m.KEY).isNotNull(), m.key_json(key, target)),
+            m.POSITION: F.concat(server, F.lit(SERVER), F.col(m.POSITION)),
             m.SOURCE_TABLE: F.concat(server, F.lit("."), F.col(m.SOURCE_TABLE)),
             m.LOG: F.concat(F.col(m.LOG), F.lit(SERVER), server),
         }

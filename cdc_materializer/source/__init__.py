@@ -7,7 +7,7 @@ from cdc_materializer.source.failures import read_failure
 from cdc_materializer.source.kafka import KafkaSource
 from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, Source, TopicState
 from cdc_materializer.source.recorded import RecordedSource
-from cdc_materializer.source.several import in_order_of, read_span, state_of
+from cdc_materializer.source.several import as_raw_counts, read_span, state_of
 
 if TYPE_CHECKING:
     from cdc_materializer.config_connections import SourceConfig
@@ -20,7 +20,7 @@ __all__ = [
     "RecordedSource",
     "Source",
     "TopicState",
-    "in_order_of",
+    "as_raw_counts",
     "open_source",
     "read_failure",
     "read_span",

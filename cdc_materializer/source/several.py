@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cdc_materializer.errors import ConfigError
 from cdc_materializer.lanes import WIDTH, joined, joined_ids, numbered, split
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Source, TopicState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from cdc_materializer.marker import Marker
 
 
 def state_of(source: Source, topic: str, topics: Sequence[str]) -> TopicState:
@@ -30,17 +33,23 @@ def state_of(source: Source, topic: str, topics: Sequence[str]) -> TopicState:
     return _together(topic, [source.state(one) for one in topics]) if topics else source.state(topic)
 
 
-def in_order_of(state: TopicState, known: Sequence[str]) -> TopicState:
-    """The state with its topics numbered as raw's marker knows them; one that is not there any more has no partitions.
+def as_raw_counts(state: TopicState, raw: Marker | None) -> TopicState:
+    """The state with its topics numbered as raw knows them; one that is not there any more has no partitions.
 
     Args:
-        state: from `state_of`.
-        known: the topics of the marker; none where there is none yet.
+        state: from `state_of`, or from here.
+        raw: raw's marker; None where there is no raw yet.
+
+    Raises:
+        ConfigError: raw was filled from another topic, whose partitions would be taken for this one's.
     """
-    if not state.parts:
+    if raw is None or (not raw.topics and not state.parts and raw.topic == state.topic):
         return state
-    parts = {part.topic: part for part in state.parts}
-    there = numbered(known, state.topics)
+    parts = {part.topic: part for part in state.parts or (state,)}
+    if not raw.topics and raw.topic not in parts:
+        what = f"The raw table was filled from the topic {raw.topic}, and pipeline.yaml says {state.topic}."
+        raise ConfigError(what, "Nothing was written. Name the earlier topic again, or give the new one a `mirror`.")
+    there = numbered(raw.topics or (raw.topic,), tuple(parts))
     return _together(
         state.topic, [parts.get(topic) or TopicState(topic, None, Offsets(), Offsets()) for topic in there]
     )

@@ -134,6 +134,7 @@ def test_a_glob_with_a_mirror_is_one_table_of_all_its_topics() -> None:
     assert (found.topics, str(found.mirror)) == (("s.p.a", "s.p.b"), "x.y")
     assert several.topics == ()
     assert _resolved([{"topic": "s.p.a"}, {"topic": "s.p.*", "mirror": "x.y"}], ["s.p.a"]) == [("s.p.a", "p.a")]
+    assert _resolved([{"topic": "s.p.a"}, {"topic": "t.*", "mirror": "x.y"}], []) == [("s.p.a", "p.a"), ("t.*", "x.y")]
 
 
 @pytest.mark.parametrize("settings", ["topic: s.p.a", "topic: 's.*.*', mirror: x.y", "topic: 's.[ab]', mirror: x.y"])
@@ -142,6 +143,14 @@ def test_a_shard_needs_a_glob_that_names_it_and_one_mirror(folder: Path, setting
     message = refusal(folder, SMALL.replace("topic: shop.public.orders", f"{settings}, shard: server"))
 
     assert "has `shard` and not both a `topic` with one `*` and a `mirror`" in message
+
+
+@pytest.mark.parametrize("more", ["shard: __cdc", "shard: id, key: [id]", "shard: a, snapshot_sweep: true"])
+def test_a_shard_is_a_column_of_its_own(folder: Path, more: str) -> None:
+    """No key column of the rows and none of ours; and what a mirror of several servers cannot do is refused."""
+    message = refusal(folder, SMALL.replace("topic: shop.public.orders", f"topic: 's_*.p.a', mirror: x.y, {more}"))
+
+    assert "`shard`" in message
 
 
 @pytest.mark.parametrize(

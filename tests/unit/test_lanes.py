@@ -1,11 +1,16 @@
 """Several topics read as one: their numbers never change, and nothing of one is taken for another's."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_materializer.errors import ConfigError
 from cdc_materializer.lanes import WIDTH, joined, joined_ids, numbered, other_topics, split, topic_of
+from cdc_materializer.marker import Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.source import TopicState, in_order_of
+from cdc_materializer.source import TopicState, as_raw_counts
 
 _topics = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 
@@ -52,12 +57,44 @@ def _state(topic: str, end: int) -> TopicState:
     return TopicState(topic, f"id-{topic}", Offsets({0: 0}), Offsets({0: end}))
 
 
+def _raw(topic: str, topics: tuple[str, ...] = ()) -> Marker:
+    return Marker("p", "b", topic, None, Offsets(), {}, None, None, {}, topics=topics)
+
+
 def test_states_come_in_the_order_that_raw_knows() -> None:
     """A topic that is gone has no partitions, so that it is missed; a new one comes last."""
     parts = (_state("a", 1), _state("c", 3), _state("d", 4))
-    found = in_order_of(TopicState("*", None, Offsets(), Offsets(), parts), ("c", "b"))
+    raw = _raw("*", ("c", "b"))
+    found = as_raw_counts(TopicState("*", None, Offsets(), Offsets(), parts), raw)
 
     assert found.topics == ("c", "b", "a", "d")
     assert found.ends == {0: 3, 2 * WIDTH: 1, 3 * WIDTH: 4}
     assert found.topic_id == "id-c,,id-a,id-d"
-    assert in_order_of(found, found.topics) == found
+    assert as_raw_counts(found, raw) == found
+
+
+def test_a_topic_that_becomes_one_of_several_stays_the_first() -> None:
+    """Whatever the names of the others: its partitions are in raw already."""
+    several = TopicState("*", None, Offsets(), Offsets(), (_state("a", 1), _state("b", 2)))
+
+    assert as_raw_counts(several, _raw("b")).topics == ("b", "a")
+    assert as_raw_counts(_state("b", 2), _raw("*", ("a", "b"))).ends == {WIDTH: 2}
+    assert as_raw_counts(_state("b", 2), _raw("b")).topics == ()
+
+
+@pytest.mark.parametrize("state", [_state("b", 2), TopicState("b*", None, Offsets(), Offsets(), (_state("b", 2),))])
+def test_another_topic_than_raws_is_refused(state: TopicState) -> None:
+    """Its offsets say nothing of what was read."""
+    with pytest.raises(ConfigError, match=r"filled from the topic a, and pipeline\.yaml says b"):
+        as_raw_counts(state, _raw("a"))
+
+
+def test_what_was_lost_of_one_topic_is_no_others() -> None:
+    """The topic that was made again is read from its beginning, the other goes on."""
+    before = replace(_raw("*", ("a", "b")), topic_id="x,y", offsets=Offsets({0: 5, WIDTH: 7}))
+    ends = Offsets({0: 9, WIDTH: 9})
+    begin = Offsets({0: 0, WIDTH: 0})
+
+    assert skip_lost(before, "x,z", begin, ends).bases == {WIDTH: 7}
+    assert skip_lost(before, "x,y", begin, ends, frozenset({1})).bases == {WIDTH: 7}
+    assert skip_lost(before, "x,", Offsets({0: 0}), Offsets({0: 9})).bases == {WIDTH: 7}

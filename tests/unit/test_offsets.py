@@ -337,4 +337,4 @@ def test_a_rewound_topic_that_has_grown_again_is_read_from_its_beginning() -> No
     before = _landed({0: 5})
 
     assert skip_lost(before, None, Offsets({0: 0}), Offsets({0: 9})) == before
-    assert skip_lost(before, None, Offsets({0: 0}), Offsets({0: 9}), rewound=True).bases == {0: 5}
+    assert skip_lost(before, None, Offsets({0: 0}), Offsets({0: 9}), frozenset({0})).bases == {0: 5}
