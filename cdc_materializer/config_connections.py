@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -22,6 +22,16 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CATALOG_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # The kinds of catalog whose warehouse is a folder; to others, REST among them, it is a name of the server's own.
 _WAREHOUSE_IS_FOLDER = frozenset({"jdbc", "hadoop", "hive"})
+
+
+def web_address(url: str) -> SplitResult | None:
+    """The parts of an address of HTTP; None where it is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # whose mistakes show when it is asked for
+    except ValueError:
+        return None
+    return parts if parts.scheme in {"http", "https"} and parts.hostname else None
 
 
 class SourceConfig(Settings):
@@ -77,11 +87,14 @@ class RegistryConfig(Settings):
     def _check_url(cls, url: str | None) -> str | None:
         if url is None:
             return None
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise refusal("must be an address that begins with http:// or https://")
-        if "@" in parts.netloc:
-            raise refusal("has a user or a password in it", "Put them under `basic_auth`, where they are kept secret.")
+        for one in url.split(","):
+            parts = web_address(one.strip())
+            if parts is None:
+                raise refusal("must be an address that begins with http:// or https://")
+            if "@" in parts.netloc:
+                raise refusal(
+                    "has a user or a password in it", "Put them under `basic_auth`, where they are kept secret."
+                )
         return url
 
     @model_validator(mode="after")

@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from cdc_materializer.config import load_config
+from cdc_materializer.config_connections import web_address
 from cdc_materializer.contract import lint
 from cdc_materializer.errors import ConfigError, InvalidName, InvariantBroken, UsageError
 from cdc_materializer.init_contract import contract_text
@@ -99,8 +99,8 @@ def _checked(origin: Origin) -> Origin:
     if origin.registry is not None and origin.schemas is not None:
         raise UsageError("Both a registry and a folder of schemas are named.", "Give --registry or --schemas.")
     if origin.registry is not None:
-        parts = urlsplit(origin.registry)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
+        parts = web_address(origin.registry)
+        if parts is None or "@" in parts.netloc:
             what = "The registry's address must begin with http:// or https://, and have no user or password in it."
             raise UsageError(what, "Write `registry:` with `basic_auth` in pipeline.yaml where it asks for them.")
     beside = origin.files / SCHEMAS if origin.files is not None else None

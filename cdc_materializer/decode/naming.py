@@ -7,6 +7,7 @@ headers do, whose bytes then stand alone.
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -23,6 +24,11 @@ MAGIC_GUID = b"\x01"
 NEGATIVE = b"\x80"
 #: Avro's single-object encoding: these two bytes, then CRC-64-AVRO of the schema, little-endian.
 MAGIC_SINGLE_OBJECT = b"\xc3\x01"
+
+#: The longest name in bytes that a registry is asked for; Apicurio's own are no longer than that.
+NAME_BYTES_MAX = 512
+#: What parts of an address go up: the writer of a header may not choose which question a registry is asked.
+_STEPS = frozenset({".", ".."})
 
 #: What a name is:
 #: - id: the number in front of the datum, of the kind that `registry.id` says
@@ -74,6 +80,20 @@ class SchemaName:
         return self.kind != "encoding"
 
     @property
+    def is_possible(self) -> bool:
+        """Whether a registry can hold a schema of this name; a header can have anything in it."""
+        if self.kind in _NUMBERS:
+            return bytes.fromhex(self.text[:2]) < NEGATIVE
+        if self.kind == "hash":
+            return _is_name(self.parts[0])
+        if self.kind == "artifact":
+            group, artifact, version = self.parts
+            # Without its version, or with Apicurio's `branch=latest`, an artifact is another schema tomorrow.
+            is_fixed = _is_name(version) and not version.startswith("branch=")
+            return is_fixed and _is_name(artifact) and _is_name(group or "default")
+        return True
+
+    @property
     def number(self) -> int | None:
         """The number that it is, None for other kinds."""
         return int(self.text, 16) if self.kind in _NUMBERS else None
@@ -87,6 +107,11 @@ class SchemaName:
     def guid(self) -> str:
         """A GUID as registries write it."""
         return str(uuid.UUID(hex=self.text))
+
+
+def _is_name(text: str) -> bool:
+    is_short = 0 < len(text.encode()) <= NAME_BYTES_MAX
+    return is_short and _STEPS.isdisjoint(re.split(r"[/\\]", text))
 
 
 def named_in_bytes(octets: bytes, id_bytes: int = ID_BYTES) -> tuple[SchemaName | None, int]:

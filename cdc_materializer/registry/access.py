@@ -1,21 +1,27 @@
 """How registries are reached over HTTP, and what is said when they are not."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from cdc_materializer.errors import RegistryUnavailable
+from cdc_materializer.errors import ConfigError, RegistryUnavailable
 
 #: How long one request may take, in seconds.
 REQUEST_TIMEOUT_SECONDS = 10.0
 #: How often a request that may pass the next time (429, 5xx, a broken connection) is made again.
 RETRIES_MAX = 2
+#: How long is waited before the first of them and at most, in milliseconds.
+RETRY_WAIT_MS = 200
+RETRY_WAIT_MS_MAX = 1000
 
 UNAUTHORIZED = 401
 FORBIDDEN = 403
 NOT_FOUND = 404
+#: What registries answer to a name that they do not have or that cannot be one, as a header may hold anything.
+NO_SUCH_NAME = frozenset({400, NOT_FOUND, 405, 414, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,32 @@ class RegistryAccess:
             return RegistryUnavailable(what, "Correct registry.url; it often ends in a path.")
         what = f"The registry {self.shown} failed (status {status})."
         return RegistryUnavailable(what, "Look at the registry's log, then run again.")
+
+    def unusable(self) -> ConfigError:
+        """The error for settings with which no question can be put."""
+        # Nobody else's text is passed on: it may quote the URL with its password.
+        what = f"The registry {self.shown} cannot be asked with the settings under registry."
+        return ConfigError(what, "Check url, basic_auth and the files under tls.")
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Say in our words what goes wrong in the HTTP library while a question is put.
+
+        Raises:
+            RegistryUnavailable: nothing answers, or not in HTTP.
+            ConfigError: there is no such address.
+        """
+        library = http()
+        try:
+            yield
+        except library.TimeoutException as error:
+            raise self.silent() from error
+        except library.DecodingError as error:
+            raise self.strange() from error
+        except library.HTTPError as error:
+            raise self.unreachable(error) from error
+        except library.InvalidURL as error:
+            raise self.unusable() from error
 
     def silent(self) -> RegistryUnavailable:
         """The error for a registry that takes too long."""

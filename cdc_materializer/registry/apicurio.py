@@ -3,13 +3,23 @@
 Its Confluent-compatible interface has one kind of numbers only: content ids, or, as it is set up, global ids.
 """
 
+import random
 import ssl
+import time
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.errors import ConfigError
-from cdc_materializer.registry.access import NOT_FOUND, RETRIES_MAX, RegistryAccess, http
+from cdc_materializer.registry.access import (
+    NO_SUCH_NAME,
+    NOT_FOUND,
+    RETRIES_MAX,
+    RETRY_WAIT_MS,
+    RETRY_WAIT_MS_MAX,
+    RegistryAccess,
+    http,
+)
 from cdc_materializer.registry.confluent import ConfluentRegistry
 from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
 from cdc_materializer.registry.schemas import (
@@ -18,7 +28,6 @@ from cdc_materializer.registry.schemas import (
     Wanted,
     apicurio_kind,
     id_bytes_of,
-    is_numbered,
     kind_of,
 )
 
@@ -27,6 +36,12 @@ _OK = 200
 _INTERFACES = (("/apis/registry/v3", "/content"), ("/apis/registry/v2", ""))
 _BY_NUMBER = {"content": "/ids/contentIds", "global": "/ids/globalIds"}
 _DEFAULT_GROUP = "default"
+#: Where it answers in Confluent's form.
+_CONFLUENTS = "/apis/ccompat/v7"
+#: A question that any of Apicurio's own interfaces answers, be it that there is no such schema.
+_ANY = "/ids/contentIds/1"
+_TOO_MANY_REQUESTS = 429
+_SERVER_ERROR = 500
 
 
 class ApicurioRegistry:
@@ -41,9 +56,11 @@ class ApicurioRegistry:
         self._access = access
         self._ids = ids
         self.id_bytes = id_bytes_of(ids)
-        self._confluent = ConfluentRegistry(access, ids)
         self._found: dict[SchemaName, RegisteredSchema] = {}
         root = _root(access.url)
+        #: A copy of the schemas in a registry of another kind, at the address as it is given.
+        self._copy = ConfluentRegistry(access, ids)
+        self._compatible = ConfluentRegistry(replace(access, url=root + _CONFLUENTS), ids, is_registry=True)
         self._interfaces = [(root + path, content) for path, content in _INTERFACES]
         self._opened: Any = None
 
@@ -52,13 +69,15 @@ class ApicurioRegistry:
         name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
         if name in self._found:
             return self._found[name]
+        if not name.is_possible:
+            return None
         if name.kind in ("guid", "fingerprint"):
-            return self._confluent.schema(name)
+            return self._in_confluents_form().schema(name)
         path = self._path(name)
         registered = self._registered(path) if path is not None else None
         if registered is None:
-            is_copy = not self._is_apicurio and is_numbered(name, self._ids)
-            return self._confluent.schema(name) if is_copy else None
+            # Apicurio's numbers in Confluent's form may be of the other kind.
+            return None if self._is_apicurio else self._copy.schema(name)
         try:
             text = standalone(registered, self._referenced)
         except ReferenceMissingError:
@@ -66,6 +85,12 @@ class ApicurioRegistry:
         except ValueError as error:
             raise self._access.not_avro(wanted) from error
         return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+
+    def _in_confluents_form(self) -> ConfluentRegistry:
+        """Whom to ask for names that Apicurio's own interface does not have."""
+        if not self._is_apicurio:
+            self._ask(_ANY)
+        return self._compatible if self._is_apicurio else self._copy
 
     @property
     def _is_apicurio(self) -> bool:
@@ -79,9 +104,8 @@ class ApicurioRegistry:
             return f"{_BY_NUMBER[kind]}/{name.number}"
         if name.kind == "hash":
             return f"/ids/contentHashes/{quote(name.parts[0], safe='')}"
-        if name.kind == "artifact" and all(name.parts[1:]):
+        if name.kind == "artifact":
             return _version_path(_artifact_path(name.parts[0], name.parts[1]), name.parts[2])
-        # Without its version an artifact is another schema tomorrow.
         return None
 
     def _referenced(self, reference: Reference) -> Registered | None:
@@ -116,20 +140,28 @@ class ApicurioRegistry:
             if answer.status_code == _OK or _is_not_found(answer):
                 self._interfaces = [(base, content)]
                 return answer if answer.status_code == _OK else None
-            if answer.status_code != NOT_FOUND:
+            if answer.status_code not in NO_SUCH_NAME:
                 raise self._access.refused(answer.status_code)
         return None
 
     def _get(self, url: str) -> Any:  # noqa: ANN401 - of one of two modules
-        library = http()
-        if self._opened is None:
-            self._opened = self._open()
-        try:
+        """Get an address, again where it may pass the next time."""
+        with self._access.asking():
+            library = http()
+            if self._opened is None:
+                self._opened = self._open()
+            for made in range(RETRIES_MAX):
+                try:
+                    answer = self._opened.get(url)
+                except library.TransportError:
+                    pass
+                else:
+                    if answer.status_code != _TOO_MANY_REQUESTS and answer.status_code < _SERVER_ERROR:
+                        return answer
+                # Not all clients at once: somewhere below a time that doubles, as Confluent's client waits too.
+                longest = min(RETRY_WAIT_MS * 2**made, RETRY_WAIT_MS_MAX)
+                time.sleep(random.random() * longest / 1000)  # noqa: S311 - no secret
             return self._opened.get(url)
-        except library.TimeoutException as error:
-            raise self._access.silent() from error
-        except library.TransportError as error:
-            raise self._access.unreachable(error) from error
 
     def _open(self) -> Any:  # noqa: ANN401 - of one of two modules
         library, access = http(), self._access
@@ -141,11 +173,10 @@ class ApicurioRegistry:
                 auth=access.basic_auth,
                 headers=dict(access.headers),
                 timeout=access.timeout_seconds,
-                transport=library.HTTPTransport(verify=tls, retries=RETRIES_MAX),
+                transport=library.HTTPTransport(verify=tls),
             )
         except (OSError, ValueError, TypeError) as error:
-            what = f"The registry {access.shown} cannot be asked with the settings under registry."
-            raise ConfigError(what, "Check url, basic_auth and the files under tls.") from error
+            raise access.unusable() from error
 
 
 def _root(url: str) -> str:

@@ -3,8 +3,16 @@
 from typing import TYPE_CHECKING
 
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.errors import ConfigError
-from cdc_materializer.registry.access import FORBIDDEN, NOT_FOUND, RETRIES_MAX, UNAUTHORIZED, RegistryAccess, http
+from cdc_materializer.registry.access import (
+    FORBIDDEN,
+    NO_SUCH_NAME,
+    RETRIES_MAX,
+    RETRY_WAIT_MS,
+    RETRY_WAIT_MS_MAX,
+    UNAUTHORIZED,
+    RegistryAccess,
+    http,
+)
 from cdc_materializer.registry.fingerprints import fingerprint_of
 from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
 from cdc_materializer.registry.schemas import IdKind, RegisteredSchema, Wanted, id_bytes_of, is_numbered
@@ -24,10 +32,11 @@ _NOT_FOUND_CODES = frozenset({40401, 40402, 40403})
 class ConfluentRegistry:
     """A registry behind HTTP; see `Registry` for what it promises. Each schema is asked for once."""
 
-    def __init__(self, access: RegistryAccess, ids: IdKind = "confluent") -> None:
-        """Take the way in; the first question opens the connection."""
+    def __init__(self, access: RegistryAccess, ids: IdKind = "confluent", *, is_registry: bool = False) -> None:
+        """Take the way in, and whether a registry is known to be there; the first question opens the connection."""
         self._access = access
         self._ids = ids
+        self._is_registry = is_registry
         self.id_bytes = id_bytes_of(ids)
         self._found: dict[SchemaName, RegisteredSchema] = {}
         self._fingerprints: dict[tuple[str, int], str | None] = {}
@@ -53,8 +62,9 @@ class ConfluentRegistry:
         return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
 
     def _ask_for(self, name: SchemaName) -> Registered | None:
-        client = self._client()
-        number = name.number
+        if not name.is_possible:
+            return None
+        client, number = self._client(), name.number
         if number is not None:
             return self._schema(lambda: client.get_schema(number)) if is_numbered(name, self._ids) else None
         if name.kind == "guid":
@@ -95,9 +105,7 @@ class ConfluentRegistry:
         try:
             client = SchemaRegistryClient(_client_properties(self._access))
         except (OSError, ValueError, TypeError) as error:
-            # The client's own text is not passed on: it may quote the URL with its password.
-            what = f"The registry {self._access.shown} cannot be asked with the settings under registry."
-            raise ConfigError(what, "Check url, basic_auth and the files under tls.") from error
+            raise self._access.unusable() from error
         # The client has no setting for headers that a gateway before the registry asks for.
         client._rest_client.session.headers.update(self._access.headers)  # noqa: SLF001
         return client
@@ -106,23 +114,19 @@ class ConfluentRegistry:
         """Put one question; None for the registry's own 'not found'."""
         from confluent_kafka.schema_registry import SchemaRegistryError
 
-        library = http()
-        try:
-            return question()
-        except SchemaRegistryError as error:
-            if error.http_status_code == NOT_FOUND and self._is_registry(error.error_code):
-                return None
-            raise self._access.refused(error.http_status_code) from error
-        except library.TimeoutException as error:
-            raise self._access.silent() from error
-        except library.TransportError as error:
-            raise self._access.unreachable(error) from error
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._access.strange() from error
+        with self._access.asking():
+            try:
+                return question()
+            except SchemaRegistryError as error:
+                if error.http_status_code in NO_SUCH_NAME and self._answers(error.error_code):
+                    return None
+                raise self._access.refused(error.http_status_code) from error
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise self._access.strange() from error
 
-    def _is_registry(self, error_code: int | None) -> bool:
-        """Tell an unknown id from a wrong address: both are answered with 404, some registries with no more."""
-        if error_code in _NOT_FOUND_CODES:
+    def _answers(self, error_code: int | None) -> bool:
+        """Tell an unknown name from a wrong address: both are answered with 404, some registries with no more."""
+        if self._is_registry or error_code in _NOT_FOUND_CODES:
             return True
         from confluent_kafka.schema_registry import SchemaRegistryError
 
@@ -130,6 +134,8 @@ class ConfluentRegistry:
             self._client().get_subjects()
         except SchemaRegistryError as error:
             return error.http_status_code in (UNAUTHORIZED, FORBIDDEN)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return False
         return True
 
 
@@ -149,8 +155,8 @@ def _client_properties(access: RegistryAccess) -> dict[str, str | float]:
         "url": access.url,
         "timeout": access.timeout_seconds,
         "max.retries": RETRIES_MAX,
-        "retries.wait.ms": 200,
-        "retries.max.wait.ms": 1000,
+        "retries.wait.ms": RETRY_WAIT_MS,
+        "retries.max.wait.ms": RETRY_WAIT_MS_MAX,
         "basic.auth.user.info": None if access.basic_auth is None else ":".join(access.basic_auth),
         "ssl.ca.location": access.ca,
         "ssl.certificate.location": access.certificate,

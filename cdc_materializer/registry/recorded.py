@@ -5,6 +5,7 @@
 answers with in Confluent's form. The folder may grow between runs.
 """
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,8 @@ class RecordedRegistry:
 
     def _paths(self, name: SchemaName) -> Iterator[Path]:
         """Where a schema may be, by what it is named."""
+        if not name.is_possible:
+            return
         if name.kind in ("content", "global"):
             yield self._folder / f"{name.kind}Ids" / f"{name.number}.json"
         if is_numbered(name, self._ids):
@@ -93,6 +96,8 @@ def _registered(path: Path) -> Registered | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None  # no file can have that name
         what = f"The recorded schema {path} cannot be read ({error.strerror})."
         raise RegistryUnavailable(what, "Correct the file's permissions.") from error
     except (ValueError, TypeError, KeyError) as error:

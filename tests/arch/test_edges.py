@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 #: Where each thing may be, by the module's name without the package.
 ENVIRONMENT = {"config", "environment"}
-CLOCK = {"batch", "cli", "demo", "line", "pipeline", "run", "session", "status", "testing"}
+CLOCK = {"batch", "cli", "demo", "line", "pipeline", "registry", "run", "session", "status", "testing"}
 SQL = {"lake", "merge", "session", "testing", "versions"}
 SPARK_FREE = {"config", "environment", "errors", "jars", "names", "offsets"}
 

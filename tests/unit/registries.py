@@ -55,6 +55,8 @@ class Answers(BaseHTTPRequestHandler):
     table: ClassVar[dict[str, tuple[int, Any]]] = {}
     seen: ClassVar[list[str]] = []
     headers_seen: ClassVar[list[dict[str, str]]] = []
+    #: The statuses of the next answers, whatever the table says.
+    failing: ClassVar[list[int]] = []
 
     def do_GET(self) -> None:
         """Answer one question."""
@@ -62,6 +64,8 @@ class Answers(BaseHTTPRequestHandler):
         self.headers_seen.append(dict(self.headers.items()))
         unknown = (404, {"error_code": 40403, "message": "Schema not found"})
         status, body = self.table.get(self.seen[-1], unknown)
+        if self.failing:
+            status, body = self.failing.pop(0), {}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
@@ -83,7 +87,7 @@ def serving(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[str]:
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    Answers.table, Answers.seen, Answers.headers_seen = {}, [], []
+    Answers.table, Answers.seen, Answers.headers_seen, Answers.failing = {}, [], [], []
     http = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
     thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -1,0 +1,188 @@
+"""What anyone can write into a topic: names that no schema has, which never take a table down."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdc_materializer.config_connections import RegistryConfig
+from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.errors import ConfigError, RegistryUnavailable
+from cdc_materializer.registry import ApicurioRegistry, ConfluentRegistry, RecordedRegistry, RegistryAccess
+from tests.unit.registries import Answers, record, serving
+
+KEY = json.dumps(record("Key", id="long"))
+CONTENT_1 = "/apis/registry/v3/ids/contentIds/1"
+NOT_FOUND = (404, {"error_code": 404, "name": "ContentNotFoundException", "title": "No content"})
+GUID = SchemaName("guid", "00" * 15 + "0A")
+FINGERPRINT = SchemaName("fingerprint", "8F5C393F1AD57572", "orders-value")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """Serve `Answers.table` and give the address."""
+    with serving(monkeypatch, tmp_path) as address:
+        yield address
+
+
+def hashed(text: str) -> SchemaName:
+    """A content hash as a header gives it."""
+    return SchemaName("hash", text.encode().hex().upper())
+
+
+def artifact(*parts: str) -> SchemaName:
+    """Group, artifact and version as headers give them."""
+    return SchemaName("artifact", "/".join(part.encode().hex().upper() for part in parts))
+
+
+def nothing() -> dict[str, tuple[int, bytes]]:
+    """The answers of a server that has no interface in Confluent's form."""
+    questions = ("/subjects", "/subjects/orders-value/versions", f"/schemas/guids/{GUID.guid}")
+    places = ("", "/apis/ccompat/v7", "/apis/registry/v3")
+    return {place + question: (404, b"") for place in places for question in questions}
+
+
+IMPOSSIBLE = {
+    "negative content id": SchemaName("content", "F" * 16),
+    "negative id": SchemaName("id", "80000000"),
+    "no hash": hashed(""),
+    "a hash that goes up": hashed(".."),
+    "a huge hash": hashed("a" * 70_000),
+    "a huge artifact": artifact("", "a" * 513, "1"),
+    "a huge group": artifact("g" * 513, "a", "1"),
+    "an artifact that goes up": artifact("..", "..", ".."),
+    "an artifact that goes up where the way is unpacked": artifact("", "a/../../b", "1"),
+    "an artifact without a version": artifact("", "a", ""),
+    "an artifact of a branch": artifact("", "a", "branch=latest"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
+def test_a_name_that_no_schema_has_is_not_known_and_not_asked_for(
+    server: str, tmp_path: Path, name: SchemaName
+) -> None:
+    """A header is the producer's: it neither chooses what a registry is asked nor breaks the question."""
+    registries = (
+        ApicurioRegistry(RegistryAccess(server), "apicurio-content"),
+        ConfluentRegistry(RegistryAccess(server)),
+        RecordedRegistry(tmp_path),
+    )
+
+    assert [registry.schema(name) for registry in registries] == [None, None, None]
+    assert Answers.seen == []
+
+
+@pytest.mark.parametrize("name", [hashed("a" * 400), artifact("", "a" * 400, "1"), artifact("", "a", "1" * 400)])
+def test_a_name_that_no_file_can_have_is_not_recorded(tmp_path: Path, name: SchemaName) -> None:
+    """File systems end at 255 bytes or so, names in registries do not."""
+    (tmp_path / "contentHashes").mkdir()
+    (tmp_path / "subjects" / "a" / "versions").mkdir(parents=True)
+
+    assert RecordedRegistry(tmp_path).schema(name) is None
+
+
+@pytest.mark.parametrize("status", [400, 405, 414, 422])
+def test_a_name_that_the_registry_will_not_look_for_is_not_known(server: str, status: int) -> None:
+    """Rules for names differ between registries and versions; what breaks one is one message's trouble."""
+    places = [f"/apis/registry/{version}/groups/default/artifacts/a/versions/1" for version in ("v3", "v2")]
+    Answers.table = {
+        f"{places[0]}/content": (status, {"name": "InvalidArtifactIdException"}),
+        places[1]: (status, {"name": "InvalidArtifactIdException"}),
+        f"/schemas/guids/{GUID.guid}": (status, {"error_code": status}),
+        "/subjects": (200, []),
+    }
+
+    assert ApicurioRegistry(RegistryAccess(server), "apicurio-content").schema(artifact("", "a", "1")) is None
+    assert ConfluentRegistry(RegistryAccess(server)).schema(GUID) is None
+
+
+@pytest.mark.parametrize("name", [GUID, FINGERPRINT], ids=["guid", "fingerprint"])
+@pytest.mark.parametrize("address", ["", "/apis/registry/v3", "/apis/ccompat/v7"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_apicurio_does_not_know_confluents_names(
+    server: str, address: str, name: SchemaName, *, is_first: bool
+) -> None:
+    """They are asked for in Confluent's form, which may be switched off: one such message never stops a table."""
+    Answers.table = nothing() | {CONTENT_1: (200, KEY.encode()) if not is_first else NOT_FOUND}
+    registry = ApicurioRegistry(RegistryAccess(server + address), "apicurio-content")
+    if not is_first:
+        assert registry.schema(1) is not None
+
+    assert registry.schema(name) is None
+    assert Answers.seen[-1].startswith("/apis/ccompat/v7/")
+
+
+@pytest.mark.parametrize("address", ["", "/apis/registry/v3", "/apis/ccompat/v7"])
+def test_a_guid_is_asked_for_in_confluents_form_of_apicurio(server: str, address: str) -> None:
+    """Wherever the configuration points to, that form has an address of its own."""
+    Answers.table = {
+        CONTENT_1: NOT_FOUND,
+        f"/apis/ccompat/v7/schemas/guids/{GUID.guid}": (200, {"schema": KEY}),
+    }
+
+    found = ApicurioRegistry(RegistryAccess(server + address), "apicurio-global").schema(GUID)
+
+    assert found is not None
+    assert found.text == KEY
+
+
+def test_a_guid_at_a_wrong_address_is_no_unknown_schema(server: str) -> None:
+    """Where neither Apicurio nor another registry answers, the run waits."""
+    Answers.table = nothing()
+
+    with pytest.raises(RegistryUnavailable, match="No schema registry answers at"):
+        ApicurioRegistry(RegistryAccess(server), "apicurio-global").schema(GUID)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_apicurio_is_asked_again_where_it_may_answer_the_next_time(server: str, status: int) -> None:
+    """Twice, as Confluent's client does, and no more."""
+    Answers.table = {CONTENT_1: (200, KEY.encode())}
+    Answers.failing = [status, status]
+
+    assert ApicurioRegistry(RegistryAccess(server), "apicurio-content").schema(1) is not None
+    assert Answers.seen[:3] == [CONTENT_1] * 3
+
+    Answers.failing = [status] * 3
+    with pytest.raises(RegistryUnavailable, match=rf"failed \(status {status}\)"):
+        ApicurioRegistry(RegistryAccess(server), "apicurio-content").schema(1)
+
+
+@pytest.mark.parametrize("kind", [ConfluentRegistry, ApicurioRegistry])
+def test_an_address_that_is_none_is_a_mistake_in_the_configuration(
+    server: str, kind: type[ConfluentRegistry | ApicurioRegistry]
+) -> None:
+    """Said without the password that stands in it."""
+    registry = kind(RegistryAccess(server.replace("http://", "http://u:hush@") + "x"), "apicurio-content")
+
+    with pytest.raises(ConfigError, match="cannot be asked with the settings") as caught:
+        registry.schema(1)
+
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ConfluentRegistry, ApicurioRegistry])
+def test_an_answer_that_cannot_be_unpacked_is_an_error(
+    server: str, monkeypatch: pytest.MonkeyPatch, kind: type[ConfluentRegistry | ApicurioRegistry]
+) -> None:
+    """It says that it is compressed, and is not."""
+    send = Answers.end_headers
+    monkeypatch.setattr(
+        Answers, "end_headers", lambda self: (self.send_header("Content-Encoding", "gzip"), send(self))[1]
+    )
+
+    with pytest.raises(RegistryUnavailable, match="not a schema registry"):
+        kind(RegistryAccess(server), "confluent").schema(1)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://h:99x9", "http://[::1", "http://:8081", "http://a:8081,http://b:9x", "http://a,http://u:p@b", "http://a,"],
+)
+def test_an_address_that_is_none_is_refused_with_the_configuration(url: str) -> None:
+    """Also the second of several."""
+    with pytest.raises(ValueError, match=r"address that begins|has a user or a password"):
+        RegistryConfig.model_validate({"url": url})
+
+    assert RegistryConfig(url="http://a:8081, https://b:8081/path").url is not None
