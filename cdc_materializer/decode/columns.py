@@ -93,13 +93,18 @@ def is_unsigned(wire: WireType) -> bool:
 def decimal_type(wire: WireType) -> tuple[int, int]:
     """Precision and scale of a Connect Decimal; 38 digits where the writer does not say (Avro then writes 64).
 
+    Oracle's `NUMBER(2,5)` has a scale above its precision, and is as wide as its scale.
+
     Raises:
-        WireSchemaInvalid: one of them is not a number.
+        WireSchemaInvalid: one of them is not a number, or the scale is that of no column.
     """
     scale = decimal_number(wire.parameters.get("scale", "0"))
+    if not -DECIMAL_DIGITS_MAX < scale <= DECIMAL_DIGITS_MAX:
+        message = f"a decimal's scale is beyond the {DECIMAL_DIGITS_MAX} digits of a column"
+        raise WireSchemaInvalid(message)
     told = wire.parameters.get("connect.decimal.precision") or wire.parameters.get("precision")
     precision = decimal_number(told) if told else DECIMAL_DIGITS_MAX
-    return (precision if 0 < precision <= DECIMAL_DIGITS_MAX else DECIMAL_DIGITS_MAX), scale
+    return max(precision if 0 < precision <= DECIMAL_DIGITS_MAX else DECIMAL_DIGITS_MAX, scale), scale
 
 
 def decimal_ddl(precision: int, scale: int) -> str:

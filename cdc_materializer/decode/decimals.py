@@ -64,9 +64,9 @@ def _decimal_without_fraction(precision: int, scale: int) -> Reading:
 
 def avro_decimal_is_exact(wire: WireType) -> bool:
     """Whether Spark's Avro reader can be trusted with a decimal: it stops on more than 38 digits."""
-    told = wire.parameters.get("precision")
+    precision = decimal_number(wire.parameters.get("precision", "0"))
     scale = decimal_number(wire.parameters.get("scale", "0"))
-    return told is not None and 0 <= scale <= decimal_number(told) <= DECIMAL_DIGITS_MAX
+    return precision > 0 and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
 
 
 def declared_decimal(ddl: str) -> Reading:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_materializer.decode.columns import DECIMALS, decimal_ddl, decimal_type
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, checked, doc_of, parameters_of
 
 #: The literal of a type by Connect's word for it, or else by JSON Schema's.
 _LITERALS = {
@@ -37,7 +37,7 @@ def parse_json_schema(text: str) -> WireType:
         WireSchemaInvalid: the text is none, or none that says what a value is: it refers to another, say.
     """
     try:
-        return _type(json.loads(text))
+        return checked(_type(json.loads(text)))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = "the registered text is not a JSON Schema that can be read"
         raise WireSchemaInvalid(message) from error
@@ -58,8 +58,8 @@ def _type(schema: Mapping[str, Any]) -> WireType:
     base = WireType(
         literal=kind,
         name=schema.get("title") or "",
-        parameters={str(name): str(value) for name, value in (schema.get("connect.parameters") or {}).items()},
-        doc=schema.get("description"),
+        parameters=parameters_of(schema.get("connect.parameters")),
+        doc=doc_of(schema.get("description")),
         default=schema.get("default"),
     )
     if kind == "object":

@@ -26,6 +26,11 @@ _CONNECT_LITERALS = {
     "string": "string",
     "bytes": "bytes",
 }
+#: How deep types may stand in one another, and how many there may be with each named type counted wherever it is used:
+#: more than any table has, and what can still be planned.
+DEPTH_MAX = 50
+TYPES_MAX = 50_000
+
 _AVRO_LITERALS = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 
 #: The name of an entry of a map whose keys are no texts, in JSON.
@@ -59,6 +64,37 @@ class WireType:
         return dict(self.fields).get(name)
 
 
+def checked(wire: WireType, depth: int = 0) -> WireType:
+    """The type itself, unless what stands in a schema's places is not what belongs there.
+
+    Raises:
+        TypeError, ValueError: a name is no text, a field comes twice, or types stand too deep in one another.
+    """
+    if depth > DEPTH_MAX:
+        message = "types are nested too deep"
+        raise ValueError(message)
+    names = [name for name, _ in wire.fields]
+    if not all(isinstance(name, str) and name for name in names) or not isinstance(wire.name, str):
+        message = "a name is no text"
+        raise TypeError(message)
+    if len(set(names)) < len(names):
+        message = "a record has two fields of one name"
+        raise ValueError(message)
+    for part in (*[kind for _, kind in wire.fields], *([wire.items] if wire.items is not None else [])):
+        checked(part, depth + 1)
+    return wire
+
+
+def doc_of(told: object) -> str | None:
+    """A type's documentation; what is no text documents nothing."""
+    return told if isinstance(told, str) else None
+
+
+def parameters_of(told: Mapping[str, Any] | None) -> dict[str, str]:
+    """Connect's parameters, as texts however they are written."""
+    return {str(name): str(value) for name, value in (told or {}).items()}
+
+
 def parse_connect(schema: Mapping[str, Any]) -> WireType:
     """Read the `schema` block of a message written by Kafka Connect's JsonConverter.
 
@@ -66,8 +102,8 @@ def parse_connect(schema: Mapping[str, Any]) -> WireType:
         WireSchemaInvalid: the block is not a Connect schema.
     """
     try:
-        return _connect(schema)
-    except (KeyError, TypeError, AttributeError) as error:
+        return checked(_connect(schema))
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         message = "the schema block is not one that Kafka Connect writes"
         raise WireSchemaInvalid(message) from error
 
@@ -78,8 +114,8 @@ def _connect(schema: Mapping[str, Any]) -> WireType:
         literal=kind,
         name=schema.get("name") or "",
         optional=bool(schema.get("optional")),
-        parameters=dict(schema.get("parameters") or {}),
-        doc=schema.get("doc"),
+        parameters=parameters_of(schema.get("parameters")),
+        doc=doc_of(schema.get("doc")),
         default=schema.get("default"),
     )
     if kind == "struct":
@@ -106,13 +142,27 @@ def parse_avro(text: str) -> WireType:
     try:
         schema = json.loads(text)
         parse_schema(schema, _write_hint=False)
-        return _avro(schema, {}, "", ())
-    except (SchemaParseException, ValueError, KeyError, TypeError) as error:
+        return checked(_avro(schema, _Names(), "", ()))
+    except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = "the registered text is not an Avro schema that can be read"
         raise WireSchemaInvalid(message) from error
 
 
-def _avro(schema: Any, named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
+class _Names(dict[str, Any]):
+    """The named types of an Avro schema, and how many types have been read: each use of a name reads it anew."""
+
+    types = 0
+
+    def count(self) -> None:
+        """Count a type; a few names that use one another twice are more types than there is memory."""
+        self.types += 1
+        if self.types > TYPES_MAX:
+            message = "a schema of too many types"
+            raise ValueError(message)
+
+
+def _avro(schema: Any, named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
+    named.count()
     if isinstance(schema, list):
         return _union(schema, named, namespace, within)
     if isinstance(schema, str):
@@ -123,7 +173,7 @@ def _avro(schema: Any, named: dict[str, Any], namespace: str, within: tuple[str,
     return _annotated(schema, named, namespace, within)
 
 
-def _reference(name: str, named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:
+def _reference(name: str, named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
     full = name if "." in name else f"{namespace}.{name}".lstrip(".")
     if full in within:
         message = "a record that contains itself has no table form"
@@ -131,14 +181,14 @@ def _reference(name: str, named: dict[str, Any], namespace: str, within: tuple[s
     return _avro(named[full], named, namespace, within)
 
 
-def _annotated(schema: Any, named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
+def _annotated(schema: Any, named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
     """A type that is written as an object: with a name, parameters or parts of its own."""
     kind = schema["type"]
     base = WireType(
         literal=kind,
         name=schema.get("connect.name") or schema.get("logicalType") or "",
         parameters=_parameters(schema),
-        doc=schema.get("doc") or schema.get("connect.doc"),
+        doc=doc_of(schema.get("doc") or schema.get("connect.doc")),
         default=schema.get("connect.default"),
     )
     if kind in {"array", "map"}:
@@ -153,12 +203,12 @@ def _annotated(schema: Any, named: dict[str, Any], namespace: str, within: tuple
     return replace(base, fields=tuple((part["name"], _field(part, named, space, (*within, full))) for part in parts))
 
 
-def _field(part: Mapping[str, Any], named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:
+def _field(part: Mapping[str, Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
     found = _avro(part["type"], named, namespace, within)
-    return replace(found, doc=part.get("doc") or found.doc)
+    return replace(found, doc=doc_of(part.get("doc")) or found.doc)
 
 
-def _union(branches: list[Any], named: dict[str, Any], namespace: str, within: tuple[str, ...]) -> WireType:
+def _union(branches: list[Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
     types = [_avro(branch, named, namespace, within) for branch in branches]
     present = [found for found in types if found.literal != "null"]
     if len(present) == 1:
@@ -169,7 +219,7 @@ def _union(branches: list[Any], named: dict[str, Any], namespace: str, within: t
 
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, str]:
-    parameters = {str(name): str(value) for name, value in (schema.get("connect.parameters") or {}).items()}
+    parameters = parameters_of(schema.get("connect.parameters"))
     for name in ("scale", "precision"):
         if name in schema:
             parameters.setdefault(name, str(schema[name]))

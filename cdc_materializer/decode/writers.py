@@ -101,6 +101,13 @@ CORRUPT = "__cdc_corrupt"
 #: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
 _END = bytes.fromhex("e3a1f0c55a0f1e7d")
 _COMPLEX = frozenset({"record", "enum", "fixed", "array", "map"})
+#: What named types have besides their names and, for records, their fields.
+_OWN: Mapping[str, tuple[str, ...]] = {"record": (), "enum": ("symbols",), "fixed": ("size",)}
+#: How long a schema may be with each named type written out wherever it is used, in characters: four thousand columns
+#: with long names, before and after a change, are a quarter of it.
+SCHEMA_LENGTH_MAX = 4_000_000
+#: About so many characters stand around a name in a schema.
+_AROUND = 40
 _END_TYPE = {"type": "fixed", "name": "__cdc_end", "size": len(_END)}
 _JSON_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
@@ -115,7 +122,7 @@ def avro_writer(selector: str, text: str) -> Writer:
     if wire.literal != "record":
         message = "the schema is not a record"
         raise WireSchemaInvalid(message)
-    datum = _for_spark(json.loads(text), {}, "datum")
+    datum = _ForSpark().write(json.loads(text), "datum")
     fields = [{"name": "datum", "type": datum}, {"name": "end", "type": _END_TYPE}]
     return Writer(
         selector, "avro", wire, avro=json.dumps({"type": "record", "name": "__cdc_message", "fields": fields})
@@ -130,7 +137,7 @@ def block_writer(selector: str, text: str) -> Writer:
     """
     try:
         block = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = "the schema block is not JSON"
         raise WireSchemaInvalid(message) from error
     wire = parse_connect(block)
@@ -159,50 +166,83 @@ def declared(types: Mapping[str, str]) -> WireType:
     return WireType("record", optional=True, fields=fields)
 
 
-def _for_spark(schema: Any, named: dict[str, Any], place: str, space: str = "") -> Any:  # noqa: ANN401 - JSON
-    """The schema as Spark's reader gets it: no logical types but decimals that it reads exactly, no references.
+class _ForSpark:
+    """Writes a schema as Spark's reader gets it: no logical types but decimals that it reads exactly, no references.
 
     Spark converts logical types by its own rules. Each named type is written out where it is used, under the name of
     its place: bytes hold no names, and two writers' schemas of one place have to have one.
     """
-    if isinstance(schema, list):
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[Any, str]] = {}
+        self._length = 0
+
+    def write(self, schema: Any, place: str, space: str = "") -> Any:  # noqa: ANN401 - JSON
+        """The schema of a place, its names looked up in a namespace first.
+
+        Raises:
+            WireSchemaInvalid: it would be too long, or Spark's parser does not take it.
+        """
+        if isinstance(schema, list):
+            return self._union(schema, place, space)
+        if isinstance(schema, str):
+            full = schema if "." in schema else f"{space}.{schema}".lstrip(".")
+            found = self._named.get(full, self._named.get(schema))
+            return schema if found is None else self.write(found[0], place, found[1])
+        kind = schema["type"]
+        if not isinstance(kind, str) or kind not in _COMPLEX:
+            return _plain(schema, self.write(kind, place, space))
+        if kind in {"array", "map"}:
+            part = "items" if kind == "array" else "values"
+            return {"type": kind, part: self.write(schema[part], f"{place}_0", space)}
+        declared = schema.get("namespace", space)
+        full = schema["name"] if "." in schema["name"] else f"{declared}.{schema['name']}".lstrip(".")
+        space = full.rpartition(".")[0]
+        self._named[full] = (schema, space)
+        own = {name: schema[name] for name in _OWN[kind] if name in schema}
+        self._count(place, *own.get("symbols", ()))
+        if kind == "fixed":
+            _check(type(own["size"]) is int and own["size"] >= 0, "the size of a fixed is no number")
+        if kind != "record":
+            return _plain(schema, {"type": kind, "name": place, **own})
+        fields = [(field["name"], field["type"]) for field in schema["fields"]]
+        self._count(*[name for name, _ in fields])
+        _check(all(_is_name(name) for name, _ in fields), "a field's name has other characters than letters")
+        # A default is never data to us, and one that its type does not allow stops Avro's parser.
+        written = [(name, self.write(part, f"{place}_{len(name)}_{name}", space)) for name, part in fields]
+        return {"type": "record", "name": place, "fields": [{"name": name, "type": part} for name, part in written]}
+
+    def _union(self, schema: list[Any], place: str, space: str) -> list[Any]:
         parts = [branch for branch in schema if branch != "null"]
         ends = [""] if len(parts) == 1 else [f"_{at}" for at in range(len(parts))]
-        read = iter([_for_spark(part, named, place + end, space) for part, end in zip(parts, ends, strict=True)])
-        return ["null" if branch == "null" else next(read) for branch in schema]
-    if isinstance(schema, str):
-        full = schema if "." in schema else f"{space}.{schema}".lstrip(".")
-        found = named.get(full, named.get(schema))
-        return schema if found is None else _for_spark(found[0], named, place, found[1])
-    kind = schema["type"]
-    if not isinstance(kind, str) or kind not in _COMPLEX:
-        return _plain(schema, _for_spark(kind, named, place, space))
-    if kind in {"array", "map"}:
-        part = "items" if kind == "array" else "values"
-        return {"type": kind, part: _for_spark(schema[part], named, f"{place}_0", space)}
-    declared = schema.get("namespace", space)
-    full = schema["name"] if "." in schema["name"] else f"{declared}.{schema['name']}".lstrip(".")
-    space = full.rpartition(".")[0]
-    named[full] = (schema, space)
-    if kind != "record":
-        own = {name: schema[name] for name in ("symbols", "size") if name in schema}
-        return _plain(schema, {"type": kind, "name": place, **own})
-    fields = [(field["name"], field["type"]) for field in schema["fields"]]
-    # A default is never data to us, and one that its type does not allow stops Avro's parser.
-    return {
-        "type": "record",
-        "name": place,
-        "fields": [
-            {"name": name, "type": _for_spark(part, named, f"{place}_{len(name)}_{name}", space)}
-            for name, part in fields
-        ],
-    }
+        read = iter([self.write(part, place + end, space) for part, end in zip(parts, ends, strict=True)])
+        written = ["null" if branch == "null" else next(read) for branch in schema]
+        kinds = [part if isinstance(part, str) else part["type"] for part in written if not isinstance(part, list)]
+        plain = [kind for kind in kinds if kind not in _OWN]
+        _check(len(kinds) == len(written) and len(set(plain)) == len(plain), "a union has a type twice, or a union")
+        return written
+
+    def _count(self, *texts: str) -> None:
+        self._length += sum(len(text) + _AROUND for text in texts)
+        _check(self._length <= SCHEMA_LENGTH_MAX, "the schema is too long with all that it refers to")
+
+
+def _check(is_fine: bool, message: str) -> None:  # noqa: FBT001 - a check of it
+    if not is_fine:
+        raise WireSchemaInvalid(message)
+
+
+def _is_name(name: str) -> bool:
+    """Whether Avro's Java parser takes it: letters of any script, digits and `_`, no digit first."""
+    letters = name.replace("_", "a")
+    return letters[:1].isalpha() and all(sign.isalpha() or sign.isdecimal() for sign in letters)
 
 
 def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON
     """A type with its precision and scale, where it is a decimal that Spark reads exactly; else without a meaning."""
     exact = (
         schema.get("logicalType") == "decimal"
+        and schema.get("precision", 0) > 0
         and 0 <= schema.get("scale", 0) <= schema.get("precision", 0) <= DECIMAL_DIGITS_MAX
     )
     if not exact:
