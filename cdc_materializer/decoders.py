@@ -80,17 +80,13 @@ class Lookup:
     topics: tuple[str, ...] = ()
 
     def registered(self, side: str, name: SchemaName) -> RegisteredSchema | None:
-        """The schema of a key or value by its name; None where the registry does not know it.
+        """The schema of a key or value by its name; None where no registry knows it.
 
         Raises:
-            ConfigError: there is no registry.
             RegistryUnavailable: the registry cannot be asked.
         """
         if self.registry is None:
-            what = "The topic's messages name schemas by id, and no registry is configured."
-            raise ConfigError(
-                what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml."
-            )
+            return None
         if name.kind == "fingerprint":
             # It is no address; the subject is the one that Confluent's serializers choose by default.
             named = [replace(name, subject=f"{topic}-{side}") for topic in self.topics]
@@ -110,11 +106,16 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
     table's types do not depend on how the log is cut.
 
     Raises:
+        ConfigError: all messages need a registry, and there is none.
         RegistryUnavailable: a schema is needed and the registry cannot be asked.
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, or probably not the one that it means.
     """
-    rows = _selectors(read)
+    return decoders_of(_selectors(read), lookup)
+
+
+def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
+    """The same, from the distinct pairs of `value_writer` and `key_writer` with `value_block` and `key_block`."""
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
     keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
     both = (*values.values(), *keys.values())
@@ -125,6 +126,13 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         refused=tuple((found.selector, found.reason) for found in both if isinstance(found, Refused)),
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
+    if (
+        lookup.registry is None
+        and writers.unknown
+        and not any(_is_read(row, *pair) for row, pair in zip(rows, pairs, strict=True))
+    ):
+        what = "The topic's messages name schemas by id, and no registry is configured."
+        raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
     described, masks = _described(pairs, lookup.options), lookup.options.masks
     current = masks.stored(lookup.current) if lookup.current is not None else None
     plan = plan_schema(current, [masks.written(writer) for writer in described])
@@ -132,6 +140,13 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     return Decoders(writers, plan, _partial(writers, folded, lookup.options), folded)
+
+
+def _is_read(row: Row, value: Found, key: Found) -> bool:
+    """Whether a message of these writers is read whole: its value, its key, or both."""
+    sides = ((row["value_writer"], value), (row["key_writer"], key))
+    told = [found for selector, found in sides if selector is not None]
+    return bool(told) and all(isinstance(found, Writer) for found in told)
 
 
 def _selectors(read: DataFrame) -> list[Row]:

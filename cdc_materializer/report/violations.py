@@ -68,7 +68,7 @@ _BY_HANDLING: Mapping[Handling, Treatment] = {
 #: What to do about each code; a remedy never needs a value of the row.
 REMEDIES: Mapping[Code, str] = {
     Code.UNDECODABLE: "Look at the message at that offset; if all are like it, set `encoding` or `format`.",
-    Code.SCHEMA_UNKNOWN: "Bring the schema back to the registry, or check `registry.id`; the next run tries again.",
+    Code.SCHEMA_UNKNOWN: "Bring the schema to the registry, or check `registry` and its `id`; each run tries again.",
     Code.UNKNOWN_OP: "Check the table's `format`; the message was not made by the connector it names.",
     Code.KEY_NULL: "Name the key's columns in the table's `key`, or give the source table a primary key.",
     Code.KEY_VALUE_MISMATCH: (
