@@ -37,8 +37,11 @@ _APICURIO_ID_BYTES = 8
 
 
 def _of_id(octets: Column, id_bytes: int) -> Column:
-    is_positive = F.substring(octets, 2, 1) < F.lit(NEGATIVE)
-    return (F.length(octets) > id_bytes) & F.startswith(octets, F.lit(MAGIC_ID)) & is_positive
+    return (F.length(octets) > id_bytes) & F.startswith(octets, F.lit(MAGIC_ID)) & _is_positive(octets, 2)
+
+
+def _is_positive(octets: Column, begin: int) -> Column:
+    return F.substring(octets, begin, 1) < F.lit(NEGATIVE)
 
 
 def _of_guid(octets: Column) -> Column:
@@ -117,17 +120,13 @@ def _last(headers: Column, name: str) -> Column:
 
 def _confluent_name(octets: Column) -> Column:
     # What follows are a Protobuf message's indexes.
-    return F.when(
-        (F.length(octets) > ID_BYTES) & F.startswith(octets, F.lit(MAGIC_ID)),
-        _named("id", F.substring(octets, 2, ID_BYTES)),
-    ).when(
-        (F.length(octets) > GUID_BYTES) & F.startswith(octets, F.lit(MAGIC_GUID)),
-        _named("guid", F.substring(octets, 2, GUID_BYTES)),
+    return F.when(_of_id(octets, ID_BYTES), _named("id", F.substring(octets, 2, ID_BYTES))).when(
+        _of_guid(octets), _named("guid", F.substring(octets, 2, GUID_BYTES))
     )
 
 
 def _apicurio_number(kind: str, octets: Column) -> Column:
-    return F.when(F.length(octets) == _APICURIO_ID_BYTES, _named(kind, octets))
+    return F.when((F.length(octets) == _APICURIO_ID_BYTES) & _is_positive(octets, 1), _named(kind, octets))
 
 
 def schema_id(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:

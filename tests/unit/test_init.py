@@ -11,7 +11,7 @@ import pytest
 from cdc_materializer.cli import main
 from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint, load_contract
-from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE, UsageError
 from cdc_materializer.init import Origin, initialise
 from cdc_materializer.init_contract import is_personal
 from cdc_materializer.report.setup_models import InitReport
@@ -259,3 +259,12 @@ def test_two_topics_do_not_go_to_one_mirror(tmp_path: Path) -> None:
 def test_personal_data_is_told_by_whole_words(name: str, personal: bool) -> None:  # noqa: FBT001 - what is expected
     """`discard` is no card."""
     assert is_personal(name) is personal
+
+
+@pytest.mark.parametrize("registry", ["http://[::1", "http://h:99x9", "ftp://h", "http://u:hush@h"])
+def test_an_address_that_is_none_is_a_mistake_of_the_call(tmp_path: Path, registry: str) -> None:
+    """Said before anything is looked at, and without what stands in it."""
+    with pytest.raises(UsageError, match="registry's address") as caught:
+        initialise(Origin(bootstrap="localhost:9092", registry=registry), tmp_path / "pipeline.yaml")
+
+    assert "hush" not in str(caught.value)
