@@ -38,6 +38,8 @@ ICEBERG_COLUMNS = frozenset(
     }
 )
 
+_RENAME = "Rename them in the source, or leave them out with the connector's `column.exclude.list`."
+
 #: Longest part of a table name, in characters; with a sibling's suffix it still fits file systems (255 bytes in ASCII).
 PART_LENGTH_MAX = 128
 
@@ -134,7 +136,7 @@ def quote(identifier: str) -> str:
     Refused are the empty name, control characters (NUL among them), half surrogates (no UTF-8 for them) and more than
     255 characters.
     """
-    if not identifier or len(identifier) > IDENTIFIER_LENGTH_MAX or not all(map(_is_quotable, identifier)):
+    if not _is_identifier(identifier):
         raise InvalidName(
             f"The name `{shown(identifier)}` cannot be used: it is empty, longer than {IDENTIFIER_LENGTH_MAX} "
             "characters, or holds control characters.",
@@ -146,23 +148,36 @@ def quote(identifier: str) -> str:
 def check_columns(names: Sequence[str]) -> None:
     """Check that a table can have exactly these columns, as the source spells them, beside our `__cdc`.
 
+    All names that it cannot have are told at once, so that they are mended at once.
+
     Raises:
+        InvalidName: names begin `__cdc`, are Iceberg's metadata columns, or cannot be quoted.
         DuplicateColumn: two names are equal when case is ignored, as Spark does.
-        InvalidName: a name begins `__cdc`, is one of Iceberg's metadata columns, or cannot be quoted.
     """
-    for name in names:
-        quote(name)
-        _check_not_reserved(name)
+    unusable = [name for name in names if not _is_identifier(name)]
+    reserved = {
+        keeper: [name for name in names if _keeper(name) == keeper] for keeper in ("cdc_materializer", "Iceberg")
+    }
+    reasons = [
+        *([f"{_listed(unusable)} (empty, too long, or with control characters)"] if unusable else []),
+        *[f"{_listed(kept)} (kept by {keeper} for its own columns)" for keeper, kept in reserved.items() if kept],
+    ]
+    if reasons:
+        raise InvalidName(f"The source has columns whose names cannot be used: {', '.join(reasons)}.", _RENAME)
     by_folded: dict[str, list[str]] = {}
     for name in names:
         by_folded.setdefault(_ignoring_case(name), []).append(name)
-    duplicates = [f"`{shown(name)}`" for group in by_folded.values() if len(group) > 1 for name in group]
+    duplicates = [name for group in by_folded.values() if len(group) > 1 for name in group]
     if duplicates:
         raise DuplicateColumn(
             "Columns whose names differ only in upper and lower case cannot be told apart in the lake: "
-            f"{', '.join(duplicates)}.",
+            f"{_listed(duplicates)}.",
             "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`.",
         )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{shown(name)}`" for name in names)
 
 
 def is_table_topic(topic: str, topics: Iterable[str] = ()) -> bool:
@@ -190,18 +205,20 @@ def _is_part(part: str) -> bool:
     return len(part) <= PART_LENGTH_MAX and _PART.fullmatch(part) is not None
 
 
+def _is_identifier(name: str) -> bool:
+    return bool(name) and len(name) <= IDENTIFIER_LENGTH_MAX and all(map(_is_quotable, name))
+
+
 def _is_quotable(character: str) -> bool:
     return unicodedata.category(character) not in {"Cc", "Cs"}
 
 
-def _check_not_reserved(name: str) -> None:
+def _keeper(name: str) -> str | None:
+    """Who keeps a column's name for its own columns; None where nobody does."""
     lowered = name.lower()
-    if lowered.startswith(RESERVED_COLUMN_PREFIX) or lowered in ICEBERG_COLUMNS:
-        keeper = "cdc_materializer" if lowered.startswith(RESERVED_COLUMN_PREFIX) else "Iceberg"
-        raise InvalidName(
-            f"The source has a column `{shown(name)}`, a name that {keeper} keeps for its own columns.",
-            "Rename it in the source, or leave it out with the connector's `column.exclude.list`.",
-        )
+    if lowered.startswith(RESERVED_COLUMN_PREFIX):
+        return "cdc_materializer"
+    return "Iceberg" if lowered in ICEBERG_COLUMNS else None
 
 
 def _ignoring_case(name: str) -> str:

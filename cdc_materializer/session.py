@@ -27,7 +27,12 @@ _CATALOGS = "spark.sql.catalog."
 _TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: What results depend on; the same in a session of ours and beside a caller's.
-_SEMANTICS = {"spark.sql.ansi.enabled": "true", _TIME_ZONE: "UTC"}
+_SEMANTICS = {
+    "spark.sql.ansi.enabled": "true",
+    _TIME_ZONE: "UTC",
+    # A source's name or comment with `${…}` in it is no place for a setting or for an environment variable.
+    "spark.sql.variable.substitute": "false",
+}
 #: What Spark leaves out of plans that it shows, in logs and its own pages: there a hash's key is a literal of 64 bytes.
 _REDACTED_TEXT = "spark.sql.redaction.string.regex"
 _MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"

@@ -189,3 +189,14 @@ def test_a_shown_name_is_clipped_and_printable() -> None:
     """Messages repeat at most 80 characters of a name."""
     assert shown("a\x1b[31m" + "b" * 100).startswith("a?[31mb")
     assert len(shown("b" * 100)) == 80
+
+
+def test_all_names_that_cannot_be_used_are_told_at_once() -> None:
+    """So that they are mended at once."""
+    with pytest.raises(InvalidName) as caught:
+        check_columns(["id", "_POS", "__cdc_op", "a\nb", "_file", ""])
+
+    assert "`a?b`, `` (empty, too long, or with control characters)" in caught.value.what
+    assert "`__cdc_op` (kept by cdc_materializer for its own columns)" in caught.value.what
+    assert "`_POS`, `_file` (kept by Iceberg for its own columns)" in caught.value.what
+    assert "`id`" not in caught.value.what
