@@ -17,19 +17,10 @@ demo: $(READY) ## run the whole job on recorded topics, in ./demo
 
 ##@ Work on it
 .PHONY: test
-test: $(READY) ## all tests: first those without Java, then those on Spark in two sessions side by side
+test: $(READY) ## all tests: first those without Java, then those on Spark, the golden cases on a session of their own
 	CDCM_SEEDS=2000 $(BIN)/python -m pytest -m 'not spark and not integration'
-	@echo "On Spark now: the golden cases and all others at once. Each says what it found when it is done, in some 20 minutes."
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-cases test-spark
-
-# Planning leaves one of two cores idle: side by side they take two thirds of the time.
-.PHONY: test-cases
-test-cases: $(READY)
-	$(BIN)/python -m pytest -m spark tests/spark/test_cases.py
-
-.PHONY: test-spark
-test-spark: $(READY)
 	$(BIN)/python -m pytest -m spark --durations=20 --durations-min=10 --ignore=tests/spark/test_cases.py
+	$(BIN)/python -m pytest -m spark tests/spark/test_cases.py
 
 .PHONY: check
 check: $(READY) ## lint, format, types

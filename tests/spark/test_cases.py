@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 #: Cases that go through Spark only with CDCM_TESTS=all, to keep the suite short. The reference fold reads most of them
 #: by default (`tests/unit/test_reference.py`).
 _ASKED = range(70, 130)
-#: Of the cases from here on each run takes half: a batch through Spark costs three seconds, however small.
+#: Of the cases from here on each run takes a third: a batch through Spark costs three seconds, however small.
 _IN_TURNS_FROM = 130
 
 
@@ -49,7 +49,7 @@ def _parameters(seed: int | None) -> list[Any]:
     """The cases that go: with a seed those that are in turn, otherwise all that are not left for CDCM_TESTS=all."""
     later = [case.number for case in cases() if case.number >= _IN_TURNS_FROM]
     # Repeatable, not secret.
-    waiting = random.Random(seed).sample(later, len(later) // 2) if seed is not None else []  # noqa: S311
+    waiting = random.Random(seed).sample(later, 2 * len(later) // 3) if seed is not None else []  # noqa: S311
     found = []
     for case in cases():
         if (case.number in _ASKED and not ALL) or case.number in waiting:
