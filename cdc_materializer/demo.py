@@ -24,10 +24,10 @@ from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, UsageError, worst_exit_code
 from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 from cdc_materializer.progress import backlogs
+from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.html import to_html
 from cdc_materializer.report.models import Report, RunReport, VerifyReport
 from cdc_materializer.report.violation_models import ViolationReport
-from cdc_materializer.report.violations import OPEN
 from cdc_materializer.review import review
 from cdc_materializer.status import exit_code_of
 from cdc_materializer.truth import Compared, compare, read_truth

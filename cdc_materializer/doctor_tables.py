@@ -13,8 +13,8 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import plan_reading
+from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.setup_models import DoctorCheck
-from cdc_materializer.report.violations import OPEN
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import TopicState
 

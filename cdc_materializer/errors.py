@@ -72,6 +72,10 @@ class Handling(Enum):
     """Nothing is written to that mirror; other tables go on."""
 
 
+#: Stands for the rule in quarantine and reports where a batch would hold more than its contract allows.
+MAX_QUARANTINED = "max_quarantined"
+
+
 class Code(StrEnum):
     """Every violation code that a quarantine row, a report or an error can carry (design section 4.5)."""
 
@@ -251,20 +255,30 @@ class BatchBlocked(CdcError):
 
 
 class ContractBlocked(BatchBlocked):
-    """Raised when a contract rule with the action `block` failed."""
+    """Raised when a contract rule with the action `block` failed.
+
+    Args:
+        what: what happened.
+        do: what to do.
+        rules: the names of those broken rules that no message carries, because they are about the batch or the table.
+    """
 
     code = Code.CONTRACT
+
+    def __init__(self, what: str, do: str, rules: tuple[str, ...] = ()) -> None:
+        """Keep the names of the rules beside the sentences."""
+        super().__init__(what, do)
+        self.rules = rules
 
 
 class TableRuleBroken(ContractBlocked):
     """Raised when what a batch would make of a mirror breaks a rule about the whole table."""
 
     def __init__(self, mirror: str, rules: tuple[str, ...]) -> None:
-        """Keep the names of the rules beside the sentences."""
+        """Say which rules."""
         what = f"The contract of {mirror} blocks the batch: {', '.join(rules)} would not hold for the whole table."
         do = f"See `cdcm report --table {mirror}`, mend the data or the rule, and run again."
-        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do)
-        self.rules = rules
+        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, rules)
 
 
 class SchemaIncompatible(BatchBlocked):

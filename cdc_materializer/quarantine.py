@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
-from cdc_materializer.errors import Code, DuplicateColumn, SourceRewound, TableRuleBroken
+from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
@@ -97,7 +97,7 @@ def noting_stops(line: Line, tables: Tables) -> Iterator[None]:
         if stop.code in _NOTED:
             _note(line, tables, Code(stop.code), getattr(stop, "place", None))
         raise
-    except TableRuleBroken as stop:
+    except ContractBlocked as stop:
         for rule in stop.rules:
             # The batch itself may have written to quarantine since it was loaded.
             _note(line, replace(tables, quarantine=line.lake.load(line.mirror.quarantine)), Code.CONTRACT, None, rule)

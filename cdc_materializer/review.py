@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import ContractInvalid, UsageError
+from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.past import parse_time
+from cdc_materializer.report.samples import Sampling
 from cdc_materializer.report.violation_models import ViolationReport
 from cdc_materializer.report.violations import ContractFile, violation_report
 from cdc_materializer.status import configured_tables
 
+if TYPE_CHECKING:
+    from cdc_materializer.contract import Contract
 
-def review(config: Config, now: datetime, names: Sequence[str] = (), when: str | None = None) -> ViolationReport:
+
+def review(
+    config: Config,
+    now: datetime,
+    names: Sequence[str] = (),
+    when: str | None = None,
+    sampling: Sampling | None = None,
+) -> ViolationReport:
     """Report what the contract did not let through, and what else is held back or was published with a remark.
 
     Args:
@@ -22,6 +35,7 @@ def review(config: Config, now: datetime, names: Sequence[str] = (), when: str |
         now: the time, with a zone.
         names: the mirrors; all for none.
         when: a past time in ISO 8601 or the id of a batch: the report as it was then.
+        sampling: how values of a few rows are read; none are shown if left out.
 
     Raises:
         CdcError: as `configured_tables` and `violation_report`.
@@ -30,29 +44,50 @@ def review(config: Config, now: datetime, names: Sequence[str] = (), when: str |
     if at is not None and at > now:
         raise UsageError("That time is still to come.", "Name a past one; left out, the report is of now.")
     tables = configured_tables(config, names)
-    contracts = _contract_files(tables)
-    return violation_report(config.name, tables, open_tables(config.catalog), as_of=now, when=when, contracts=contracts)
+    contracts = {name: _as_reported(contract) for name, contract in _contracts(tables).items()}
+    lake = open_tables(config.catalog)
+    return violation_report(config.name, tables, lake, as_of=now, when=when, contracts=contracts, sampling=sampling)
 
 
-def _contract_files(tables: Sequence[TableConfig]) -> Mapping[str, ContractFile]:
-    """Read the contracts; a file that cannot be followed stops runs and `contract lint`, but no report."""
-    found: dict[str, ContractFile] = {}
+def reviewed_contracts(config: Config, names: Sequence[str] = ()) -> Mapping[str, Contract]:
+    """Return the contracts by name of the mirror, those that can be followed.
+
+    A file that cannot be followed stops runs and `contract lint`, but no report.
+
+    Args:
+        config: from `load_config`.
+        names: the mirrors; all for none.
+
+    Raises:
+        CdcError: as `configured_tables`.
+    """
+    return _contracts(configured_tables(config, names))
+
+
+def _contracts(tables: Sequence[TableConfig]) -> Mapping[str, Contract]:
+    found: dict[str, Contract] = {}
     for table in tables:
         if table.contract is None:
             continue
         from cdc_materializer.contract import load_contract
 
-        try:
-            contract = load_contract(table.contract, str(table.mirror))
-        except ContractInvalid:
-            continue
-        found[str(table.mirror)] = ContractFile(
-            name=contract.name,
-            version=contract.version,
-            fingerprint=contract.fingerprint,
-            rules={rule.name: rule.description or _in_words(rule.expectation) for rule in contract.rules},
-        )
+        with suppress(ContractInvalid):
+            found[str(table.mirror)] = load_contract(table.contract, str(table.mirror))
     return found
+
+
+def _as_reported(contract: Contract) -> ContractFile:
+    """What a report says of a contract."""
+    return ContractFile(
+        name=contract.name,
+        version=contract.version,
+        fingerprint=contract.fingerprint,
+        rules=[
+            StatedRule(rule.name, rule.description or _in_words(rule.expectation), rule.action, rule.scope, rule.column)
+            for rule in contract.rules
+        ],
+        max_quarantined=str(contract.max_quarantined) if contract.max_quarantined is not None else None,
+    )
 
 
 def _in_words(expectation: str) -> str:

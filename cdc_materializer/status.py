@@ -13,6 +13,7 @@ from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, Difference
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.groups import OPEN, in_utc
 from cdc_materializer.report.models import (
     ErrorInfo,
     FileHealth,
@@ -21,7 +22,6 @@ from cdc_materializer.report.models import (
     TableStatus,
     VerifyReport,
 )
-from cdc_materializer.report.violations import OPEN, in_utc
 from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source, state_of
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.errors import (
+    MAX_QUARANTINED,
     Code,
     ContractBlocked,
     OutOfRange,
@@ -51,7 +52,8 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
     is_first = not line.replays and not decided.span.is_empty
     if limit is not None and is_first and limit.is_exceeded(held, read):
         what = f"{held} of {read} messages of {name} would be held, and its contract allows {limit}. {raw_has}"
-        raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
+        do = f"See `cdcm report --table {name}`, mend the data or the rule, and run again."
+        raise ContractBlocked(what, do, (MAX_QUARANTINED,))
     if line.table.incompatible_schema == "stop" and Code.SCHEMA_INCOMPATIBLE in decided.violations:
         what = f"Values of {name} have a type that its columns cannot take. {raw_has}"
         raise SchemaIncompatible(what, "Set `incompatible_schema: quarantine`, or mirror the topic under another name.")

@@ -20,7 +20,7 @@ from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
 from cdc_materializer.report import models, row_models, setup_models, trial_models, violation_models
-from cdc_materializer.report.violations import REMEDIES
+from cdc_materializer.report.remedies import REMEDIES
 from cdc_materializer.schema import TableSchema
 
 DOCS = Path(__file__).parent
@@ -359,7 +359,8 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
 
 
 def _reports() -> Iterator[str]:
-    yield "What each command prints with `--json`. Times are UTC in ISO 8601. No field carries a row's values."
+    yield "What each command prints with `--json`. Times are UTC in ISO 8601."
+    yield "No field carries a row's values, but for the samples that `cdcm report --samples` asks for."
     yield "For programs: [report.schema.json](report.schema.json) is the violation report as a JSON Schema."
     yield ""
     told: set[str] = set()

@@ -1,11 +1,10 @@
 """The violation report as Markdown, for an issue or a pull request."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cdc_materializer.report import wording
-from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.violation_models import TableViolations, ViolationGroup, ViolationReport
+from cdc_materializer.report.violation_models import ContractState, TableViolations, ViolationGroup, ViolationReport
 
 # What means something inside a line of Markdown; with the colon and the dot, addresses would become links.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
@@ -25,7 +24,7 @@ def _lines(report: ViolationReport) -> Iterator[str]:
     for table in tables:
         if table.violations:
             yield from _violations(report, table)
-    yield "Values of rows are in no part of this report."
+    yield wording.values_line(report)
 
 
 def _overview(report: ViolationReport, table: TableViolations) -> tuple[str, ...]:
@@ -36,11 +35,39 @@ def _overview(report: ViolationReport, table: TableViolations) -> tuple[str, ...
 
 def _violations(report: ViolationReport, table: TableViolations) -> Iterator[str]:
     yield from (f"## {_name(table.table)}", "")
-    for line in wording.contract_lines(table.contract):
-        yield from (_plain(line), "")
+    for line in (*wording.contract_lines(table.contract), wording.masked_line(table), wording.samples_line(table)):
+        if line is not None:
+            yield from (_plain(line), "")
+    if table.contract is not None and table.contract.judged:
+        yield from _rules(table.contract)
     for group in table.violations:
         yield from (f"### {_name(group.rule or group.code)}", "")
         yield from _table(("", ""), [(f"**{name}**", text) for name, text in _facts(report, table, group)])
+        if group.samples and table.sample_columns is not None:
+            yield from _samples(group, table.sample_columns.shown)
+
+
+def _rules(contract: ContractState) -> Iterator[str]:
+    """How each rule was kept, the broken ones first."""
+    head = ("rule", "if broken", "broken by", "share", "still open")
+    rules = sorted(contract.judged, key=lambda rule: (-rule.open, -rule.count))
+    yield from _table(head, [(_name(rule.rule, in_table=True), *wording.rule_words(rule)) for rule in rules])
+
+
+def _samples(group: ViolationGroup, columns: Sequence[str]) -> Iterator[str]:
+    """The public columns of a few rows; a column that a message leaves out is a dash."""
+    rows = [
+        (f"{row.place.partition}/{row.place.offset}", *[_cell(row.values, name) for name in columns])
+        for row in group.samples
+    ]
+    yield from _table(("message", *[_name(name, in_table=True) for name in columns]), rows)
+
+
+def _cell(values: Mapping[str, str | None], name: str) -> str:
+    value = values.get(name)
+    if value is None:
+        return "NULL" if name in values else "–"
+    return _name(value, in_table=True)
 
 
 def _facts(report: ViolationReport, table: TableViolations, group: ViolationGroup) -> Iterator[tuple[str, str]]:
@@ -53,9 +80,9 @@ def _facts(report: ViolationReport, table: TableViolations, group: ViolationGrou
         yield "column", _name(group.column, in_table=True)
     yield "found", wording.found_words(group)
     yield "done", _plain(wording.done_words(group))
-    yield "started", _place(report, group.first)
+    yield "started", _place(report, group, "first")
     if group.count > 1:
-        yield "last seen", _place(report, group.last)
+        yield "last seen", _place(report, group, "last")
     if group.since:
         yield "open since", wording.moment(group.since, report.as_of)
     if group.open or group.action == "reported":
@@ -66,8 +93,8 @@ def _facts(report: ViolationReport, table: TableViolations, group: ViolationGrou
     )
 
 
-def _place(report: ViolationReport, place: MessagePlace) -> str:
-    return f"{wording.place_words(place)}, {wording.moment(place.timestamp, report.as_of)}"
+def _place(report: ViolationReport, group: ViolationGroup, end: wording.End) -> str:
+    return f"{wording.at_words(group, end)}, {wording.moment(wording.time_of(group, end), report.as_of)}"
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

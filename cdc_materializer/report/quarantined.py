@@ -8,18 +8,10 @@ from typing import Any
 
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import shown
+from cdc_materializer.report.groups import in_utc, is_of_table, latest_rows, treatment
+from cdc_materializer.report.remedies import explanation, remedy
 from cdc_materializer.report.violation_models import QuarantineDetails, QuarantineList, QuarantineRow, ViolationDetail
-from cdc_materializer.report.violations import (
-    REPORT_COLUMNS,
-    QuarantineLake,
-    ReportedTable,
-    explanation,
-    in_utc,
-    latest_rows,
-    remedy,
-    schema_ids,
-    treatment,
-)
+from cdc_materializer.report.violations import REPORT_COLUMNS, QuarantineLake, ReportedTable, schema_ids
 
 LIST_COLUMNS = (*REPORT_COLUMNS, "key")
 
@@ -105,9 +97,9 @@ def quarantine_details(
         ViolationDetail(
             **_listed(str(table.mirror), row),
             done=treatment(row),
-            schema_id=ids.get((row["partition"], row["offset"])),
-            explanation=explanation(row["code"], row["rule"]),
-            remedy=remedy(row["code"], row["rule"]),
+            schema_id=None if is_of_table(row) else ids.get((row["partition"], row["offset"])),
+            explanation=explanation(row["code"], row["rule"], of_table=is_of_table(row), done=treatment(row)),
+            remedy=remedy(row["code"], row["rule"], of_table=is_of_table(row), done=treatment(row)),
         )
         for row in taken
     ]

@@ -46,17 +46,23 @@ from cdc_materializer.report.violation_models import (
 from cdc_materializer.report.wording import (
     TREATMENTS,
     VERDICTS,
+    End,
     age,
+    at_words,
     contract_lines,
     done_words,
     duration,
     found_words,
     headline,
+    masked_line,
     moment,
+    printable,
     quantity,
+    samples_line,
     schema_words,
     share,
     standing,
+    time_of,
     worst_first,
 )
 
@@ -159,7 +165,7 @@ def _files(files: FileHealth | None) -> str:
 
 @_render.register
 def _violations(report: ViolationReport, now: datetime) -> RenderableType:
-    is_well = not report.totals.tables_with_open and not report.totals.reported
+    is_well = all(table.verdict in {TableVerdict.CLEAN, TableVerdict.EMPTY} for table in report.tables)
     summary = Text(headline(report), style="green" if is_well else "")
     title = Text.assemble((f"Contract violations, pipeline {report.pipeline}", "bold"))
     as_of = Text(f"as of {moment(report.as_of, now)}", style="dim")
@@ -174,9 +180,12 @@ def _table_violations(table: TableViolations, now: datetime) -> list[RenderableT
     parts: list[RenderableType] = [heading(table.table, style, note)]
     if table.violations:
         parts.append(Padding(Text(standing(table), style="dim"), (0, 0, 0, INDENT)))
-    parts += [Padding(Text(line, style="dim"), (0, 0, 0, INDENT)) for line in contract_lines(table.contract)]
+    said = (*contract_lines(table.contract), masked_line(table), samples_line(table))
+    parts += [Padding(Text(line, style="dim"), (0, 0, 0, INDENT)) for line in said if line is not None]
     for group in table.violations:
         parts += [Text(""), _violation_group(group, now)]
+        if group.samples and table.sample_columns is not None:
+            parts.append(_samples(group, table.sample_columns.shown))
     return [*parts, Text("")]
 
 
@@ -187,8 +196,8 @@ def _violation_group(group: ViolationGroup, now: datetime) -> RenderableType:
         ("found", found_words(group)),
         *([("column", group.column)] if group.column else []),
         ("done", done_words(group)),
-        ("first", place_line(group.first, now)),
-        *([("last", place_line(group.last, now))] if group.count > 1 else []),
+        ("first", _place(group, "first", now)),
+        *([("last", _place(group, "last", now))] if group.count > 1 else []),
         *([("schema", schema_words(group))] if group.first.schema_id is not None else []),
         *([("open since", moment(group.since, now))] if group.since else []),
         ("means", group.explanation),
@@ -196,6 +205,23 @@ def _violation_group(group: ViolationGroup, now: datetime) -> RenderableType:
     ]
     style = _STYLES[TableVerdict(group.action)] if group.open or group.action == "reported" else "dim"
     return Padding(Group(Text(name, style=style), fact_list(facts)), (0, 0, 0, INDENT))
+
+
+def _place(group: ViolationGroup, end: End, now: datetime) -> str:
+    if group.about == "table":
+        return f"{at_words(group, end)}, {moment(time_of(group, end), now)}"
+    return place_line(group.first if end == "first" else group.last, now)
+
+
+def _samples(group: ViolationGroup, columns: Iterable[str]) -> RenderableType:
+    """The public columns of a few rows, one below the other: what a message leaves out is left out here."""
+    facts: list[tuple[str, RenderableType]] = []
+    for row in group.samples:
+        known = [(name, row.values[name]) for name in columns if name in row.values]
+        # As plain text: a value is somebody's, and may hold what a terminal would follow.
+        said = ", ".join(f"{name} {'NULL' if value is None else printable(value)}" for name, value in known)
+        facts.append((f"sample {row.place.partition}/{row.place.offset}", said or "–"))
+    return Padding(fact_list(facts), (0, 0, 0, INDENT))
 
 
 # --- quarantine ---------------------------------------------------------------------------------------------------

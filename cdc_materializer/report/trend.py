@@ -4,7 +4,7 @@ Pure: snapshots of the mirror and of its quarantine in, points of a trend out. M
 more, so a batch is known by its id and counted where it is met first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime  # pydantic reads the annotation at run time
 from typing import Protocol
@@ -16,6 +16,8 @@ from cdc_materializer.report.models import Report
 
 #: The most points of a trend: as many bars as can be told apart on a telephone.
 POINTS_MAX = 60
+#: What quarantine's marker counts where it says no more than whether the table has stopped.
+_STOPPED = "stopped"
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 
 
@@ -34,7 +36,10 @@ class Snapshot(Protocol):
 class TrendPoint(Report):
     """What became of the messages of one batch, or of several that follow each other."""
 
-    batch: str = Field(description="Id of the batch, of several the newest; `cdcm report --as-of` takes it.")
+    batch: str = Field(
+        description="Id of the batch, of several the newest; `cdcm report --as-of` takes it. Empty: the table stopped "
+        "for a reason that no message of a batch carries."
+    )
     batches: int = Field(ge=1, description="Batches that are added up here.")
     since: datetime = Field(description="When the first of them was published, or stopped.")
     until: datetime = Field(description="When the last of them was.")
@@ -64,19 +69,21 @@ class _Batch:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def trend(mirror: Sequence[Snapshot], quarantine: Iterable[Snapshot], reported: Mapping[str, int]) -> list[TrendPoint]:
+def trend(mirror: Sequence[Snapshot], quarantine: Sequence[Snapshot], reported: Mapping[str, int]) -> list[TrendPoint]:
     """Return the trend of a table, oldest first, with at most `POINTS_MAX` points.
 
     Args:
         mirror: the mirror's snapshots, newest first.
-        quarantine: those of its quarantine table; a batch that is only there was stopped before it was published,
-            unless it is older than what the mirror still tells of.
+        quarantine: those of its quarantine table, likewise; a batch that is only there was stopped before it was
+            published, unless it is older than what the mirror still tells of.
         reported: messages published with a remark, by the id of the batch.
     """
     published = _batches(mirror, stopped=False)
     oldest = mirror[-1].at if mirror else None
-    tried = _batches((found for found in quarantine if oldest is None or found.at >= oldest), stopped=True)
-    batches = sorted({**tried, **published}.values(), key=lambda batch: batch.at)
+    kept = [found for found in quarantine if oldest is None or found.at >= oldest]
+    tried = _batches((found for found in kept if not _is_note(found)), stopped=True)
+    known = {**tried, **published}
+    batches = sorted([*known.values(), *_stops(kept, known)], key=lambda batch: batch.at)
     size = -(-len(batches) // POINTS_MAX)
     # Counted from the end, so that it is the oldest point which may have fewer batches than the others.
     ends = range(len(batches), 0, -size) if batches else ()
@@ -106,10 +113,37 @@ def _batches(snapshots: Iterable[Snapshot], *, stopped: bool) -> dict[str, _Batc
     return found
 
 
+def _is_note(snapshot: Snapshot) -> bool:
+    """Whether a snapshot of quarantine was made for a stop that no message carries, or for the end of one."""
+    marker = Marker.from_summary(snapshot.summary)
+    return marker is not None and marker.counts.keys() == {_STOPPED}
+
+
+def _stops(quarantine: Sequence[Snapshot], known: Mapping[str, _Batch]) -> Iterator[_Batch]:
+    """Yield the stops that are no batch's; one that follows on another stop, with nothing published since, is the same.
+
+    Args:
+        quarantine: its snapshots, newest first.
+        known: the batches by their ids.
+    """
+    published = [batch.at for batch in known.values() if not batch.stopped]
+    last: datetime | None = None
+    for snapshot in reversed(quarantine):
+        marker = Marker.from_summary(snapshot.summary)
+        if marker is None:
+            continue
+        if not _is_note(snapshot):
+            last = snapshot.at if marker.batch in known and known[marker.batch].stopped else last
+        elif marker.counts[_STOPPED]:
+            if last is None or any(last < at <= snapshot.at for at in published):
+                yield _Batch("", snapshot.at, stopped=True)
+            last = snapshot.at
+
+
 def _point(batches: Sequence[_Batch], reported: Mapping[str, int]) -> TrendPoint:
     published = [batch for batch in batches if not batch.stopped]
     return TrendPoint(
-        batch=batches[-1].batch,
+        batch=next((batch.batch for batch in reversed(batches) if batch.batch), ""),
         batches=len(batches),
         since=batches[0].at,
         until=batches[-1].at,

@@ -25,6 +25,23 @@ class TableVerdict(StrEnum):
     EMPTY = "empty"
 
 
+class Sample(Report):
+    """One row that breaks a rule, with the values that its message has in columns which the contract calls public."""
+
+    place: MessagePlace = Field(description="The message.")
+    values: dict[str, str | None] = Field(
+        description="Values as text by column, long ones cut; null: NULL. Columns that the message leaves out, or "
+        "whose value does not fit, are not there."
+    )
+
+
+class SampleColumns(Report):
+    """Which columns samples are shown of."""
+
+    shown: list[str] = Field(description="Columns that the contract classifies as public and does not mask.")
+    left_out: list[str] = Field(description="The other columns, whose values are never shown.")
+
+
 class ViolationGroup(Report):
     """All violations of one table with the same code, rule and column."""
 
@@ -34,17 +51,27 @@ class ViolationGroup(Report):
         description="Rule of the contract; for UNDECODABLE what the message is; null for codes without one.",
     )
     column: str | None = Field(default=None, description="Column concerned; null when none or several are.")
+    about: Literal["messages", "table"] = Field(
+        default="messages",
+        description="What is concerned: messages, each by itself, or the table as a whole, of which no message tells.",
+    )
     action: Literal["held", "reported", "stopped"] = Field(
         description="What was done: the message is held, or published and reported, or the table stopped."
     )
     severity: str | None = Field(default=None, description="Severity that the rule states.")
-    count: int = Field(ge=0, description="Violations, whatever became of them.")
+    count: int = Field(
+        ge=0, description="Violations, whatever became of them: messages, or how often it was so of the table."
+    )
     open: int = Field(ge=0, description="Of those, violations that are still open.")
     share: float | None = Field(
         default=None, description="count divided by all messages in raw (0 to 1); null: raw's size is not known."
     )
-    first: MessagePlace = Field(description="The earliest message concerned: where it started.")
-    last: MessagePlace = Field(description="The latest message concerned.")
+    first: MessagePlace = Field(
+        description="The earliest message concerned: where it started; of the table as a whole, how far it had got."
+    )
+    last: MessagePlace = Field(description="The latest message concerned, likewise.")
+    detected_first: datetime | None = Field(default=None, description="When the first one was detected.")
+    detected_last: datetime | None = Field(default=None, description="When the latest one was detected.")
     since: datetime | None = Field(
         default=None, description="When the oldest one still open was detected; null: none is open."
     )
@@ -53,6 +80,24 @@ class ViolationGroup(Report):
     )
     explanation: str = Field(description="What the code means, in one sentence.")
     remedy: str = Field(description="What to do about it.")
+    samples: list[Sample] = Field(
+        default_factory=list, description="Rows of some of the messages; only where samples were asked for."
+    )
+
+
+class RuleState(Report):
+    """One rule of a contract, and how it was kept."""
+
+    rule: str = Field(description="Name of the rule.")
+    column: str | None = Field(default=None, description="Column that it is about; null: none, or several.")
+    states: str | None = Field(default=None, description="What it asks for.")
+    action: str = Field(description="What happens where it is broken: quarantine, block or warn.")
+    about: Literal["messages", "table"] = Field(description="Whether it judges rows, or the table as a whole.")
+    count: int = Field(ge=0, description="Messages that broke it, or how often the table did; 0: it was kept.")
+    open: int = Field(ge=0, description="Of those, violations that are still open.")
+    share: float | None = Field(
+        default=None, description="count divided by all messages in raw (0 to 1); null: kept, or about the table."
+    )
 
 
 class ContractState(Report):
@@ -67,7 +112,12 @@ class ContractState(Report):
     )
     rules: int = Field(ge=0, description="Rules in the file.")
     kept: list[str] = Field(
-        default_factory=list, description="Names of those rules that no message of this report has broken."
+        default_factory=list, description="Names of those rules that nothing in this report has broken."
+    )
+    judged: list[RuleState] = Field(default_factory=list, description="Those rules, in the file's order.")
+    max_quarantined: str | None = Field(
+        default=None,
+        description="How much of a batch may be held: a number of messages, or a share; null: any.",
     )
 
 
@@ -94,11 +144,23 @@ class TableViolations(Report):
     last_publish: datetime | None = Field(
         default=None, description="When the newest batch was published; null: none was, or it is not kept."
     )
+    unpublished: int | None = Field(
+        default=None,
+        description="Messages in raw that the mirror was not made from yet, at most; null: there is no mirror yet.",
+    )
+    masked: dict[str, str] = Field(
+        default_factory=dict,
+        description="How columns of the mirror are hidden, by column: null, redact, hash, last4, drop.",
+    )
     contract: ContractState | None = Field(
         default=None, description="The table's contract; null: it has none, or the file cannot be followed."
     )
     violations: list[ViolationGroup] = Field(
-        default_factory=list, description="Groups by code, rule and column; the most open ones first."
+        default_factory=list,
+        description="Groups by code, rule and column: what stops the table first, then the most open ones.",
+    )
+    sample_columns: SampleColumns | None = Field(
+        default=None, description="Which columns the samples show; null: none were asked for."
     )
     trend: list[TrendPoint] = Field(
         default_factory=list,

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.violation_models import (
     ContractState,
+    RuleState,
     TableVerdict,
     TableViolations,
     ViolationGroup,
     ViolationReport,
 )
+
+#: Which end of a group is meant.
+End = Literal["first", "last"]
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 #: Below each of these ages, in seconds, an age is told in the unit beside it.
@@ -39,6 +44,16 @@ TREATMENTS: Mapping[str, str] = {
     "held": "held back",
     "reported": "published, reported",
     "stopped": "stopped the table",
+}
+#: What a rule's action does where it is broken.
+ACTIONS: Mapping[str, str] = {"quarantine": "holds the row", "block": "stops the table", "warn": "only reports"}
+#: How each mask hides a column.
+MASKS: Mapping[str, str] = {
+    "null": "always empty",
+    "redact": "covered",
+    "hash": "hashed",
+    "last4": "last four characters",
+    "drop": "left out",
 }
 
 
@@ -78,6 +93,11 @@ def quantity(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def printable(text: str) -> str:
+    """Write somebody's text so that nothing follows what it says: characters that do not print are shown as such."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
 def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
@@ -90,8 +110,29 @@ def contract_lines(contract: ContractState | None) -> Iterator[str]:
     if contract.in_force is None:
         kept = f"{quantity(contract.rules, 'rule')}, nothing judged yet"
     yield f"Contract {contract.name} {contract.version}: {kept}."
+    if contract.max_quarantined is not None:
+        yield f"A batch that would hold more than {contract.max_quarantined} of its messages is stopped."
     if contract.in_force is False:
         yield "The contract's file is not the one that the newest batch was judged by."
+
+
+def masked_line(table: TableViolations) -> str | None:
+    """Say which columns readers do not see as they are; None where there is none."""
+    if not table.masked:
+        return None
+    told = ", ".join(f"{column} ({MASKS.get(how, how)})" for column, how in table.masked.items())
+    return f"Masked columns: {told}."
+
+
+def samples_line(table: TableViolations) -> str | None:
+    """Say which columns the samples leave out; None where no samples were asked for."""
+    if table.sample_columns is None or not table.violations:
+        return None
+    shown, left_out = table.sample_columns.shown, table.sample_columns.left_out
+    if not shown:
+        return "No samples: the contract classifies no column as public that is not masked."
+    rest = f"; left out: {', '.join(left_out)}" if left_out else ""
+    return f"Samples show the public columns, {', '.join(shown)}{rest}."
 
 
 def headline(report: ViolationReport) -> str:
@@ -106,12 +147,19 @@ def headline(report: ViolationReport) -> str:
         )
     if totals.held_open:
         held = f"{quantity(totals.held_open, 'message')} {_are(totals.held_open)} held back"
-        sentences.append(f"{held} in {totals.tables_with_open} of {quantity(totals.tables, 'table')}.")
+        tables = sum(table.held_open > 0 for table in report.tables)
+        sentences.append(f"{held} in {tables} of {quantity(totals.tables, 'table')}.")
     if waiting:
-        sentences.append("Readers see the last good version of the rows concerned; everything else is published.")
+        where = "Where tables go on, readers" if stopped else "Readers"
+        sentences.append(f"{where} see the last good version of the rows concerned; everything else is published.")
     if totals.reported:
         verb = "was" if totals.reported == 1 else "were"
         sentences.append(f"{quantity(totals.reported, 'message')} {verb} published with a remark.")
+    groups = [group for table in report.tables for group in table.violations]
+    warned = sum(group.about == "table" and group.action == "reported" for group in groups)
+    if warned:
+        verb = "was" if warned == 1 else "were"
+        sentences.append(f"{quantity(warned, 'rule')} about a whole table {verb} broken and only reported.")
     return " ".join(sentences) or "Nothing is held back."
 
 
@@ -132,13 +180,33 @@ def standing(table: TableViolations) -> str:
         "released": table.released,
         "published with a remark": table.reported,
     }
-    return ", ".join([held, *(f"{number:,} {what}" for what, number in rest.items() if number)]) + "."
+    said = ", ".join([held, *(f"{number:,} {what}" for what, number in rest.items() if number)]) + "."
+    if table.verdict is TableVerdict.STOPPED and table.unpublished:
+        verb = "waits" if table.unpublished == 1 else "wait"
+        said += f" {quantity(table.unpublished, 'message')} {verb} in raw until the table goes on."
+    return said
 
 
 def place_words(place: MessagePlace) -> str:
     """Say where a message lies: ``partition 0, offset 9, schema 4``."""
     schema = f", schema {place.schema_id}" if place.schema_id is not None else ""
     return f"partition {place.partition}, offset {place.offset}{schema}"
+
+
+def at_words(group: ViolationGroup, end: End) -> str:
+    """Say where the first or the last of a group was found: the message's place, or how far the table had got."""
+    place = group.first if end == "first" else group.last
+    if group.about == "messages":
+        return place_words(place)
+    batch = "with the batch up to" if group.action == "reported" else "in the batch from"
+    return f"{batch} partition {place.partition}, offset {place.offset}"
+
+
+def time_of(group: ViolationGroup, end: End) -> datetime | None:
+    """Return when the first or the last message of a group was written, or what is about the table was detected."""
+    if group.about == "messages":
+        return (group.first if end == "first" else group.last).timestamp
+    return group.detected_first if end == "first" else group.detected_last
 
 
 def schema_words(group: ViolationGroup) -> str:
@@ -148,10 +216,30 @@ def schema_words(group: ViolationGroup) -> str:
 
 
 def found_words(group: ViolationGroup) -> str:
-    """Say how many messages a group concerns: ``3 messages (1.50% of all), 2 still open``."""
+    """Say how many messages a group concerns: ``3 messages (1.50% of all), 2 still open``; or the table, how often."""
+    if group.about == "table":
+        times = "once" if group.count == 1 else f"{group.count:,} times"
+        still_so = "" if group.action == "reported" else ", still so" if group.open else ", over since"
+        return f"{times}, about the table as a whole{still_so}"
     of_all = f" ({share(group.share)} of all)" if group.share is not None else ""
     still = "" if group.action == "reported" else f", {group.open or 'none'} still open"
     return f"{quantity(group.count, 'message')}{of_all}{still}"
+
+
+def rule_words(rule: RuleState) -> tuple[str, str, str, str]:
+    """Say of a rule what it does where it is broken, by how many messages it is, their share, and how many are open."""
+    does = ACTIONS.get(rule.action, rule.action)
+    if not rule.count:
+        return does, "nothing", "–", "–"
+    broken = f"the table, {rule.count:,} ×" if rule.about == "table" else quantity(rule.count, "message")
+    return does, broken, share(rule.share), f"{rule.open:,}" if rule.open else "none"
+
+
+def values_line(report: ViolationReport) -> str:
+    """Say whether a report has values of rows."""
+    if any(group.samples for table in report.tables for group in table.violations):
+        return "The samples are values of rows, of columns that the contracts call public; no other value is in here."
+    return "Values of rows are in no part of this report."
 
 
 def done_words(group: ViolationGroup) -> str:

@@ -12,8 +12,8 @@ from cdc_materializer.report.quarantined import (
     quarantine_details,
     quarantine_list,
 )
+from cdc_materializer.report.remedies import REMEDIES
 from cdc_materializer.report.violation_models import QuarantineDetails
-from cdc_materializer.report.violations import REMEDIES
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake
 from tests.unit.quarantines import row as _row
 

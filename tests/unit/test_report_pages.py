@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.html import strips, to_html
 from cdc_materializer.report.markdown import to_markdown
 from cdc_materializer.report.violation_models import ViolationReport
@@ -90,7 +91,10 @@ def _report(**names: str) -> ViolationReport:
         },
         schemas={(0, 1): (3, 63), (0, 3): (3, 67)},
     )
-    rules = {names.get("rule", "known-status"): names.get("states", "One of new, paid."), "kept-rule": None}
+    rules = [
+        StatedRule(names.get("rule", "known-status"), names.get("states", "One of new, paid."), column="status"),
+        StatedRule("kept-rule"),
+    ]
     contract = ContractFile(names.get("name", "Orders"), "1.0.0", "f1", rules)
     pipeline = names.get("pipeline", "shop")
     return violation_report(pipeline, [ORDERS, PAYMENTS], lake, as_of=NOW, contracts={"shop.orders": contract})
@@ -111,7 +115,8 @@ def test_the_page_says_what_a_steward_needs() -> None:
         "Mend the row at the source",
         "cdcm quarantine show shop.orders 0/1",
         "Contract Orders 1.0.0: 1 of 2 rules kept.",
-        "Rules that nothing has broken (1)",
+        "known-status holds the row 3 messages 1.50% 2",
+        "kept-rule holds the row nothing – –",
         "Trend over 3 batches",
         "dashed: stopped, nothing published",
         "shop.payments clean",
@@ -156,7 +161,7 @@ def test_the_page_can_be_read_by_everybody() -> None:
     assert re.findall(r"<h([1-6])", text)[:2] == ["1", "2"]
     assert page.values("role").count("img") == page.tags["svg"] == 3 + 2
     assert [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label" and not value] == []
-    assert page.values("scope").count("row") == 2
+    assert page.values("scope").count("row") == 2 + 2
     assert "prefers-color-scheme: dark" in text
     assert "width=device-width" in "".join(page.values("content"))
 

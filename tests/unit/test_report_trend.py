@@ -86,3 +86,39 @@ def test_the_last_publish_is_that_of_the_newest_batch() -> None:
     lines = [line(4, 1), line(3, 2, "b2", read=1), line(2, 20, "b2", read=1), line(1, 60, "b1", read=1)]
 
     assert last_published(lines) == NOW - timedelta(minutes=20)
+
+
+def test_a_stop_that_no_message_carries_is_a_point_of_its_own() -> None:
+    """A broken rule about the table: drawn once, until something is published; its end is no point."""
+    mirror = [line(3, 20, "b2", read=5), line(2, 60, "b1", read=10)]
+    quarantine = [
+        line(6, 10, "b1", stopped=1),
+        line(5, 19, "b1", stopped=0),
+        line(4, 40, "b1", stopped=1),
+        line(3, 41, "b1", stopped=1),
+        line(2, 61, "b1", read=10),
+    ]
+
+    assert [(point.batch, point.stopped, point.until) for point in trend(mirror, quarantine, {})] == [
+        ("b1", 0, NOW - timedelta(minutes=60)),
+        ("", 1, NOW - timedelta(minutes=41)),
+        ("b2", 0, NOW - timedelta(minutes=20)),
+        ("", 1, NOW - timedelta(minutes=10)),
+    ]
+
+
+def test_a_stop_of_a_batch_that_was_judged_is_told_once() -> None:
+    """What a batch would hold is committed, and then that this was too much: one bar, with the batch's id."""
+    quarantine = [line(3, 39, "b2", stopped=1), line(2, 40, "b2", read=5, quarantined=5), line(1, 60, "b1", read=10)]
+
+    assert [(point.batch, point.stopped) for point in trend([line(2, 60, "b1", read=10)], quarantine, {})] == [
+        ("b1", 0),
+        ("b2", 1),
+    ]
+
+
+def test_a_stop_before_anything_was_judged_is_told() -> None:
+    """The quarantine table was made for it."""
+    quarantine = [line(3, 5, "x", stopped=0), line(2, 10, "x", stopped=1), line(1, 11, "x")]
+
+    assert [(point.batch, point.stopped) for point in trend([], quarantine, {})] == [("", 1)]

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.errors import Code
+from cdc_materializer.errors import MAX_QUARANTINED, Code
+from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.groups import StatedRule, treatment
+from cdc_materializer.report.remedies import REMEDIES
 from cdc_materializer.report.violation_models import TableVerdict, TableViolations
-from cdc_materializer.report.violations import (
-    REMEDIES,
-    REPORT_COLUMNS,
-    ContractFile,
-    treatment,
-    violation_report,
-)
+from cdc_materializer.report.violations import REPORT_COLUMNS, ContractFile, violation_report
+from cdc_materializer.report.wording import at_words, contract_lines, found_words, headline, masked_line, standing
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line
 from tests.unit.quarantines import row as _row
 
@@ -109,9 +109,8 @@ def test_a_group_tells_the_schema_that_it_started_with() -> None:
 
 def test_a_rule_is_told_in_the_contracts_words_beside_those_that_were_kept() -> None:
     """By the file, as long as it can be followed; a code of ours has no rule."""
-    contract = ContractFile(
-        "Orders", "1.0.0", "f1", {"known-status": "One of two.", "amount": None, "id": "Not empty."}
-    )
+    rules = [StatedRule("known-status", "One of two."), StatedRule("amount"), StatedRule("id", "Not empty.")]
+    contract = ContractFile("Orders", "1.0.0", "f1", rules)
     table = _orders(_row(1), _row(2, code="UNDECODABLE", rule=None), contract=contract)
 
     assert {group.rule: group.states for group in table.violations} == {"known-status": "One of two.", None: None}
@@ -129,7 +128,7 @@ def test_a_contract_is_in_force_once_a_batch_was_judged_by_it(
     """The newest batch counts; before the first there is nothing to say."""
     lines = [line(9 - at, at, f"b{at}", contract, read=1) for at, contract in enumerate(judged_by)]
     lake = Lake(lines={"shop.orders": [*lines, line(1, 99, "start")]})
-    contracts = {"shop.orders": ContractFile("Orders", "1.0.0", "f1", {})}
+    contracts = {"shop.orders": ContractFile("Orders", "1.0.0", "f1")}
 
     found = violation_report("shop", [ORDERS], lake, as_of=NOW, contracts=contracts).tables[0].contract
 
@@ -198,3 +197,86 @@ def test_every_code_has_a_remedy_and_a_treatment() -> None:
     """Whatever code a row has, the report says what to do."""
     assert set(REMEDIES) == set(Code)
     assert {treatment(_row(1, code=str(code), action=None)) for code in Code} == {"held", "reported", "stopped"}
+
+
+def _of_table(offset: int, **changes: object) -> dict[str, Any]:
+    """A quarantine row about the table as a whole: it is of no batch and of no message."""
+    nothing = {"column": None, "key": None, "timestamp": None, "batch_id": "", "rule": "no-twins", "action": "stop"}
+    return _row(offset, **{**nothing, "detected_at": NOW - timedelta(hours=1), **changes})
+
+
+def test_what_is_about_the_table_counts_no_message() -> None:
+    """A broken rule about the table stops it; nothing is held for it, and it has no share of the messages."""
+    rules = [StatedRule("no-twins", "No two rows have one code.", "block", "table", "code")]
+    table = _orders(_of_table(7), messages=200, contract=ContractFile("Orders", "1.0.0", "f1", rules))
+
+    (group,) = table.violations
+    assert (table.verdict, table.held_open, table.superseded) == (TableVerdict.STOPPED, 0, 0)
+    assert (group.about, group.action, group.open, group.share, group.column) == ("table", "stopped", 1, None, "code")
+    assert group.detected_first == NOW - timedelta(hours=1)
+    assert found_words(group) == "once, about the table as a whole, still so"
+    assert at_words(group, "first") == "in the batch from partition 0, offset 7"
+    assert group.remedy.startswith("Mend the data at the source")
+    assert table.contract is not None
+    assert [(rule.rule, rule.about, rule.count, rule.share) for rule in table.contract.judged] == [
+        ("no-twins", "table", 1, None)
+    ]
+
+
+def test_a_warning_about_the_table_is_no_message_with_a_remark() -> None:
+    """It is counted by the batches that left the table so, and the first sentence says it."""
+    lake = Lake({"shop.orders__quarantine": [_of_table(o, action="warn", status="released") for o in (4, 9)]})
+    report = violation_report("shop", [ORDERS], lake, as_of=NOW)
+    table = report.tables[0]
+
+    assert (table.verdict, table.reported, table.violations[0].count) == (TableVerdict.REPORTED, 0, 2)
+    assert found_words(table.violations[0]) == "2 times, about the table as a whole"
+    assert headline(report) == "1 rule about a whole table was broken and only reported."
+
+
+def test_a_batch_that_would_hold_too_much_is_told_with_its_limit() -> None:
+    """The contract says how much; the messages that it would hold are counted as ever."""
+    contract = ContractFile("Orders", "1.0.0", "f1", max_quarantined="5%")
+    table = _orders(_row(1), _of_table(0, rule=MAX_QUARANTINED), contract=contract)
+
+    first = table.violations[0]
+    assert (table.verdict, table.held_open) == (TableVerdict.STOPPED, 1)
+    assert (first.rule, first.states) == (
+        MAX_QUARANTINED,
+        "At most 5% of the messages of a batch may be held.",
+    )
+    assert "than the contract allows" in first.explanation
+    assert "A batch that would hold more than 5% of its messages is stopped." in contract_lines(table.contract)
+
+
+def test_messages_that_wait_for_a_stopped_table_are_counted() -> None:
+    """Between raw's marker and the mirror's, in all partitions."""
+    lake = Lake(
+        {"shop.orders__quarantine": [_row(1, action="block")]},
+        lines={"shop.orders": [line(3, 60, "b")], "shop.orders__raw": [line(31, 50, "r")]},
+    )
+    table = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0]
+
+    assert table.unpublished == 28
+    assert "28 messages wait in raw until the table goes on." in standing(table)
+
+
+def test_masked_columns_are_told_from_the_mirrors_own_marker() -> None:
+    """So that it can be said of a past batch too; what tells one key of hashes from another stays out."""
+    marker = Marker(
+        "shop", "b", "t", None, Offsets({0: 1}), {}, None, None, {}, masks={"mail": "hash:0a1b2c3d", "notes": "drop"}
+    )
+    lake = Lake(lines={"shop.orders": [SnapshotLine(1, None, 1, marker.to_summary())]})
+    table = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0]
+
+    assert table.masked == {"mail": "hash", "notes": "drop"}
+    assert masked_line(table) == "Masked columns: mail (hashed), notes (left out)."
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [("quarantine", "quarantine release"), ("warn", "asks too much"), ("block", "each run tries again")],
+)
+def test_what_to_do_about_a_broken_rule_depends_on_what_was_done(action: str, says: str) -> None:
+    """Nothing can be released where nothing is held."""
+    assert says in _orders(_row(1, action=action)).violations[0].remedy

@@ -1,0 +1,153 @@
+"""Rows of quarantine tables -> the violations of one code, rule and column together. Pure.
+
+Most rows tell of a message. Some tell of the table as a whole (a rule about it, a batch that would hold too much, a
+topic that lost its end): they belong to no batch, and their place says only how far the table had got.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cdc_materializer.errors import Code, Handling
+from cdc_materializer.report.models import MessagePlace
+from cdc_materializer.report.remedies import explanation, remedy
+from cdc_materializer.report.violation_models import ViolationGroup
+
+OPEN, SUPERSEDED, RELEASED = "open", "superseded", "released"
+
+Row = Mapping[str, Any]
+Treatment = Literal["held", "reported", "stopped"]
+
+#: What a quarantine row's action says was done; without one the code decides.
+_TREATMENTS: Mapping[str, Treatment] = {
+    "hold": "held",
+    "quarantine": "held",
+    "report": "reported",
+    "warn": "reported",
+    "block": "stopped",
+    "stop": "stopped",
+}
+_BY_HANDLING: Mapping[Handling, Treatment] = {
+    Handling.HELD: "held",
+    Handling.PUBLISHED: "reported",
+    Handling.STOP: "stopped",
+}
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class StatedRule:
+    """One rule as the contract file states it: its name, what it asks for in words, and what happens if it is broken.
+
+    `action` is quarantine, block or warn; `scope` is row or table.
+    """
+
+    name: str
+    states: str | None = None
+    action: str = "quarantine"
+    scope: str = "row"
+    column: str | None = None
+
+
+def treatment(row: Row) -> Treatment:
+    """Tell what was done with the message of a quarantine row."""
+    stated = _TREATMENTS.get(row["action"] or "")
+    if stated is not None:
+        return stated
+    return _BY_HANDLING[Code(row["code"]).handling] if row["code"] in set(Code) else "held"
+
+
+def is_of_table(row: Row) -> bool:
+    """Tell whether a quarantine row is about the table as a whole and not about one message."""
+    return not row["batch_id"]
+
+
+def latest_rows(rows: Iterable[Row]) -> list[Row]:
+    """Keep one row a message, code, rule and column: a message that was tried again is one violation, not two.
+
+    The one detected last says how it stands; of two at the same time, the one that is no longer open.
+    """
+    kept: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        identity = (row["topic"], row["partition"], row["offset"], row["code"], row["rule"], row["column"])
+        if identity not in kept or _standing(row) >= _standing(kept[identity]):
+            kept[identity] = row
+    return list(kept.values())
+
+
+def _standing(row: Row) -> tuple[datetime, bool]:
+    return in_utc(row["detected_at"]) or _EARLIEST, row["status"] != OPEN
+
+
+def grouped(rows: Iterable[Row]) -> list[list[Row]]:
+    """Put the rows of one code, rule, column and treatment together, each in the order of their messages."""
+    groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        about = (is_of_table(row), treatment(row))
+        groups[row["code"], row["rule"] or "", row["column"] or "", *about].append(row)
+    return [sorted(members, key=_order) for members in groups.values()]
+
+
+def _order(row: Row) -> tuple[datetime, int, int]:
+    at = row["detected_at"] if is_of_table(row) else row["timestamp"]
+    return in_utc(at) or _EARLIEST, row["partition"], row["offset"]
+
+
+def group_of(rows: Sequence[Row], messages: int | None, rules: Mapping[str, StatedRule]) -> ViolationGroup:
+    """Say of violations that are one code, rule, column and treatment how many they are, where, and what to do.
+
+    Args:
+        rows: one of the lists of `grouped`.
+        messages: how many messages raw has; None where that is not known.
+        rules: those of the contract file, by name.
+    """
+    first, last, done = rows[0], rows[-1], treatment(rows[0])
+    waiting = [row for row in rows if row["status"] == OPEN]
+    code, rule, of_table = first["code"], first["rule"] or None, is_of_table(first)
+    stated = rules.get(rule or "")
+    return ViolationGroup(
+        code=code,
+        rule=rule,
+        column=first["column"] or (stated.column if stated is not None else None),
+        about="table" if of_table else "messages",
+        action=done,
+        severity=first["severity"],
+        count=len(rows),
+        open=len(waiting),
+        share=None if of_table else share_of(len(rows), messages),
+        first=_place(first),
+        last=_place(last),
+        detected_first=min(times) if (times := _detected(rows)) else None,
+        detected_last=max(times) if times else None,
+        since=oldest(waiting),
+        states=stated.states if stated is not None else None,
+        explanation=explanation(code, rule, of_table=of_table, done=done),
+        remedy=remedy(code, rule, of_table=of_table, done=done),
+    )
+
+
+def _place(row: Row) -> MessagePlace:
+    return MessagePlace(
+        topic=row["topic"], partition=row["partition"], offset=row["offset"], timestamp=in_utc(row["timestamp"])
+    )
+
+
+def _detected(rows: Iterable[Row]) -> list[datetime]:
+    return [at for row in rows if (at := in_utc(row["detected_at"])) is not None]
+
+
+def oldest(rows: Iterable[Row]) -> datetime | None:
+    """Return when the first of some rows was detected; None where there is none."""
+    return min(_detected(rows), default=None)
+
+
+def share_of(part: int, messages: int | None) -> float | None:
+    """Return a number as a share of all messages; None where it is not known how many those are."""
+    return min(1.0, part / messages) if messages else None
+
+
+def in_utc(moment: datetime | None) -> datetime | None:
+    """Return a time of a table with its zone, which is UTC where a reader leaves it out."""
+    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)

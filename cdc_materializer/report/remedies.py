@@ -1,0 +1,107 @@
+"""What each violation means, and what to do about it; a remedy never needs a value of the row."""
+
+from collections.abc import Mapping
+
+from cdc_materializer.decode.refusals import REFUSALS, Refusal
+from cdc_materializer.errors import MAX_QUARANTINED, Code
+
+#: What to do about each code; a remedy never needs a value of the row.
+REMEDIES: Mapping[Code, str] = {
+    Code.UNDECODABLE: "Look at the message at that offset; if all are like it, set `encoding` or `format`.",
+    Code.SCHEMA_UNKNOWN: "Bring the schema to the registry, or check `registry` and its `id`; each run tries again.",
+    Code.UNKNOWN_OP: "Check the table's `format`; the message was not made by the connector it names.",
+    Code.KEY_NULL: "Name the key's columns in the table's `key`, or give the source table a primary key.",
+    Code.KEY_VALUE_MISMATCH: (
+        "Check the connector's message key columns and single message transforms; where the source table has"
+        " REPLICA IDENTITY USING INDEX, give it DEFAULT or FULL, and take a new snapshot."
+    ),
+    Code.KEY_COLLISION: (
+        "Give each source table a topic of its own, or mirror under another `mirror` name with a column in `key` that"
+        " tells them apart; a router does that with `key.enforce.uniqueness` in a new topic. A renamed table too needs"
+        " a topic that begins with its new name, by a snapshot."
+    ),
+    Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or mirror the topic under another `mirror` name.",
+    Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
+    Code.CONTRACT: (
+        "Mend the row at the source (a later good version takes its place by itself), or mend the rule and run"
+        " `cdcm quarantine release`."
+    ),
+    Code.UNAVAILABLE_NO_BASE: "Touch the row at the source, or take an incremental snapshot of the table.",
+    Code.ORDER_AMBIGUOUS: "Give the connector positions to order by, or send a table to one partition.",
+    Code.TRUNCATE_UNORDERED: "Take a snapshot of the source table.",
+    Code.SNAPSHOT_UNRECONCILED: "Take it again; in several partitions it sweeps when each shows a later change.",
+    Code.OFFSET_GAP: "Have the connector snapshot the table again, and accept the loss with `cdcm adopt`.",
+    Code.OFFSET_REGRESSION: "Find out whether the topic was made again; then accept it with `cdcm adopt`.",
+    Code.POSITION_REGRESSION: "If the database was restored, accept it with `cdcm adopt`, and take a new snapshot.",
+    Code.DUPLICATE_COLUMN: "Rename one of the columns at the source; their names differ only in case.",
+}
+
+
+#: The same of what is about the table as a whole, by what was done: the meaning, and what to do.
+_OF_TABLE: Mapping[str, tuple[str, str]] = {
+    "stopped": (
+        "The batch would leave a table that breaks a rule about the whole table; nothing of it is published.",
+        "Mend the data at the source, or the rule; each run tries again, with what has come since.",
+    ),
+    "reported": (
+        "The table, as the batch left it, breaks a rule about the whole table, and readers see it so.",
+        "Mend the data at the source; if the rule asks too much, mend the rule.",
+    ),
+}
+_TOO_MANY = (
+    "A batch would have held back more of its messages than the contract allows; nothing of it is published.",
+    "Mend at the source what many rows have in common, or mend the rule, or raise the limit; each run tries again.",
+)
+#: Of a row, where it is not held.
+_OF_ROW: Mapping[str, tuple[str, str]] = {
+    "stopped": (
+        "The row breaks a rule that lets nothing of its batch through.",
+        "Mend the row at the source (a later good version takes its place), or the rule; each run tries again.",
+    ),
+    "reported": (
+        "The row breaks a rule of the table's contract that only reports; readers see the row.",
+        "Mend the row at the source; if the rule asks too much, mend the rule.",
+    ),
+}
+
+
+def explanation(code: str, rule: str | None = None, *, of_table: bool = False, done: str = "held") -> str:
+    """Return what a violation means, in one sentence.
+
+    Args:
+        code: its code.
+        rule: the rule of the contract, or what the message is.
+        of_table: whether it is about the table as a whole, and not about a message.
+        done: what was done: held, reported or stopped.
+    """
+    refusal = _refusal(code, rule)
+    if refusal is not None:
+        return refusal.what
+    of_rule = _of_rule(code, rule, of_table=of_table, done=done)
+    if of_rule is not None:
+        return of_rule[0]
+    return Code(code).explanation if code in set(Code) else "A code that this version does not know."
+
+
+def remedy(code: str, rule: str | None = None, *, of_table: bool = False, done: str = "held") -> str:
+    """Return what to do about a violation; the arguments are those of `explanation`."""
+    refusal = _refusal(code, rule)
+    if refusal is not None:
+        return refusal.do
+    of_rule = _of_rule(code, rule, of_table=of_table, done=done)
+    if of_rule is not None:
+        return of_rule[1]
+    return REMEDIES[Code(code)] if code in set(Code) else "Read the report with the version that wrote it."
+
+
+def _of_rule(code: str, rule: str | None, *, of_table: bool, done: str) -> tuple[str, str] | None:
+    """What is said of a broken rule otherwise than of a row that is held for it."""
+    if code != Code.CONTRACT:
+        return None
+    if of_table:
+        return _TOO_MANY if rule == MAX_QUARANTINED else _OF_TABLE.get(done)
+    return _OF_ROW.get(done)
+
+
+def _refusal(code: str, rule: str | None) -> Refusal | None:
+    return REFUSALS.get(rule or "") if code == Code.UNDECODABLE else None
