@@ -13,7 +13,7 @@ from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, Difference
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.report.groups import OPEN, in_utc
+from cdc_materializer.report.groups import OPEN, in_utc, is_of_table
 from cdc_materializer.report.models import (
     ErrorInfo,
     FileHealth,
@@ -231,11 +231,12 @@ def _published_at(mirror: _Stored) -> datetime | None:
 
 
 def _of_quarantine(lake: Tables, name: TableName, messages: object) -> dict[str, object]:
-    rows = lake.values_of(name, ["topic", "partition", "offset", "status", "detected_at"]) or ()
-    waiting = [row for row in rows if row["status"] == OPEN]
+    rows = lake.values_of(name, ["topic", "partition", "offset", "status", "detected_at", "batch_id"]) or ()
+    still_open = [row for row in rows if row["status"] == OPEN]
+    waiting = [row for row in still_open if not is_of_table(row)]
     held = len({(row["topic"], row["partition"], row["offset"]) for row in waiting})
     return {
-        "quarantine_open": len(waiting),
+        "quarantine_open": len(still_open),
         "held": held,
         "held_share": min(1.0, held / messages) if isinstance(messages, int) and messages else None,
         "held_since": min((at for row in waiting if (at := in_utc(row["detected_at"])) is not None), default=None),

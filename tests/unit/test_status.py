@@ -85,11 +85,13 @@ def _fill(lake: SqlCatalog) -> None:
     mirror.append(rows)
     statuses = pa.table(
         {
-            "topic": pa.array([_TOPIC] * 4),
-            "partition": pa.array([0, 0, 0, 0], pa.int32()),
-            "offset": pa.array([5, 3, 6, 6], pa.int64()),
-            "status": pa.array(["open", "superseded", "open", "open"]),
-            "detected_at": pa.array([_NOW - timedelta(hours=hours) for hours in (1, 3, 2, 1)]),
+            "topic": pa.array([_TOPIC] * 5),
+            "partition": pa.array([0, 0, 0, 0, 0], pa.int32()),
+            "offset": pa.array([5, 3, 6, 6, 7], pa.int64()),
+            "status": pa.array(["open", "superseded", "open", "open", "open"]),
+            "detected_at": pa.array([_NOW - timedelta(hours=hours) for hours in (1, 3, 2, 1, 4)]),
+            # The last one is about the table as a whole: it is no message that is held.
+            "batch_id": pa.array(["b", "b", "b", "b", ""]),
         }
     )
     lake.create_table("public.orders__quarantine", schema=statuses.schema).append(statuses)
@@ -100,7 +102,7 @@ def test_a_table_tells_how_far_it_is(filled: Filled) -> None:
     found = read_status(filled.config, _NOW, ["public.orders"]).tables[0]
 
     assert (found.landed, found.published, found.ends) == ({"0": 9}, {"0": 7}, {"0": 10})
-    assert (found.lag_messages, found.rows, found.messages, found.quarantine_open) == (3, 4, 2, 3)
+    assert (found.lag_messages, found.rows, found.messages, found.quarantine_open) == (3, 4, 2, 4)
     assert (found.held, found.held_share, found.held_since) == (2, 1.0, _NOW - timedelta(hours=2))
     assert found.last_publish is not None
     assert found.lag_seconds == pytest.approx((_NOW - found.last_publish).total_seconds(), abs=0.01)
