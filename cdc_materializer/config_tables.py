@@ -78,6 +78,17 @@ def _distinct_names(given: tuple[str, ...]) -> tuple[str, ...]:
     return given
 
 
+def _renames(given: Mapping[str, str]) -> Mapping[str, str]:
+    for old in given:
+        name, met = old, {old}
+        while name in given:
+            name = given[name]
+            if not name or name in met:
+                raise refusal("renames a column to nothing, or back to a name that it had")
+            met.add(name)
+    return given
+
+
 def _plain_properties(given: object) -> object:
     properties = read_properties(given)
     if not isinstance(properties, Mapping):
@@ -122,7 +133,13 @@ class TableSettings(Settings):
     )
     incompatible_schema: Literal["quarantine", "new_column", "stop"] = Field(
         default="quarantine",
-        description="What becomes of values that do not fit a column whose type changed in the source.",
+        description="What becomes of values that do not fit a column whose type changed in the source: their messages "
+        "are held, they go into a column beside it (`amount__decimal_38_4`), or the table stops (exit 5).",
+    )
+    renames: Annotated[Mapping[str, str], AfterValidator(_renames)] = Field(
+        default={},
+        description="Columns that the source has renamed, each old name with its new one: the mirror's column is "
+        "renamed too, and keeps its values.",
     )
     strict: bool = Field(
         default=False, description="Hold also what would otherwise be published and reported (violation codes)."
@@ -154,6 +171,17 @@ class TableSettings(Settings):
         description="Iceberg table properties; they win over what `readers` asks for.",
         json_schema_extra={"additionalProperties": {"type": ["string", "number", "boolean"]}},
     )
+
+    @property
+    def final_names(self) -> dict[str, str]:
+        """The name that a column has at last, by each that it had."""
+        found = {}
+        for old, new in self.renames.items():
+            name = new
+            while name in self.renames:
+                name = self.renames[name]
+            found[old] = name
+        return found
 
     @field_validator("properties")
     @classmethod
@@ -194,6 +222,12 @@ class TableConfig(TableSettings):
         "name says which one, by what the glob's `*` stands for.",
     )
     _topics: tuple[str, ...] = PrivateAttr(default=())
+
+    @model_validator(mode="after")
+    def _check_key(self) -> Self:
+        if not self.renames.keys().isdisjoint(self.key):
+            raise refusal("has an old name of `renames` in its `key`", "Write the new name there.")
+        return self
 
     @property
     def is_glob(self) -> bool:

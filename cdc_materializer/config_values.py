@@ -40,7 +40,6 @@ NOT_YET: tuple[tuple[str, tuple[str | bool, ...], str], ...] = (
         ("debezium-flat", "upsert", "maxwell", "canal", "dms", "goldengate", "opencdc"),
         "Send Debezium's own envelope (no ExtractNewRecordState) and use `format: debezium`.",
     ),
-    ("incompatible_schema", ("new_column",), "Use `incompatible_schema: quarantine` or `stop`."),
 )
 
 # Parts of a property's name that make its value a secret, in any case.

@@ -6,13 +6,14 @@ id, in the message's own schema block, or in a contract where the messages are J
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes.debezium import Options, Writers, check_readable, key_schema, row_type, table_schema
+from cdc_materializer.changes.image import told_names
 from cdc_materializer.changes.model import TRANSACTION_FIELDS
 from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
@@ -23,7 +24,6 @@ from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
-from cdc_materializer.masks import source_name
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 
@@ -134,8 +134,9 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
     described, masks = _described(pairs, lookup.options), lookup.options.masks
+    docs = _comments(_described(_by_last_message(rows, values, keys), lookup.options))
     current = masks.stored(lookup.current) if lookup.current is not None else None
-    plan = plan_schema(current, [masks.written(writer) for writer in described])
+    plan = plan_schema(current, [masks.written(writer) for writer in described], lookup.options.evolution, docs)
     names = {column.name: None for schema in (*described, plan.target) for column in schema.columns}
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
@@ -156,9 +157,24 @@ def _selectors(read: DataFrame) -> list[Row]:
         for side in ("value", "key")
     ]
     found = read.groupBy("value_writer", "key_writer").agg(
-        F.min(F.struct("offset", "partition")).alias("first"), *blocks
+        F.min(F.struct("offset", "partition")).alias("first"),
+        F.max(F.struct("offset", "partition")).alias("last"),
+        *blocks,
     )
     return sorted(found.collect(), key=lambda row: tuple(row["first"]))
+
+
+def _by_last_message(
+    rows: Sequence[Row], values: Mapping[str, Found], keys: Mapping[str, Found]
+) -> list[tuple[Found, Found]]:
+    """The pairs of writers in the order of their last messages, so that comments do not depend on the log's cut."""
+    newest = sorted(rows, key=lambda row: tuple(row["last"]))
+    return [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in newest]
+
+
+def _comments(described: Sequence[TableSchema]) -> dict[str, str]:
+    """The last comment of each column that has one."""
+    return {column.name: column.doc for schema in described for column in schema.columns if column.doc}
 
 
 def _named(rows: Sequence[Row], side: str) -> dict[str, str | None]:
@@ -222,12 +238,19 @@ def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
     columns = [column for column in declared_columns if shard is None or column.name != shard.column]
     types = {column.name: column.type for column in columns if column.type}
     keys = [column.name for column in columns if column.primary_key]
-    types = (current.types if current else {}) | types
+    evolution = lookup.options.evolution
+    known = evolution.of_table(current) if current else None
+    own = {column.name: column.type for column in known.columns if column.beside is None} if known else {}
+    types = own | types
     key = lookup.options.key or tuple(keys) or (current.key if current else ())
     if not types or (side == "key" and not key):
         return None
+    # Nothing but the messages tells under which of its names they have a column that was renamed.
+    former = {old: new for old, new in evolution.renames.items() if new in types}
     if side == "key":
-        return Writer(PLAIN_JSON, "json", declared({name: types[name] for name in key}))
+        names = {name: name for name in key} | {old: new for old, new in former.items() if new in key}
+        return Writer(PLAIN_JSON, "json", declared({name: types[new] for name, new in names.items()}))
+    types |= {old: types[new] for old, new in former.items()}
     text = WireType("string", optional=True)
     source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
     fields = (
@@ -248,10 +271,11 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
         row = writer.wire.get("after") or writer.wire.get("before")
         reader = options.reader(writer)
         for column in (options.shard.without(target) if options.shard is not None else target).columns:
-            mask = options.masks.of(column.name)
-            if mask is not None and mask.hides_all:
+            mask = options.masks.of(column.beside or column.name)
+            if mask is not None and (mask.hides_all or column.beside is not None):
                 continue
-            kind = row.get(source_name(column.name)) if row is not None else None
+            told = told_names(row, column) if row is not None else ()
+            kind = row.get(told[0]) if row is not None and told else None
             if kind is None or writer.is_plain:
                 absent[column.name] = None
             if kind is not None and reader.read(kind).unavailable is not None:

@@ -6,6 +6,8 @@ What a change did is told by our own fold, never by the wire's `before` (changel
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -18,7 +20,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import history_schema
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.quarantine import is_ahead
-from cdc_materializer.schema import TableSchema, plan_schema
+from cdc_materializer.schema import TableSchema, plan_schema, renamed
 
 _PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
 #: What tells one history row from all others; a message can be two changes, of two keys.
@@ -87,5 +89,11 @@ def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Ma
     if history is None:
         start = new_marker(line, Span(span.topic, span.start, span.start), "", marker.topic_id)
         return line.lake.create(line.mirror.history, history_schema(target), start, _PROPERTIES)
-    plan = plan_schema(line.lake.fields(history, "after"), [target])
-    return history if plan.is_empty else line.lake.evolve(history, plan, ("before", "after"))
+    for row in ("before", "after"):
+        # Each for itself: a run may have been killed between the two.
+        fields = line.lake.fields(history, row)
+        pending = line.evolution.pending(fields)
+        plan = plan_schema(renamed(fields, pending), [target])
+        if pending or not plan.is_empty:
+            history = line.lake.evolve(replace(history, pending=pending), plan, row)
+    return history

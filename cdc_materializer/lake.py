@@ -9,20 +9,21 @@ versions is in `docs/adr/0003-publish-by-fast-forward.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from cdc_materializer import merge
+from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.lake_errors import publish_error, translated
 from cdc_materializer.lake_line import snapshot_line
 from cdc_materializer.marker import Marker
-from cdc_materializer.names import TableName, quote
-from cdc_materializer.schema import Column, SchemaPlan, TableSchema
+from cdc_materializer.names import TableName
+from cdc_materializer.schema import Column, SchemaPlan, TableSchema, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +50,9 @@ class LakeTable:
         is_empty: whether the branch holds no row.
         keeps_deleted: whether it is a mirror that was made with `deletes: soft`.
         routed: whether it is a mirror that several source tables have fed.
+        stored: the name that a column has in the branch's snapshot, by its name in `schema`, where they differ: a
+            rename is the table's, and a snapshot is read with the names of its time.
+        pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
     """
 
     name: TableName
@@ -59,6 +63,16 @@ class LakeTable:
     is_empty: bool
     keeps_deleted: bool = False
     routed: bool = False
+    stored: Mapping[str, str] = field(default_factory=dict)
+    pending: tuple[tuple[str, str], ...] = ()
+
+    def renaming(self, pairs: Sequence[tuple[str, str]]) -> LakeTable:
+        """The same table as it will be when some columns have been renamed, from old to new."""
+        if not pairs:
+            return self
+        kept = {name: old for name, old in self.stored.items() if name not in dict(pairs)}
+        stored = kept | {new: self.stored.get(old, old) for old, new in pairs}
+        return replace(self, schema=renamed(self.schema, pairs), stored=stored, pending=tuple(pairs))
 
 
 @dataclass(frozen=True)
@@ -119,19 +133,22 @@ class Lake:
                 is_empty=int(summary.get("total-records", "0")) == 0,
                 keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
                 routed=table.schema().findField(f"{merge.CDC}.{merge.SOURCE_TABLE}") is not None,
+                stored=_stored_names(table, snapshot),
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:
         """The fields of a struct column as a schema of their own."""
         kind = self.spark.table(merge.table_path(self.catalog, table.name)).schema[name].dataType
         found = kind.fields if isinstance(kind, StructType) else ()
-        return TableSchema(tuple(Column(field.name, _ddl(field.dataType)) for field in found))
+        return TableSchema(tuple(Column(field.name, ddl_of(field.dataType)) for field in found))
 
     def rows(self, table: LakeTable) -> DataFrame:
         """The rows of a table as it was when it was loaded."""
         if table.head is None:
             return self.spark.table(merge.table_path(self.catalog, table.name))
-        return self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head))
+        found = self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head))
+        names = {old: name for name, old in table.stored.items()}
+        return found.withColumnsRenamed(names) if names else found
 
     def answer(self, query: str) -> DataFrame:
         """What a query of `merge` gives."""
@@ -147,7 +164,9 @@ class Lake:
         frame = self.spark.table(merge.table_path(self.catalog, name))
         fields = [field for field in frame.schema.fields if field.name != merge.CDC]
         keys = set(table.schema().identifierFieldNames())
-        columns = tuple(Column(field.name, _ddl(field.dataType)) for field in fields)
+        columns = tuple(
+            Column(field.name, ddl_of(field.dataType), field.metadata.get("comment") or None) for field in fields
+        )
         return TableSchema(columns, tuple(column.name for column in columns if column.name in keys))
 
     # --- making and changing
@@ -203,19 +222,25 @@ class Lake:
         self.spark.sql(merge.drop_table(self.catalog, name))
 
     def evolve(
-        self, table: LakeTable, plan: SchemaPlan, inside: Sequence[str | None] = (None,), *, routed: bool = False
+        self, table: LakeTable, plan: SchemaPlan, inside: str | None = None, *, routed: bool = False
     ) -> LakeTable:
-        """Add and widen columns; before the rows, because a schema is the table's and not a branch's.
+        """Rename, widen and add columns; before the rows, because a schema is the table's and not a branch's.
 
-        With `inside` the changes are made to the fields of those struct columns, else to the table's own columns. With
-        `routed` the mirror's rows have room for their source tables from then on.
+        Each statement is a commit of its own. Killed between two, the next run finds what is left to do.
+
+        Args:
+            table: the table as it was loaded; what is `pending` is renamed first.
+            plan: the changes of its columns.
+            inside: the struct column whose fields they are, where they are not the table's own columns.
+            routed: whether the mirror's rows have room for their source tables from then on.
         """
+        statements = merge.rename_columns(self.catalog, table.name, table.pending, inside)
+        if routed and not table.routed:
+            statements.append(merge.name_source_tables(self.catalog, table.name))
+        statements += merge.evolve_table(self.catalog, table.name, plan, inside)
         with translated(table.name):
-            if routed and not table.routed:
-                self.spark.sql(merge.name_source_tables(self.catalog, table.name))
-            for struct in inside:
-                for statement in merge.evolve_table(self.catalog, table.name, plan, struct):
-                    self.spark.sql(statement)
+            for statement in statements:
+                self.spark.sql(statement)
         loaded = self.load(table.name)
         if loaded is None or loaded.head != table.head:
             what = f"Table {table.name} was changed by another writer while its columns were being added."
@@ -352,19 +377,6 @@ class Stage:
         self.steps.append(self.lake.branch_head(self.base.name, self.branch))
 
 
-def _ddl(data_type: DataType) -> str:
-    """A type's DDL as `decode.types` spells it, the names of struct fields quoted; Spark's own leaves them bare."""
-    match data_type:
-        case StructType():
-            return "struct<" + ",".join(f"{quote(field.name)}:{_ddl(field.dataType)}" for field in data_type) + ">"
-        case ArrayType():
-            return f"array<{_ddl(data_type.elementType)}>"
-        case MapType():
-            return f"map<{_ddl(data_type.keyType)},{_ddl(data_type.valueType)}>"
-        case _:
-            return data_type.simpleString()
-
-
 def _newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 - Java objects
     while snapshot is not None:
         marker = Marker.from_summary(dict(snapshot.summary()))
@@ -373,3 +385,13 @@ def _newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
     return None
+
+
+def _stored_names(table: Any, snapshot: Any) -> dict[str, str]:  # noqa: ANN401 - Java objects
+    """The names that columns have in a snapshot, by those that they have in the table, where these are others."""
+    number = snapshot.schemaId() if snapshot is not None else None
+    if number is None or number == table.schema().schemaId():
+        return {}
+    then = table.schemas().get(number)
+    found = {column.name(): then.findColumnName(column.fieldId()) for column in table.schema().columns()}
+    return {name: old for name, old in found.items() if old is not None and old != name}

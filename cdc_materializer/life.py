@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from cdc_materializer import fold, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import PROBLEMS_TYPE
+from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, GROUP, HELD, NO_NAMES, ORDER, REBUILT, Truncate
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.schema import TableSchema
@@ -36,8 +37,17 @@ def live_rows(mirror: DataFrame, target: TableSchema) -> DataFrame:
     cdc = mirror.schema[CDC].dataType
     if isinstance(cdc, StructType) and DELETED in cdc.names:
         mirror = mirror.where(~F.coalesce(F.col(CDC)[DELETED], F.lit(False)))
-    row = {name: m.column(name) if name in mirror.columns else F.lit(None) for name in target.types}
-    return mirror.select(*[value.cast(target.types[name]).alias(name) for name, value in row.items()], CDC)
+    return mirror.select(*in_columns(mirror, target), CDC)
+
+
+def in_columns(rows: DataFrame, target: TableSchema) -> list[Column]:
+    """The columns of a target from rows of an earlier schema; those that it did not have are NULL."""
+    types = {field.name: ddl_of(field.dataType) for field in rows.schema}
+    found = {
+        name: conformed(m.column(name), types[name], ddl) if name in types else F.lit(None).cast(ddl)
+        for name, ddl in target.types.items()
+    }
+    return [column.alias(name) for name, column in found.items()]
 
 
 def with_wipes(

@@ -25,7 +25,7 @@ from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.registry import Registry
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema import Evolution, TableSchema
 from cdc_materializer.snapshots import SweepPlan
 from cdc_materializer.source import Source
 from cdc_materializer.sweeping import Watch
@@ -80,12 +80,27 @@ class Line:
             snapshots=table.snapshot_sweep,
             shard=Shard(table.shard, table.topic) if table.shard is not None else None,
             masks=self.masks,
+            evolution=self.evolution,
         )
 
     @property
     def masks(self) -> Masks:
         """What the contract hides."""
         return self.contract.masks if self.contract is not None else Masks()
+
+    @property
+    def evolution(self) -> Evolution:
+        """How the table's columns change."""
+        return Evolution(self.table.incompatible_schema == "new_column", self.table.final_names)
+
+    def load_mirror(self) -> LakeTable | None:
+        """The mirror as it is now, its columns under the names that `renames` gives them; None where there is none.
+
+        Raises:
+            SchemaRefused: a column cannot be renamed so.
+        """
+        found = self.lake.load(self.mirror)
+        return found.renaming(self.evolution.pending(found.schema)) if found is not None else None
 
     def recorded(self, mirror: LakeTable | None, partitions: int) -> Recorded:
         """How far the source had got when a mirror was last published, in a topic that has so many partitions now."""
@@ -275,7 +290,7 @@ def check_masks(line: Line, mirror: LakeTable | None) -> None:
 
 def reload(line: Line, name: TableName) -> LakeTable:
     """A table that has just been written, as it is now."""
-    table = line.lake.load(name)
+    table = line.load_mirror() if name == line.mirror else line.lake.load(name)
     if table is None:
         what = f"Table {name} was there a moment ago and is gone."
         raise InvariantBroken(what, "Another program dropped it; nothing was lost from the source. Run again.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from cdc_materializer.errors import ContractInvalid
@@ -104,9 +104,7 @@ class Masks:
         if not self.methods:
             return schema
         columns = tuple(
-            column
-            if (mask := self.of(column.name)) is None or mask.hides_all
-            else Column(column.name, "string", column.doc)
+            column if (mask := self.of(column.name)) is None or mask.hides_all else replace(column, type="string")
             for column in schema.columns
         )
         return TableSchema(columns, schema.key)
@@ -141,7 +139,8 @@ class Masks:
             for name, ddl in self.judged.items()
             if name.casefold() not in met
         }
-        twins = tuple(Column(PLAIN + name, ddl) for name, ddl in types.items())
+        former = {column.name: column.former for column in target.columns}
+        twins = tuple(Column(PLAIN + name, ddl, former=(name, *former.get(name, ()))) for name, ddl in types.items())
         return TableSchema((*target.columns, *twins), target.key)
 
     def check(self, topic: str, columns: Iterable[str], key: Sequence[str]) -> None:

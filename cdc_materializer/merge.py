@@ -167,16 +167,33 @@ def evolve_table(catalog: str, table: TableName, plan: SchemaPlan, inside: str |
 
     With `inside` they are changes of the fields of that struct column.
     """
-    path, within = table_path(catalog, table), f"{quote(inside)}." if inside else ""
+    alter, within = f"ALTER TABLE {table_path(catalog, table)}", (inside,) if inside else ()
     names = [column.name for column in plan.target.columns]
-    statements = [
-        f"ALTER TABLE {path} ALTER COLUMN {within}{quote(column.name)} TYPE {column.type}" for column in plan.widened
-    ]
+    statements = []
+    for change in plan.changes:
+        path = _path(*within, *change.path)
+        action = f"ADD COLUMN {path} {change.type}" if change.old is None else f"ALTER COLUMN {path} TYPE {change.type}"
+        statements.append(f"{alter} {action}")
     for column in plan.added:
         before = names[names.index(column.name) - 1] if names.index(column.name) else None
         place = f"AFTER {quote(before)}" if before else "FIRST"
-        statements.append(f"ALTER TABLE {path} ADD COLUMN {within}{_column(column, required=False)} {place}")
-    return statements
+        prefix = f"{_path(*within)}." if within else ""
+        statements.append(f"{alter} ADD COLUMN {prefix}{_column(column, required=False)} {place}")
+    comments = [(quote(column.name), _text(column.doc or "")) for column in plan.documented]
+    return statements + [f"{alter} ALTER COLUMN {name} COMMENT {text}" for name, text in comments]
+
+
+def rename_columns(
+    catalog: str, table: TableName, pairs: Sequence[tuple[str, str]], inside: str | None = None
+) -> list[str]:
+    """Statements that rename columns, or fields of the struct column `inside`; Iceberg's field ids stay."""
+    within = (inside,) if inside else ()
+    alter = f"ALTER TABLE {table_path(catalog, table)}"
+    return [f"{alter} RENAME COLUMN {_path(*within, old)} TO {quote(new)}" for old, new in pairs]
+
+
+def _path(*names: str) -> str:
+    return ".".join(quote(name) for name in names)
 
 
 def delete_all(catalog: str, table: TableName, branch: str) -> str:

@@ -164,6 +164,11 @@ def check_columns(names: Sequence[str]) -> None:
     ]
     if reasons:
         raise InvalidName(f"The source has columns whose names cannot be used: {', '.join(reasons)}.", _RENAME)
+    check_case(names)
+
+
+def check_case(names: Sequence[str]) -> None:
+    """Check that names can be told apart by readers that ignore case; raise DuplicateColumn otherwise."""
     by_folded: dict[str, list[str]] = {}
     for name in names:
         by_folded.setdefault(_ignoring_case(name), []).append(name)
@@ -174,6 +179,11 @@ def check_columns(names: Sequence[str]) -> None:
             f"{_listed(duplicates)}.",
             "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`.",
         )
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether readers that ignore case take two names for one."""
+    return _ignoring_case(one) == _ignoring_case(other)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -104,7 +104,7 @@ def load(line: Line) -> Tables:
     mirror = line.mirror
     tables = Tables(
         raw=line.lake.load(mirror.raw),
-        mirror=line.lake.load(mirror),
+        mirror=line.load_mirror(),
         quarantine=line.lake.load(mirror.quarantine),
         history=line.lake.load(mirror.history) if line.table.history else None,
     )
@@ -357,7 +357,7 @@ def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decide
     """The mirror with the columns that the batch needs; None where the messages do not tell what it would be."""
     span, plan, routed = decided.span, decided.decoders.plan, decided.facts.routed
     if mirror is not None:
-        is_ready = plan.is_empty and (mirror.routed or not routed)
+        is_ready = plan.is_empty and not mirror.pending and (mirror.routed or not routed)
         return mirror if is_ready else line.lake.evolve(mirror, plan, routed=routed)
     if not decided.decoders.make_a_table:
         return None

@@ -19,18 +19,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, quarantine, rows
+from cdc_materializer import batch, life, quarantine, rows
 from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable, Stage
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Line, Tables, check_deletes, marker_of, reload
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import delete_all
+from cdc_materializer.merge import CDC, delete_all
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.report.models import ErrorInfo, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
+from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 from cdc_materializer.verify import compare_rows
 
@@ -128,7 +129,7 @@ def _line(work: Work, spark: SparkSession, table: TableConfig) -> Line:
 def _load(line: Line) -> Tables:
     """Raw as it is, mirror and quarantine as they are on the branch of the line's lake."""
     name, lake = line.mirror, line.lake
-    return Tables(replace(lake, branch=MAIN).load(name.raw), lake.load(name), lake.load(name.quarantine))
+    return Tables(replace(lake, branch=MAIN).load(name.raw), line.load_mirror(), lake.load(name.quarantine))
 
 
 def _beside(line: Line, marker: Marker) -> Line:
@@ -204,6 +205,9 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     What is to be swapped in has to follow on what readers see; where that has moved, it is put on top of it anew.
     """
     lake = sides.beside.lake
+    if mirror.pending:
+        # Names are the table's, and what was rebuilt may have to be written to it before the first batch.
+        mirror = sides.live.lake.evolve(mirror, SchemaPlan(mirror.schema))
     begun = _Pair.of(_load(sides.beside))
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
@@ -212,7 +216,10 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
             drop_branches(lake, base.name, REPLAY_BRANCH)
             _put(lake, base, start)
     elif options.publish and not follows(lake, begun.mirror, mirror):
-        _put(lake, mirror, marker_of(begun.mirror), lake.rows(begun.mirror))
+        # Columns may have come since, and rows are written by name.
+        found = lake.rows(begun.mirror)
+        found = found.select(*life.in_columns(found, mirror.schema), CDC)
+        _put(lake, mirror, marker_of(begun.mirror), found)
 
 
 def _is_ahead(begun: LakeTable, live: LakeTable) -> bool:

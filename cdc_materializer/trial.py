@@ -113,7 +113,7 @@ class _History:
 
 def _history(line: Line) -> _History:
     lake, topic = line.lake, line.table.topic
-    mirror, raw = lake.load(line.mirror), lake.load(line.mirror.raw)
+    mirror, raw = line.load_mirror(), lake.load(line.mirror.raw)
     if raw is not None:
         span = batch.whole(Offsets(), marker_of(raw).offsets, topic)
         return _History(lake.rows(raw).where(batch.within(span, "partition", "offset")), span, mirror, is_raw=True)

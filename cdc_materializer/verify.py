@@ -64,7 +64,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
     line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
     name = str(table.mirror)
     try:
-        mirror, raw = lake.load(table.mirror), lake.load(table.mirror.raw)
+        mirror, raw = line.load_mirror(), lake.load(table.mirror.raw)
         if mirror is None:
             return TableVerify(table=name, topic=table.topic, equal=True, seconds=time.monotonic() - began)
         if raw is None:
@@ -171,20 +171,13 @@ def _sides(expected: DataFrame, found: DataFrame, target: TableSchema) -> DataFr
     values = [comparable(m.column(name), ddl).alias(name) for name, ddl in target.types.items()]
     keyed = [
         side.select(_key(target), F.struct(*values, CDC).alias("row"))
-        for side in (_whole(expected, target), _whole(found, target))
+        for side in (side.select(*life.in_columns(side, target), CDC) for side in (expected, found))
     ]
     copies = keyed[1].withColumn("copy", F.row_number().over(one))
     left = keyed[0].select(F.col("key").alias("left_key"), F.col("row").alias("expected"))
     right = copies.select(F.col("key").alias("right_key"), F.col("row").alias("found"), "copy")
     # A second copy of a key in the mirror has no partner: it is a row too many.
     return left.join(right, (F.col("left_key") == F.col("right_key")) & (F.col("copy") == 1), "full_outer")
-
-
-def _whole(side: DataFrame, target: TableSchema) -> DataFrame:
-    # A column that was added without a row since is in the table's schema and in none of its snapshots'.
-    known = set(side.columns)
-    columns = {name: m.column(name) if name in known else F.lit(None) for name in target.types}
-    return side.select(*[column.cast(target.types[name]).alias(name) for name, column in columns.items()], CDC)
 
 
 def _key(target: TableSchema) -> Column:

@@ -85,7 +85,7 @@ def why(config: Config, table: str, asked: Asked, spark: SparkSession | None = N
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
         line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
         with translated(found.mirror):
-            raw, mirror = lake.load(found.mirror.raw), lake.load(found.mirror)
+            raw, mirror = lake.load(found.mirror.raw), line.load_mirror()
             if raw is None or mirror is None:
                 raise _no_mirror(table)
             check_deletes(line, mirror)

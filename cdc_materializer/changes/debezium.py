@@ -17,11 +17,10 @@ from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.identity import identified
-from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type
+from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, names_by_message, typed
 from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, log, position, snapshot_place, source_table
 from cdc_materializer.changes.shards import Shard
 from cdc_materializer.changes.transactions import ranks, transaction, transaction_ddl
-from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.merging import ENVELOPE_DEPTH, KEY_DEPTH, merged
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decode.types import Reader
@@ -31,7 +30,7 @@ from cdc_materializer.errors import Code
 from cdc_materializer.masks import Masks
 from cdc_materializer.names import quote
 from cdc_materializer.schema import Column as TableColumn
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema import Evolution, TableSchema
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ class Writers:
 
     def merged(self, options: Options) -> Writers:
         """The same, many writers of changes and keys merged: not where it matters which columns may be NULL."""
-        values = self.envelopes if options.doubtful_keys else merged(self.envelopes, ENVELOPE_DEPTH)
-        return replace(self, values=values, keys=merged(self.keys, KEY_DEPTH))
+        values = self.envelopes if options.doubtful_keys else options.merged(self.envelopes, ENVELOPE_DEPTH)
+        return replace(self, values=values, keys=options.merged(self.keys, KEY_DEPTH))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -79,6 +78,7 @@ class Options:
         snapshots: whether records of snapshots are followed: the table sweeps.
         shard: how rows of several servers are told apart, where the mirror has them.
         masks: what the contract hides.
+        evolution: how its columns change.
     """
 
     special_values: Special = "null"
@@ -89,10 +89,20 @@ class Options:
     snapshots: bool = False
     shard: Shard | None = None
     masks: Masks = field(default_factory=Masks)
+    evolution: Evolution = field(default_factory=Evolution)
 
     def reader(self, writer: Writer) -> Reader:
         """The type readings for a writer's encoding."""
         return Reader(writer.form, self.special_values, self.placeholder)
+
+    def merged(self, writers: Sequence[Writer], depth: int) -> tuple[Writer, ...]:
+        """Writers put together that can be read as one; not those that have a renamed column under different names."""
+        groups: dict[frozenset[str], list[Writer]] = {}
+        for writer in writers:
+            row = row_type(writer) or writer.wire
+            names = frozenset(name for name, _ in row.fields if name in self.evolution.renames)
+            groups.setdefault(names, []).append(writer)
+        return tuple(one for group in groups.values() for one in merged(group, depth))
 
 
 def row_type(writer: Writer) -> WireType | None:
@@ -105,18 +115,18 @@ def check_readable(writer: Writer, options: Options) -> None:
     is_envelope = writer.wire.get("op") is not None
     columns = row_type(writer) if is_envelope else writer.wire
     if columns is not None and not is_other(writer.wire):
-        _columns(columns, options.reader(writer))
+        _columns(columns, writer, options)
 
 
 def table_schema(writer: Writer, options: Options) -> TableSchema:
     """The table that an envelope's writer describes, columns in source order; its key only where one is configured."""
     row = row_type(writer)
-    return TableSchema(_columns(row, options.reader(writer)) if row is not None else (), options.key)
+    return TableSchema(_columns(row, writer, options) if row is not None else (), options.key)
 
 
 def key_schema(writer: Writer, options: Options) -> TableSchema:
     """What a writer of keys adds to the table: its fields, all of them key; nothing where the key is configured."""
-    columns = () if options.key else _columns(writer.wire, options.reader(writer))
+    columns = () if options.key else _columns(writer.wire, writer, options)
     return TableSchema(columns, tuple(column.name for column in columns))
 
 
@@ -132,8 +142,12 @@ def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> li
     return [key for key in found if key is not None]
 
 
-def _columns(record: WireType, reader: Reader) -> tuple[TableColumn, ...]:
-    return tuple(TableColumn(name, reader.read(kind).ddl, kind.doc) for name, kind in record.fields)
+def _columns(record: WireType, writer: Writer, options: Options) -> tuple[TableColumn, ...]:
+    reader = options.reader(writer)
+    columns = tuple(TableColumn(name, reader.read(kind).ddl, kind.doc) for name, kind in record.fields)
+    # A writer that stands for messages without a schema has a renamed column under all of its names.
+    renames = options.evolution.renames if writer.is_plain else {}
+    return options.evolution.of_writer([column for column in columns if column.name not in renames])
 
 
 def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, options: Options) -> DataFrame:
@@ -175,32 +189,13 @@ def _datums(writers: Writers, options: Options) -> list[Column]:
     names = [
         column.alias(f"names{at}")
         for at, writer in enumerate(writers.envelopes)
-        if (column := _told_names(writer)) is not None
+        if (column := names_by_message(writer)) is not None
     ]
     return [
         *[datum.alias(f"value{at}") for at, datum in enumerate(values)],
         *[datum.alias(f"key{at}") for at, datum in enumerate(keys)],
         *names,
     ]
-
-
-def _told_names(writer: Writer) -> Column | None:
-    """The names of the columns that a message's writer had, where the decoder alone does not tell; else None."""
-    chosen = F.col("value_writer")
-    if writer.is_plain:
-        after = F.get_json_object(F.col("value").cast("string"), "$.after")
-        return F.when(chosen.isin(*writer.selectors), F.json_object_keys(after))
-    rows: dict[tuple[str, ...], list[str]] = {}
-    for member in writer.members:
-        row = row_type(member)
-        rows.setdefault(tuple(dict(row.fields)) if row is not None else (), []).append(member.selector)
-    if len(rows) <= 1:
-        return None
-    found = F.lit(None).cast("array<string>")
-    for names, selectors in rows.items():
-        listed = F.array(*[F.lit(name) for name in names])
-        found = F.when(chosen.isin(*selectors), listed).otherwise(found)
-    return found
 
 
 def _envelope_ddl(writer: Writer, options: Options) -> str:
@@ -279,7 +274,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         raise AssertionError(message)
     sides = _sides(writer, options)
     after = body["after"] if "after" in sides else F.lit(None)
-    names = F.col(f"names{at}") if _told_names(writer) is not None else None
+    names = F.col(f"names{at}") if names_by_message(writer) is not None else None
     is_corrupt = writer.is_corrupt(datum) | (body["op"].isNull() & body.isNotNull())
     return F.struct(
         is_corrupt.alias("corrupt"),
@@ -297,13 +292,14 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
 def _old_key(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not options.key or writer.wire.get("before") is None:
         return F.lit(None)
-    return _typed(body["before"], row, options.key, options.reader(writer), target)
+    return typed(body["before"], row, options.key, options.reader(writer), target)
 
 
 def _elsewhere(body: Column, row: WireType, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not options.doubtful_keys or writer.wire.get("before") is None or not is_from_postgresql(writer.wire):
         return F.lit(False)
-    return names_other_columns(body["before"], row, target.key, options.reader(writer))
+    keys = [name for key in target.key for name in target.column(key).wire_names]
+    return names_other_columns(body["before"], row, keys, options.reader(writer))
 
 
 def _source(body: Column, writer: Writer, options: Options) -> Column:
@@ -318,23 +314,9 @@ def _source(body: Column, writer: Writer, options: Options) -> Column:
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
     datum = F.col(f"key{at}")
     body = writer.body(datum)
-    key = _typed(body, writer.wire, target.key, options.reader(writer), target)
+    key = typed(body, writer.wire, target.key, options.reader(writer), target)
     corrupt = writer.is_corrupt(datum)
     return F.struct(corrupt.alias("corrupt"), F.when(~corrupt, key).alias("key"))
-
-
-def _typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
-    """The named fields of a record in the table's types; NULL for one that does not fit or is not there."""
-    parts = [] if names else [F.lit(None).cast("string").alias("none")]
-    for name in names:
-        kind = wire.get(name)
-        ddl = target.types[name]
-        if kind is None:
-            parts.append(F.lit(None).cast(ddl).alias(name))
-            continue
-        reading = reader.read(kind)
-        parts.append(fit(reading.apply(record[name]), reading.ddl, ddl)[0].alias(name))
-    return F.struct(*parts)
 
 
 # --- third projection, in `identity`: which rows; then the fourth: what becomes of each

@@ -17,6 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.image import told_names
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
@@ -53,7 +54,8 @@ def filled_key(
         if known is not None and name in known:
             parts.append(known[name].alias(name))
             continue
-        kind = record.get(name)
+        told = told_names(record, target.column(name))
+        kind = record.get(told[0]) if told else None
         filler = _filler(kind, reader) if kind is not None else None
         if kind is None or filler is None:
             return None

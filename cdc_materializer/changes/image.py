@@ -5,19 +5,23 @@ What the contract masks leaves here masked, in the one place where values come f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes.envelope import row_of
 from cdc_materializer.changes.masking import masked
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Reading
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
+from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
 from cdc_materializer.masks import Masks, source_name
 from cdc_materializer.names import quote
+from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
 
 PROBLEMS_TYPE = "array<struct<column:string,code:string>>"
@@ -31,6 +35,14 @@ class Image:
     wire: WireType
     names: Column | None = None
 
+    def value(self, told: Sequence[str]) -> Column:
+        """The wire value of a column that may have any of some names: of the first that the message has."""
+        found = self.record[told[-1]]
+        for name in reversed(told[:-1]):
+            has = F.array_contains(self.names, name) if self.names is not None else F.lit(True)
+            found = F.when(has, self.record[name]).otherwise(found)
+        return found
+
 
 def image_type(target: TableSchema) -> str:
     """The DDL type of the struct that `image` gives."""
@@ -43,32 +55,33 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
     """Whether there is an image, its row, and which columns are absent, unavailable or do not fit, as a struct."""
     present = source.record.isNotNull()
     values, missing, unavailable, problems = [], [], [], []
+    kinds, types = dict(source.wire.fields), target.types
     for column in target.columns:
-        name, mask = source_name(column.name), masks.of(column.name)
-        kind = source.wire.get(name)
-        if mask is not None and mask.hides_all:
+        mask = masks.of(column.beside or column.name)
+        if mask is not None and (mask.hides_all or column.beside is not None):
+            # Values that do not fit a masked column are texts, as all of its values are: nothing stands beside it.
             values.append(F.lit(None).cast(column.type).alias(column.name))
             continue
-        if kind is None:
+        names = told_names(source.wire, column)
+        if not names:
             values.append(F.lit(None).cast(column.type).alias(column.name))
             missing.append(F.lit(column.name))
             continue
-        reading = reader.read(kind)
-        on_wire = source.record[name]
+        reading, on_wire = reader.read(kinds[names[0]]), source.value(names)
         unknown = F.coalesce(reading.unavailable(on_wire), F.lit(False)) if reading.unavailable else None
-        value = reading.apply(on_wire)
         if mask is None:
-            fitted, misfit = fit(value, reading.ddl, column.type)
+            value, misfit = _placed(column, reading, on_wire, (target, types[column.beside or column.name]))
         else:
-            fitted, misfit = masked(value, reading.ddl, mask, masks.key), None
-        values.append((F.when(~unknown, fitted) if unknown is not None else fitted).alias(column.name))
+            value, misfit = masked(reading.apply(on_wire), reading.ddl, mask, masks.key), None
+        values.append((F.when(~unknown, value) if unknown is not None else value).alias(column.name))
         if unknown is not None:
             unavailable.append(F.when(unknown, F.lit(column.name)))
         if source.names is not None:
-            missing.append(F.when(~F.array_contains(source.names, name), F.lit(column.name)))
+            told = F.arrays_overlap(source.names, F.array(*map(F.lit, names)))
+            missing.append(F.when(~told, F.lit(column.name)))
         # Of a twin that does not fit, its column is told: by that name the problem is carried and reported.
-        for told in dict.fromkeys((name, column.name)):
-            problems += _problems(told, reading, on_wire, misfit, unknown, reader)
+        for shown in dict.fromkeys((source_name(column.name), column.name)) if column.beside is None else ():
+            problems += _problems(shown, reading, on_wire, misfit, unknown, reader)
     return F.struct(
         present.alias("present"),
         F.struct(*values).alias("row"),
@@ -76,6 +89,72 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
         F.when(present, _named(unavailable)).alias("unavailable"),
         F.when(present, _listed(problems)).alias("problems"),
     )
+
+
+def names_by_message(writer: Writer) -> Column | None:
+    """The names of the columns that a message's writer had, where the decoder alone does not tell; else None."""
+    chosen = F.col("value_writer")
+    if writer.is_plain:
+        after = F.get_json_object(F.col("value").cast("string"), "$.after")
+        return F.when(chosen.isin(*writer.selectors), F.json_object_keys(after))
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for member in writer.members:
+        row = row_of(member.wire)
+        rows.setdefault(tuple(dict(row.fields)) if row is not None else (), []).append(member.selector)
+    if len(rows) <= 1:
+        return None
+    found = F.lit(None).cast("array<string>")
+    for names, selectors in rows.items():
+        listed = F.array(*[F.lit(name) for name in names])
+        found = F.when(chosen.isin(*selectors), listed).otherwise(found)
+    return found
+
+
+def told_names(wire: WireType, column: TableColumn) -> tuple[str, ...]:
+    """The names under which a writer tells a column: none where it does not have it.
+
+    More than one only where the messages alone show which they have (`Writer.is_plain`).
+    """
+    return tuple(name for name in column.wire_names if wire.get(name) is not None)
+
+
+def typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
+    """The named columns of a record in the table's types; NULL for one that does not fit or is not there."""
+    parts = [] if names else [F.lit(None).cast("string").alias("none")]
+    kinds = dict(wire.fields)
+    for name in names:
+        ddl = target.types[name]
+        told = told_names(wire, target.column(name))
+        if not told:
+            parts.append(F.lit(None).cast(ddl).alias(name))
+            continue
+        reading, on_wire = reader.read(kinds[told[0]]), F.coalesce(*[record[one] for one in told])
+        parts.append(fit(reading.apply(on_wire), reading.ddl, ddl)[0].alias(name))
+    return F.struct(*parts)
+
+
+def _placed(
+    column: TableColumn, reading: Reading, on_wire: Column, place: tuple[TableSchema, str]
+) -> tuple[Column, Column | None]:
+    """What a column gets of a wire value, and a test that is true where the value has no place in the row at all.
+
+    What does not fit its column goes into the one beside it that is for its type, and is NULL in all others.
+
+    Args:
+        column: the column, or one beside it.
+        reading: how the wire value is read.
+        on_wire: the wire value.
+        place: the table, and the type of the column itself.
+    """
+    target, table_type = place
+    read = reading.apply(on_wire)
+    fitted, misfit = fit(read, reading.ddl, table_type)
+    beside = target.beside(column.beside or column.name, reading.ddl) if misfit is not None else None
+    if column.beside is None:
+        return fitted, None if beside is not None else misfit
+    if misfit is None or beside != column.name:
+        return F.lit(None).cast(column.type), None
+    return F.when(misfit, read).cast(column.type), None
 
 
 def _problems(

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.names import quote
+from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
 DEBEZIUM = "io.debezium."
 CONNECT = "org.apache.kafka.connect.data."
-
-#: The most digits that Iceberg's decimal holds.
-DECIMAL_DIGITS_MAX = 38
 
 #: Types without a meaning of their own, by their literal.
 LITERALS: Mapping[str, str] = {

@@ -6,10 +6,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from cdc_materializer.decode.columns import DECIMAL_DIGITS_MAX, decimal_ddl, decimal_number, decimal_type
+from cdc_materializer.decode.columns import decimal_ddl, decimal_number, decimal_type
 from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.schema import decimal_of
+from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
 #: Decimal digits that every double keeps.
 _DOUBLE_DIGITS = 15

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from cdc_materializer.schema import is_widening, same_kind
+from cdc_materializer.schema_types import entry_of, fields_of, item_of, merge_types, same_kind, struct_ddl
 
 
 def fit(value: Column, writer_type: str, table_type: str) -> tuple[Column, Column | None]:
@@ -14,13 +15,49 @@ def fit(value: Column, writer_type: str, table_type: str) -> tuple[Column, Colum
     10.2500 fits a scale of 2 and is stored; 10.1234 does not, nor does a text in a column of numbers. Nothing is
     rounded and nothing of another kind is converted. The test is None where every value fits.
     """
-    if writer_type == table_type:
-        return value, None
-    if is_widening(writer_type, table_type):
-        return value.cast(table_type), None
+    merged, fits = merge_types(table_type, writer_type)
+    if fits and merged == table_type:
+        return conformed(value, writer_type, table_type), None
     if not same_kind(writer_type, table_type):
         return F.lit(None).cast(table_type), value.isNotNull()
     narrowed = value.try_cast(table_type)
     # A cast to a smaller scale rounds: only a value that survives the way there and back fits.
     exact = narrowed.try_cast(writer_type if table_type != "float" else "double").eqNullSafe(value)
     return F.when(exact, narrowed), value.isNotNull() & ~exact
+
+
+def conformed(value: Column, old: str, new: str) -> Column:
+    """A value of one type as one that holds all of its values; fields that a struct does not have are NULL in it.
+
+    Field by field and by name, because a cast of structs goes by place.
+    """
+    if old == new:
+        return value
+    before, after = fields_of(old), fields_of(new)
+    if before is not None and after is not None:
+        parts = [
+            (conformed(value[name], before[name], ddl) if name in before else F.lit(None).cast(ddl)).alias(name)
+            for name, ddl in after.items()
+        ]
+        return F.when(value.isNotNull(), F.struct(*parts))
+    items, entries = (item_of(old), item_of(new)), (entry_of(old), entry_of(new))
+    if items[0] is not None and items[1] is not None:
+        one, other = items[0], items[1]
+        return F.transform(value, lambda item: conformed(item, one, other))
+    if entries[0] is not None and entries[1] is not None:
+        left, right = entries[0][1], entries[1][1]
+        return F.transform_values(value, lambda _, item: conformed(item, left, right))
+    return value.cast(new)
+
+
+def ddl_of(data_type: DataType) -> str:
+    """A type's DDL as `decode.types` spells it, the names of struct fields quoted; Spark's own leaves them bare."""
+    match data_type:
+        case StructType():
+            return struct_ddl({field.name: ddl_of(field.dataType) for field in data_type})
+        case ArrayType():
+            return f"array<{ddl_of(data_type.elementType)}>"
+        case MapType():
+            return f"map<{ddl_of(data_type.keyType)},{ddl_of(data_type.valueType)}>"
+        case _:
+            return data_type.simpleString()

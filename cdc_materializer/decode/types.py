@@ -20,7 +20,7 @@ from cdc_materializer.decode.decimals import decimal, declared_decimal, variable
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import PAIR, WireSchemaInvalid, WireType
 from cdc_materializer.names import quote
-from cdc_materializer.schema import decimal_of
+from cdc_materializer.schema_types import decimal_of
 
 
 @dataclass(frozen=True)

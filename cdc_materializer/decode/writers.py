@@ -15,11 +15,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from cdc_materializer.decode.columns import DECIMAL_DIGITS_MAX
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,191 @@
+"""Column types as Spark DDL texts: which one holds the values of another, exactly.
+
+Pure. The rules are those of changelog-semantics §3 ("Widening only") and of the Iceberg specification, section "Schema
+Evolution": a table takes int to long, float to double, a larger decimal precision and more fields of a struct in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from cdc_materializer.names import quote, same_name
+
+#: The most digits that Iceberg's decimal holds.
+DECIMAL_DIGITS_MAX = 38
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_WIDER = {("int", "bigint"), ("float", "double")}
+#: The most digits that an integer has.
+_INTEGERS = {"int": 10, "bigint": 19}
+_NESTED = re.compile(r"(struct|array|map)<(.*)>", re.DOTALL)
+
+
+def decimal_of(ddl: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal DDL type, None for every other type."""
+    match = _DECIMAL.fullmatch(ddl)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def fields_of(ddl: str) -> dict[str, str] | None:
+    """Types of a struct's fields by name, in their order; None for every other type."""
+    inside = _inside(ddl, "struct")
+    return None if inside is None else dict(_field(part) for part in _split(inside))
+
+
+def item_of(ddl: str) -> str | None:
+    """Type of an array's elements; None for every other type."""
+    return _inside(ddl, "array")
+
+
+def entry_of(ddl: str) -> tuple[str, str] | None:
+    """Types of a map's keys and values; None for every other type."""
+    inside = _inside(ddl, "map")
+    if inside is None:
+        return None
+    key, value = _split(inside)
+    return key, value
+
+
+def struct_ddl(fields: dict[str, str]) -> str:
+    """The DDL of a struct, its fields' names quoted."""
+    return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
+
+
+def _inside(ddl: str, kind: str) -> str | None:
+    match = _NESTED.fullmatch(ddl)
+    return match[2] if match is not None and match[1] == kind else None
+
+
+def _split(text: str) -> list[str]:
+    """The parts of a text between commas that stand in no brackets and in no quoted name."""
+    parts, depth, start, quoted = [], 0, 0, False
+    for at, character in enumerate(text):
+        if character == "`":
+            quoted = not quoted
+        elif not quoted and character in "<(":
+            depth += 1
+        elif not quoted and character in ">)":
+            depth -= 1
+        elif not quoted and character == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
+
+
+def _field(text: str) -> tuple[str, str]:
+    if text.startswith("`"):
+        name, _, ddl = text[1:].replace("``", "\0").partition("`:")
+        return name.replace("\0", "`"), ddl.replace("\0", "``").strip()
+    name, _, ddl = text.partition(":")
+    return name.strip(), ddl.strip()
+
+
+def is_widening(old: str, new: str) -> bool:
+    """Whether Iceberg can change a column of type `old` to `new` in place without touching a value."""
+    if (old, new) in _WIDER:
+        return True
+    before, after = decimal_of(old), decimal_of(new)
+    return before is not None and after is not None and before[1] == after[1] and before[0] < after[0]
+
+
+def same_kind(one: str, other: str) -> bool:
+    """Whether a value of one type may be a value of the other exactly (design §4.5).
+
+    Integers and decimals may, and MySQL's booleans, which come as numbers in a snapshot and as truth values behind it.
+    """
+    if all(_digits(kind) is not None for kind in (one, other)):
+        return True
+    is_truth = "boolean" in (one, other) and (one in _INTEGERS or other in _INTEGERS)
+    return is_truth or {one, other} == {"float", "double"}
+
+
+def _digits(ddl: str) -> tuple[int, int] | None:
+    """How many digits a number has at most before and behind its point; None for what is no exact number."""
+    found = decimal_of(ddl)
+    if found is not None:
+        return found[0] - found[1], found[1]
+    return (_INTEGERS[ddl], 0) if ddl in _INTEGERS else None
+
+
+def merge_types(table: str, writer: str) -> tuple[str, bool]:
+    """The type that a column changes to for a writer's sake, and whether it then holds every value of that writer.
+
+    Whether a value fits must not depend on which writers come later, or the cut of the log would decide it: so a column
+    of numbers gets digits enough before the point for what a writer may send, as far as there are any, and what is
+    behind the point alone decides.
+    """
+    if table == writer or is_widening(writer, table):
+        return table, True
+    if is_widening(table, writer):
+        return writer, True
+    if table in _INTEGERS and writer == "boolean":
+        return table, True
+    others = _digits(writer)
+    if others is not None and _digits(table) is not None:
+        return _merge_numbers(table, *others)
+    merged = _merge_nested(table, writer)
+    return (merged, True) if merged is not None else (table, False)
+
+
+def _merge_numbers(table: str, before_point: int, behind_point: int) -> tuple[str, bool]:
+    own = decimal_of(table)
+    if own is None:
+        # Nine digits fit any int, and eighteen any bigint.
+        merged = "bigint" if before_point >= _INTEGERS["int"] else table
+        return merged, behind_point == 0 and before_point < _INTEGERS[merged]
+    digits = min(max(own[0] - own[1], before_point) + own[1], DECIMAL_DIGITS_MAX)
+    return f"decimal({digits},{own[1]})", behind_point <= own[1] and before_point <= digits - own[1]
+
+
+def _merge_nested(table: str, writer: str) -> str | None:
+    """The type of two structs, arrays or maps together; None where one of them cannot hold the other's parts."""
+    own, others = fields_of(table), fields_of(writer)
+    if own is not None and others is not None:
+        return _merge_fields(own, others)
+    items = item_of(table), item_of(writer)
+    if items[0] is not None and items[1] is not None:
+        merged, fits = merge_types(items[0], items[1])
+        return f"array<{merged}>" if fits else None
+    entries = entry_of(table), entry_of(writer)
+    if entries[0] is not None and entries[1] is not None and entries[0][0] == entries[1][0]:
+        merged, fits = merge_types(entries[0][1], entries[1][1])
+        return f"map<{entries[0][0]},{merged}>" if fits else None
+    return None
+
+
+def _merge_fields(own: dict[str, str], others: dict[str, str]) -> str | None:
+    fields = dict(own)
+    for name, ddl in others.items():
+        if name not in fields:
+            if any(same_name(name, known) for known in fields):
+                return None
+            fields[name] = ddl
+            continue
+        fields[name], fits = merge_types(fields[name], ddl)
+        if not fits:
+            return None
+    return struct_ddl(fields)
+
+
+def widest(ddl: str) -> str:
+    """The type of the same kind that holds every value of it, so that a column of it need never change."""
+    found = decimal_of(ddl)
+    if found is not None:
+        return f"decimal({DECIMAL_DIGITS_MAX},{found[1]})"
+    return {"int": "bigint", "float": "double"}.get(ddl, ddl)
+
+
+def type_word(ddl: str) -> str:
+    """A type as part of a column's name: `decimal_38_4`, `array_int`; a struct by a hash, for it can be of any length.
+
+    Two types have two words.
+    """
+    if "`" in ddl or fields_of(ddl) is not None:
+        return f"{ddl.partition('<')[0]}_{hashlib.sha256(ddl.encode()).hexdigest()[:8]}"
+    return re.sub(r"\W+", "_", ddl).strip("_")
+
+
+#: What `type_word` gives for any type.
+TYPE_WORD = re.compile(
+    r"boolean|bigint|double|string|binary|date|timestamp|timestamp_ntz|decimal_38_\d+|(struct|array|map)_\w+"
+)
