@@ -60,6 +60,9 @@ def run(
     *,
     config: ConfigFile = CONFIG_DEFAULT,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until stopped.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Write nothing; tell what a run would change of the tables' columns.")
+    ] = False,
     table: TableNames = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -73,7 +76,11 @@ def run(
     from cdc_materializer.cli.stopping import stop_on_signals
     from cdc_materializer.run import RunOptions, run_once
 
+    if plan and follow:
+        raise UsageError("`--plan` does not go with `--follow`.", "Give one of them.")
     loaded = load(config)
+    if plan:
+        return _plan(loaded, tuple(table or ()), output)
     with RunProgress(output) as progress:
         options = RunOptions(tables=tuple(table or ()), on_batch=progress.advance)
         progress.expect(loaded, options)
@@ -81,6 +88,17 @@ def run(
             if follow:
                 return in_background(lambda: _follow(loaded, options, output, progress))
             found = in_background(lambda: run_once(loaded, options=options))
+    output.show(found)
+    return found.exit_code
+
+
+def _plan(config: "Config", tables: tuple[str, ...], output: Output) -> int:
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.plan import plan_tables
+
+    with Steps(output) as steps:
+        steps.begin("Looking at the schemas of what a run would read")
+        found = plan_tables(config, tables)
     output.show(found)
     return found.exit_code
 

@@ -27,8 +27,10 @@ from cdc_materializer.report.models import (
     TableStatus,
     VerifyReport,
 )
+from cdc_materializer.report.plan_models import PlanReport
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.setup_models import DoctorReport, InitReport
+from cdc_materializer.report.terminal_plan import plan_view
 from cdc_materializer.report.terminal_proof import adopt_view, release_view, replay_view, verify_view
 from cdc_materializer.report.terminal_row import why_view
 from cdc_materializer.report.terminal_setup import doctor_view, init_view
@@ -292,6 +294,7 @@ _render.register(AdoptReport, adopt_view)
 _render.register(ReleaseReport, release_view)
 _render.register(WhyReport, why_view)
 _render.register(TrialReport, trial_view)
+_render.register(PlanReport, plan_view)
 _render.register(InitReport, init_view)
 _render.register(DoctorReport, doctor_view)
 

@@ -16,8 +16,8 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     (
-        *("demo", "truth", "run", "verify", "adopt", "status", "review", "replay", "why", "trial", "release"),
-        *("maintain", "testing"),
+        *("demo", "truth", "run", "plan", "verify", "adopt", "status", "review", "replay", "why", "trial"),
+        *("release", "maintain", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "source_settings"),
         *("rows", "verdict", "life", "audit", "quarantine", "history", "stops"),
     ),

@@ -1,0 +1,151 @@
+"""`cdcm run --plan`: what a run would change of the tables' columns, told before it runs. Nothing is written.
+
+It looks at what the run would read: raw's messages that no batch has read, and those of the topic that have not landed.
+Of each it looks at no more than which schema it was written with, so what it tells is what schemas tell: whether a
+value fits its column only the run finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import DataFrame
+
+from cdc_materializer import batch, rows
+from cdc_materializer.decode.refusals import REFUSALS
+from cdc_materializer.decoders import Decoders, find_decoders
+from cdc_materializer.errors import CdcError, worst_exit_code
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.offsets import Span
+from cdc_materializer.pipeline import plan_folding
+from cdc_materializer.progress import Backlog, backlogs, plan_reading
+from cdc_materializer.report.models import ErrorInfo
+from cdc_materializer.report.plan_models import ColumnPlan, MisfitPlan, PlanReport, RenamePlan, TablePlan, TypePlan
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
+from cdc_materializer.schema import Misfit, SchemaPlan
+from cdc_materializer.session import beside
+from cdc_materializer.source import in_order_of, read_span
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config
+
+#: More than any topic has.
+_ALL_MESSAGES = 1 << 62
+
+
+def plan_tables(config: Config, tables: Sequence[str] = (), spark: SparkSession | None = None) -> PlanReport:
+    """Tell what a run would change of the tables' columns.
+
+    Args:
+        config: from `load_config`.
+        tables: names of the mirrors; all for none.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Raises:
+        CdcError: nothing could be looked at: the configuration, the source or Spark.
+    """
+    work = open_work(config, RunOptions(tables=tables))
+    waiting = backlogs(config, work.source, work.tables)
+    messages = sum(backlog.messages for backlog in waiting)
+    workers = ThreadPoolExecutor(max_workers=TABLES_AT_ONCE)
+    with session_for(work, spark, messages) as session, workers as pool:
+        found = list(pool.map(lambda backlog: _plan_or_stop(work, session, backlog), waiting))
+    code = worst_exit_code(code for _, code in found)
+    return PlanReport(pipeline=config.name, tables=[plan for plan, _ in found], exit_code=code)
+
+
+def _plan_or_stop(work: Work, spark: SparkSession, backlog: Backlog) -> tuple[TablePlan, int]:
+    table = backlog.table
+    lake = Lake(beside(spark, work.config), work.config.catalog.name, read_only=True)
+    contract = work.contracts.get(str(table.mirror))
+    line = Line(work.config.name, table, work.source, work.registry, contract, lake)
+    try:
+        if backlog.error is not None:
+            raise backlog.error
+        with translated(table.mirror):
+            return _plan(line, backlog), 0
+    except CdcError as failure:
+        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
+        stopped = TablePlan(table=str(table.mirror), topic=table.topic, action="stop", error=error)
+        return stopped, failure.exit_code
+
+
+def _plan(line: Line, backlog: Backlog) -> TablePlan:
+    raw, mirror = line.lake.load(line.mirror.raw), line.load_mirror()
+    read = _waiting(line, raw, mirror, backlog)
+    told = TablePlan(table=str(line.mirror), topic=line.table.topic, action="none")
+    pending = mirror.pending if mirror is not None else ()
+    if not read:
+        # A rename waits for messages too.
+        return told.model_copy(update={"renamed": _renames(pending)})
+    messages = reduce(DataFrame.unionByName, [frame for frame, _ in read])
+    decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
+    return told.model_copy(
+        update={
+            "action": _action(decoders, mirror),
+            "messages": sum(count for _, count in read),
+            "renamed": _renames(pending),
+            "unknown_schemas": len(decoders.writers.unknown),
+            "refused": sorted({REFUSALS[reason].what for _, reason in decoders.writers.refused}),
+            **_columns(line, decoders.plan),
+        }
+    )
+
+
+def _waiting(
+    line: Line, raw: LakeTable | None, mirror: LakeTable | None, backlog: Backlog
+) -> list[tuple[DataFrame, int]]:
+    """The messages that a run would read, each lot with at most how many they are."""
+    found = []
+    if raw is not None:
+        landed = plan_folding(line, raw, mirror)
+        found.append((batch.messages(line.lake.rows(raw), landed, line.id_bytes), landed.count))
+    if backlog.topic is not None:
+        known = marker_of(raw) if raw is not None else None
+        # As many as there are, for a run goes on to the end of the topic, batch by batch.
+        every = line.table.model_copy(update={"records_max": _ALL_MESSAGES})
+        topic = in_order_of(backlog.topic, known.topics if known is not None else ())
+        span = plan_reading(every, topic, known)
+        there = span if known is None else Span(span.topic, known.in_topic(span.start), known.in_topic(span.end))
+        read = read_span(line.source, line.lake.spark, there, topic.topics)
+        stored = rows.raw_rows(read, "", known.bases if known is not None else {}, line.id_bytes)
+        found.append((batch.messages(stored, None, line.id_bytes), span.count))
+    return [(frame, count) for frame, count in found if count]
+
+
+def _action(decoders: Decoders, mirror: LakeTable | None) -> Literal["create", "change", "none"]:
+    if mirror is None:
+        return "create" if decoders.make_a_table else "none"
+    return "change" if mirror.pending or not decoders.plan.is_empty else "none"
+
+
+def _columns(line: Line, plan: SchemaPlan) -> dict[str, object]:
+    return {
+        "key": list(plan.target.key),
+        "added": [ColumnPlan(name=one.name, type=one.type, beside=one.beside) for one in plan.added],
+        "types": [TypePlan(path=".".join(one.path), old=one.old, new=one.type) for one in plan.changes],
+        "comments": [column.name for column in plan.documented],
+        "misfits": [_misfit(line, misfit) for misfit in plan.misfits],
+    }
+
+
+def _renames(pending: Sequence[tuple[str, str]]) -> list[RenamePlan]:
+    return [RenamePlan(old=old, new=new) for old, new in pending]
+
+
+def _misfit(line: Line, misfit: Misfit) -> MisfitPlan:
+    others: Literal["hold", "stop"] = "stop" if line.table.incompatible_schema == "stop" else "hold"
+    return MisfitPlan(
+        column=misfit.column,
+        table_type=misfit.table_type,
+        writer_type=misfit.writer_type,
+        handling="new_column" if misfit.becomes is not None else others,
+        beside=misfit.becomes,
+    )

@@ -1,0 +1,153 @@
+"""Columns that change: told by a plan first, then as told; field ids, comments, and rebuilt tables."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.lake import Lake
+from cdc_materializer.names import TableName
+from cdc_materializer.plan import plan_tables
+from cdc_materializer.replay import ReplayOptions, replay_tables
+from cdc_materializer.report.plan_models import TablePlan
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import (
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from cdc_materializer.verify import verify_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark]
+
+_ID = {"id": {"type": "int64", "optional": False}}
+_TEXT = {"type": "string", "optional": True}
+_NUMBER = {"type": "int32", "optional": True}
+
+
+class Table:
+    """One table, its topic, and its settings."""
+
+    def __init__(self, config: Config, spark: "SparkSession", name: str) -> None:
+        """Begin with an empty topic."""
+        self.spark, self.mirror, self._folder = spark, f"evolution.{name}", config.root / f"evolve_{name}"
+        self.topic, self.settings = TopicBuilder(f"{name}.public.things"), dict[str, Any]()
+
+    @property
+    def config(self) -> Config:
+        """The pipeline's configuration."""
+        path = self._folder.parent / f"{self._folder.name}.yaml"
+        table = {"topic": self.topic.topic, "mirror": self.mirror, **self.settings}
+        path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": self._folder.name}, "tables": [table]}))
+        return load_config(path)
+
+    def send(self, columns: dict[str, Any], *images: dict[str, Any]) -> None:
+        """Add inserts of one writer to the topic."""
+        self._folder.mkdir(exist_ok=True)
+        for image in images:
+            envelope = debezium_envelope("c", None, image, lsn=100 + len(self.topic.messages))
+            key = debezium_json({"id": image["id"]}, connect_key_schema("t", _ID))
+            self.topic.add(key, debezium_json(envelope, connect_envelope_schema("t", {**_ID, **columns})))
+        self.topic.write(self._folder)
+
+    def plan(self) -> TablePlan:
+        """What a run would change."""
+        return plan_tables(self.config, spark=self.spark).tables[0]
+
+    def run(self) -> None:
+        """Bring the mirror up to date, and prove it."""
+        report = run_once(self.config, self.spark)
+        assert report.exit_code == 0, report
+        assert verify_tables(self.config, self.spark).tables[0].equal
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What readers see."""
+        found = self.spark.table(f"lake.{self.mirror}").drop("__cdc").orderBy("id").collect()
+        return [row.asDict(recursive=True) for row in found]
+
+    def fields(self) -> dict[str, tuple[int, str | None]]:
+        """Iceberg's id and comment of each column."""
+        table = Lake(self.spark, "lake").iceberg(TableName.parse(self.mirror))
+        return {field.name(): (field.fieldId(), field.doc()) for field in table.schema().columns()}
+
+
+def test_a_plan_tells_what_the_run_then_does(spark: "SparkSession", lake_config: Config) -> None:
+    """Made, added, renamed, commented, put beside: told with nothing written, then done, then nothing left."""
+    things = Table(lake_config, spark, "things")
+    things.send({"name": {**_TEXT, "doc": "First"}, "qty": _NUMBER}, {"id": 1, "name": "a", "qty": 1})
+
+    made = things.plan()
+
+    assert (made.action, made.key, made.messages) == ("create", ["id"], 1)
+    assert [(one.name, one.type) for one in made.added] == [("id", "bigint"), ("name", "string"), ("qty", "int")]
+    assert not spark.catalog.tableExists(f"lake.{things.mirror}__raw")
+
+    things.run()
+    before = things.fields()
+    things.settings = {"renames": {"name": "label"}, "incompatible_schema": "new_column"}
+    later = {
+        "label": {**_TEXT, "doc": "It's ${spark.master}"},
+        "qty": {"type": "string", "optional": True},
+        "note": _TEXT,
+    }
+    things.send(later, {"id": 2, "label": "b", "qty": "many", "note": "n"})
+    changed = things.plan()
+
+    assert before["name"][1] == "First"
+    assert things.fields() == before
+    assert changed.action == "change"
+    assert [(one.old, one.new) for one in changed.renamed] == [("name", "label")]
+    assert [(one.name, one.beside) for one in changed.added] == [("qty__string", "qty"), ("note", None)]
+    assert changed.comments == ["label"]
+    assert [(one.column, one.handling, one.beside) for one in changed.misfits] == [("qty", "new_column", "qty__string")]
+
+    things.run()
+    after = things.fields()
+
+    assert list(after) == ["id", "label", "qty", "qty__string", "note", "__cdc"]
+    assert after["label"] == (before["name"][0], "It's ${spark.master}")
+    assert things.plan().action == "none"
+    assert things.rows() == [
+        {"id": 1, "label": "a", "qty": 1, "qty__string": None, "note": None},
+        {"id": 2, "label": "b", "qty": None, "qty__string": "many", "note": "n"},
+    ]
+
+
+def test_a_table_is_rebuilt_under_other_rules(spark: "SparkSession", lake_config: Config) -> None:
+    """What was held goes beside its column, and a rename that is asked for only then is done before the rows are."""
+    held = Table(lake_config, spark, "held")
+    held.send({"name": _TEXT, "qty": _NUMBER}, {"id": 1, "name": "a", "qty": 1})
+    held.send({"name": _TEXT, "qty": _TEXT}, {"id": 2, "name": "b", "qty": "many"})
+    held.run()
+    seen = held.rows()
+    held.settings = {"renames": {"name": "label"}, "incompatible_schema": "new_column"}
+
+    found = replay_tables(held.config, (held.mirror,), ReplayOptions(publish=True), held.spark).tables[0]
+
+    assert seen == [{"id": 1, "name": "a", "qty": 1}]
+    assert (found.published, found.only_rebuilt, found.error) == (True, 1, None)
+    assert held.rows() == [
+        {"id": 1, "label": "a", "qty": 1, "qty__string": None},
+        {"id": 2, "label": "b", "qty": None, "qty__string": "many"},
+    ]
+    assert verify_tables(held.config, held.spark).tables[0].equal
+
+
+def test_a_plan_tells_why_a_table_would_stop(spark: "SparkSession", lake_config: Config) -> None:
+    """Every name that cannot be had is in the list, and the exit code is the run's."""
+    stopped = Table(lake_config, spark, "stopped")
+    stopped.send({"_pos": _TEXT, "__cdc_x": _TEXT}, {"id": 1, "_pos": "a", "__cdc_x": "b"})
+
+    found = plan_tables(stopped.config, spark=spark)
+
+    assert found.exit_code == 2
+    assert found.tables[0].action == "stop"
+    assert found.tables[0].error is not None
+    assert "`_pos` (kept by Iceberg" in found.tables[0].error.message
+    assert "`__cdc_x` (kept by cdc_materializer" in found.tables[0].error.message
