@@ -29,7 +29,7 @@ from cdc_materializer.report.plan_models import ColumnPlan, MisfitPlan, PlanRepo
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
 from cdc_materializer.schema import Misfit, SchemaPlan
 from cdc_materializer.session import beside
-from cdc_materializer.source import in_order_of, read_span
+from cdc_materializer.source import as_raw_counts, read_span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +111,7 @@ def _waiting(
         known = marker_of(raw) if raw is not None else None
         # As many as there are, for a run goes on to the end of the topic, batch by batch.
         every = line.table.model_copy(update={"records_max": _ALL_MESSAGES})
-        topic = in_order_of(backlog.topic, known.topics if known is not None else ())
+        topic = as_raw_counts(backlog.topic, known)
         span = plan_reading(every, topic, known)
         there = span if known is None else Span(span.topic, known.in_topic(span.start), known.in_topic(span.end))
         read = read_span(line.source, line.lake.spark, there, topic.topics)
