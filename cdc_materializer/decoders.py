@@ -115,7 +115,10 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
 
 
 def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
-    """The same, from the distinct pairs of `value_writer` and `key_writer` with `value_block` and `key_block`."""
+    """The same, from the distinct pairs of `value_writer` and `key_writer` with `value_block` and `key_block`.
+
+    They come in the order of their first messages; `last` is the offset and partition of their last one.
+    """
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
     keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
     both = (*values.values(), *keys.values())

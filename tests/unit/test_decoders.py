@@ -14,7 +14,7 @@ STRANGE = ["id:7B226964", "guid:" + "00" * 16, "fingerprint:" + "00" * 8, "conte
 
 def row(value: str | None, key: str | None = "json") -> Row:
     """One pair of writers, without schema blocks."""
-    return Row(value_writer=value, key_writer=key, value_block=None, key_block=None)
+    return Row(value_writer=value, key_writer=key, value_block=None, key_block=None, last=(0, 0))
 
 
 @pytest.mark.parametrize("name", STRANGE)
