@@ -21,7 +21,7 @@ from cdc_materializer.contract import table_rules as said
 from cdc_materializer.errors import TableRuleBroken
 from cdc_materializer.lake import Lake, Stage
 from cdc_materializer.line import Line
-from cdc_materializer.merge import branch_path, one_number
+from cdc_materializer.merge import one_number
 from cdc_materializer.names import quote
 from cdc_materializer.schema import TableSchema
 
@@ -45,8 +45,7 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     rules = [rule for rule in line.contract.rules if rule.scope is Scope.TABLE] if line.contract is not None else []
     if not rules:
         return ()
-    rows = stage.lake.spark.table(branch_path(stage.lake.catalog, stage.base.name, stage.branch))
-    result = life.live_rows(rows, target).select(*[m.column(name) for name in target.types])
+    result = life.live_rows(stage.rows(), target).select(*[m.column(name) for name in target.types])
     broken = _broken(stage.lake, result, rules)
     blocking = tuple(rule.name for rule in broken if rule.action != "warn")
     if blocking:

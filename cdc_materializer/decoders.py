@@ -7,7 +7,7 @@ id, in the message's own schema block, or in a contract where the messages are J
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -26,6 +26,7 @@ from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
+from cdc_materializer.schema_types import outgrown
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,14 @@ class Decoders:
         plan: the mirror's columns, masked ones as they are stored.
         partial: the columns that messages may leave out.
         folded: the columns that are folded: the mirror's, and unmasked twins of those that rules see so.
+        outgrown: the types that columns of the mirror would have, were it made anew for these writers, by their names.
     """
 
     writers: Writers
     plan: SchemaPlan
     partial: Partial
     folded: TableSchema
+    outgrown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def make_a_table(self) -> bool:
@@ -137,13 +140,16 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
     described, masks = _described(pairs, lookup.options), lookup.options.masks
-    docs = _comments(_described(_by_last_message(rows, values, keys), lookup.options))
+    last = _described(_by_last_message(rows, values, keys), lookup.options)
     current = masks.stored(lookup.current) if lookup.current is not None else None
-    plan = plan_schema(current, [masks.written(writer) for writer in described], lookup.options.evolution, docs)
+    plan = plan_schema(
+        current, [masks.written(writer) for writer in described], lookup.options.evolution, _comments(last)
+    )
     names = {column.name: None for schema in (*described, plan.target) for column in schema.columns}
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
-    return Decoders(writers, plan, _partial(writers, folded, lookup.options), folded)
+    partial = _partial(writers, folded, lookup.options)
+    return Decoders(writers, plan, partial, folded, _outgrown(lookup, [masks.written(writer) for writer in last]))
 
 
 def _is_read(row: Row, value: Found, key: Found) -> bool:
@@ -173,6 +179,16 @@ def _by_last_message(
     """The pairs of writers in the order of their last messages, so that comments do not depend on the log's cut."""
     newest = sorted(rows, key=lambda row: tuple(row["last"]))
     return [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in newest]
+
+
+def _outgrown(lookup: Lookup, last: Sequence[TableSchema]) -> dict[str, str]:
+    """What the columns of the mirror would become, were it made for writers that come in the order of last messages."""
+    if lookup.current is None or lookup.options.evolution.new_columns:
+        return {}
+    sent = [column for writer in last for column in writer.columns]
+    types = {name: [column.type for column in sent if column.name == name] for name in lookup.current.types}
+    wanted = {name: outgrown(ddl, types[name]) for name, ddl in lookup.current.types.items() if types[name]}
+    return {name: ddl for name, ddl in wanted.items() if ddl is not None and name not in lookup.current.key}
 
 
 def _comments(described: Sequence[TableSchema]) -> dict[str, str]:

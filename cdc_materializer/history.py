@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import life, rows
 from cdc_materializer.changes import model as m
+from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, REBUILT
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
@@ -21,6 +22,7 @@ from cdc_materializer.merge import history_schema
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.quarantine import is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
+from cdc_materializer.schema_types import merge_types, type_word
 
 _PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
 #: What tells one history row from all others; a message can be two changes, of two keys.
@@ -47,7 +49,15 @@ def keep(line: Line, tables: Tables, reached: Offsets, marker: Marker, decided: 
     if is_ahead(history, reached) or marker_of(history).batch == marker.batch or decided.facts.held:
         there = line.lake.rows(history).select(*[F.col(name).alias(f"there_{name}") for name in _IDENTITY])
         found = found.join(there, [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY], "left_anti")
+    found = _in_its_columns(found, history)
     line.lake.publish(history, marker, lambda stage: stage.append(found))
+
+
+def _in_its_columns(found: DataFrame, history: LakeTable) -> DataFrame:
+    """Changes as the history stores them: it keeps fields under former types, which nothing fills any more."""
+    types = {field.name: ddl_of(field.dataType) for field in found.schema}
+    stored = history.schema.types
+    return found.withColumns({name: conformed(F.col(name), types[name], stored[name]) for name in ("before", "after")})
 
 
 def _with_known(line: Line, mirror: LakeTable | None, states: DataFrame, target: TableSchema) -> DataFrame:
@@ -92,8 +102,22 @@ def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Ma
     for row in ("before", "after"):
         # Each for itself: a run may have been killed between the two.
         fields = line.lake.fields(history, row)
-        pending = line.evolution.pending(fields)
+        pending = (*line.evolution.pending(fields), *_outgrown(fields, target))
         plan = plan_schema(renamed(fields, pending), [target])
         if pending or not plan.is_empty:
             history = line.lake.evolve(replace(history, pending=pending), plan, row)
     return history
+
+
+def _outgrown(fields: TableSchema, target: TableSchema) -> list[tuple[str, str]]:
+    """The fields whose columns were rebuilt with another type, and the names under which they keep what they have."""
+    types, found = fields.types, []
+    for column in target.columns:
+        old = types.get(column.name)
+        if old is None or merge_types(old, column.type)[1]:
+            continue
+        name = f"{column.name}__{type_word(old)}"
+        while name in types:
+            name += "_"
+        found.append((column.name, name))
+    return found

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from cdc_materializer import merge
 from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.lake_columns import Stored, columns_of
 from cdc_materializer.lake_errors import publish_error, translated
 from cdc_materializer.lake_line import snapshot_line
 from cdc_materializer.marker import Marker
@@ -50,8 +51,7 @@ class LakeTable:
         is_empty: whether the branch holds no row.
         keeps_deleted: whether it is a mirror that was made with `deletes: soft`.
         routed: whether it is a mirror that several source tables have fed.
-        stored: the name that a column has in the branch's snapshot, by its name in `schema`, where they differ: a
-            rename is the table's, and a snapshot is read with the names of its time.
+        stored: how it stores its columns, where that is not by their names in `schema`.
         pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
     """
 
@@ -63,15 +63,14 @@ class LakeTable:
     is_empty: bool
     keeps_deleted: bool = False
     routed: bool = False
-    stored: Mapping[str, str] = field(default_factory=dict)
+    stored: Stored = field(default_factory=Stored)
     pending: tuple[tuple[str, str], ...] = ()
 
     def renaming(self, pairs: Sequence[tuple[str, str]]) -> LakeTable:
         """The same table as it will be when some columns have been renamed, from old to new."""
         if not pairs:
             return self
-        kept = {name: old for name, old in self.stored.items() if name not in dict(pairs)}
-        stored = kept | {new: self.stored.get(old, old) for old, new in pairs}
+        stored = self.stored.renaming(pairs)
         return replace(self, schema=renamed(self.schema, pairs), stored=stored, pending=tuple(pairs))
 
 
@@ -85,6 +84,8 @@ class Lake:
     read_only: bool = False
     #: The branch that is read and published to. Any but `main` is a table beside the one that readers see.
     branch: str = MAIN
+    #: The types that columns of a table have on that branch, by their names, where they are others.
+    retypes: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
     def prepare(self, names: Iterable[TableName]) -> None:
         """Make the namespaces of tables, and with them what the catalog itself makes at its first use.
@@ -124,16 +125,18 @@ class Lake:
             if snapshot is None and (self.branch != MAIN or table.properties().containsKey(_MADE_BY)):
                 return None
             summary = dict(snapshot.summary()) if snapshot is not None else {}
+            frame = self.spark.table(merge.table_path(self.catalog, name))
+            schema, stored = columns_of(table, snapshot, frame, self.retypes.get(name, {}))
             return LakeTable(
                 name=name,
                 uuid=table.uuid().toString(),
                 head=snapshot.snapshotId() if snapshot is not None else None,
                 marker=_newest_marker(table, snapshot),
-                schema=self._schema(name, table),
+                schema=schema,
                 is_empty=int(summary.get("total-records", "0")) == 0,
                 keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
                 routed=table.schema().findField(f"{merge.CDC}.{merge.SOURCE_TABLE}") is not None,
-                stored=_stored_names(table, snapshot),
+                stored=stored,
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:
@@ -146,9 +149,7 @@ class Lake:
         """The rows of a table as it was when it was loaded."""
         if table.head is None:
             return self.spark.table(merge.table_path(self.catalog, table.name))
-        found = self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head))
-        names = {old: name for name, old in table.stored.items()}
-        return found.withColumnsRenamed(names) if names else found
+        return table.stored.told(self.spark.table(merge.snapshot_path(self.catalog, table.name, table.head)))
 
     def answer(self, query: str) -> DataFrame:
         """What a query of `merge` gives."""
@@ -159,15 +160,6 @@ class Lake:
         jvm: Any = self.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
         session: Any = self.spark._jsparkSession  # noqa: SLF001
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, merge.table_path(self.catalog, name))
-
-    def _schema(self, name: TableName, table: Any) -> TableSchema:  # noqa: ANN401 - a Java object
-        frame = self.spark.table(merge.table_path(self.catalog, name))
-        fields = [field for field in frame.schema.fields if field.name != merge.CDC]
-        keys = set(table.schema().identifierFieldNames())
-        columns = tuple(
-            Column(field.name, ddl_of(field.dataType), field.metadata.get("comment") or None) for field in fields
-        )
-        return TableSchema(columns, tuple(column.name for column in columns if column.name in keys))
 
     # --- making and changing
     # --------------------------------------------------------------------------------------------
@@ -246,6 +238,11 @@ class Lake:
             what = f"Table {table.name} was changed by another writer while its columns were being added."
             raise CommitConflict(what, "Run again; only one process should write a table.")
         return loaded
+
+    def add_column(self, name: TableName, column: Column, behind: str) -> None:
+        """Add an empty column to a table, behind another one."""
+        with translated(name):
+            self.spark.sql(merge.add_column(self.catalog, name, column, behind))
 
     def publish(self, base: LakeTable, marker: Marker, stage: Callable[[Stage], None]) -> int:
         """Stage on a branch of the base's head, mark it, and move `main` (or the branch of this lake) there.
@@ -360,11 +357,21 @@ class Stage:
     def append(self, rows: DataFrame) -> None:
         """Append rows; the marker goes with them, so this is the last write of a batch."""
         path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
-        writer = rows.writeTo(path).option("check-nullability", "false").option("fanout-enabled", "true")
+        writer = (
+            self.base.stored.written(rows)
+            .writeTo(path)
+            .option("check-nullability", "false")
+            .option("fanout-enabled", "true")
+        )
         for name, value in self.marker.to_summary().items():
             writer = writer.option(f"snapshot-property.{name}", value)
         writer.append()
         self.is_marked = True
+
+    def rows(self) -> DataFrame:
+        """What is staged: the rows that readers will see."""
+        path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
+        return self.base.stored.staged(self.lake.spark.table(path))
 
     def execute(self, statement: str) -> None:
         """Run one statement of `merge`; its snapshot carries the batch id, so that it is known for ours."""
@@ -385,13 +392,3 @@ def _newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
     return None
-
-
-def _stored_names(table: Any, snapshot: Any) -> dict[str, str]:  # noqa: ANN401 - Java objects
-    """The names that columns have in a snapshot, by those that they have in the table, where these are others."""
-    number = snapshot.schemaId() if snapshot is not None else None
-    if number is None or number == table.schema().schemaId():
-        return {}
-    then = table.schemas().get(number)
-    found = {column.name(): then.findColumnName(column.fieldId()) for column in table.schema().columns()}
-    return {name: old for name, old in found.items() if old is not None and old != name}

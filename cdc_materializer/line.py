@@ -280,7 +280,7 @@ def check_masks(line: Line, mirror: LakeTable | None) -> None:
     retyped = sorted(name for name, ddl in types.items() if stored[name] != ddl)
     if retyped:
         what = f"The contract masks {', '.join(retyped)} as text, and {line.mirror} has another type. Nothing was read."
-        do = "Use `null`, which keeps the type, or mirror the topic under another `mirror` name."
+        do = f"`cdcm replay {line.mirror} --publish` rebuilds it; a mask of `null` keeps the type."
         raise ContractInvalid(what, do)
     changed = line.masks.changed(marker_of(mirror).masks, types)
     if changed:

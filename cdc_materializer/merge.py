@@ -183,6 +183,12 @@ def evolve_table(catalog: str, table: TableName, plan: SchemaPlan, inside: str |
     return statements + [f"{alter} ALTER COLUMN {name} COMMENT {text}" for name, text in comments]
 
 
+def add_column(catalog: str, table: TableName, column: Column, behind: str) -> str:
+    """A statement that adds a column behind another one."""
+    added = _column(column, required=False)
+    return f"ALTER TABLE {table_path(catalog, table)} ADD COLUMN {added} AFTER {quote(behind)}"
+
+
 def rename_columns(
     catalog: str, table: TableName, pairs: Sequence[tuple[str, str]], inside: str | None = None
 ) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,8 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, delete_all
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import fold_next
-from cdc_materializer.report.models import ErrorInfo, ReplayReport, TableReplay
+from cdc_materializer.replay_types import as_rebuilt, find_retypes, make_room
+from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
@@ -132,7 +133,7 @@ def _load(line: Line) -> Tables:
     return Tables(replace(lake, branch=MAIN).load(name.raw), line.load_mirror(), lake.load(name.quarantine))
 
 
-def _beside(line: Line, marker: Marker) -> Line:
+def _beside(line: Line, marker: Marker, retypes: Mapping[str, str]) -> Line:
     """The way to the branch on which a table is rebuilt under the rules that are in force.
 
     The history table stays as it is: it tells what was published.
@@ -145,8 +146,10 @@ def _beside(line: Line, marker: Marker) -> Line:
         [dict(epoch) for epoch in marker.epochs],
         [adoption.to_json() for adoption in marker.adopted],
     ]
+    rules += [dict(retypes)] if retypes else []
     branch = REPLAY_BRANCH + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
-    return replace(line, table=alone, replays=True, lake=replace(line.lake, branch=branch))
+    lake = replace(line.lake, branch=branch, retypes={line.mirror: retypes})
+    return replace(line, table=alone, replays=True, lake=lake)
 
 
 def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
@@ -164,8 +167,9 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)
-        sides = _Sides(line, _beside(line, marker_of(live.mirror)))
         with translated(name):
+            retypes = find_retypes(line, live.raw, live.mirror)
+            sides = _Sides(line, _beside(line, marker_of(live.mirror), retypes))
             _begin(sides, live.mirror, live.quarantine, options)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = _load(sides.beside)
@@ -208,7 +212,8 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     if mirror.pending:
         # Names are the table's, and what was rebuilt may have to be written to it before the first batch.
         mirror = sides.live.lake.evolve(mirror, SchemaPlan(mirror.schema))
-    begun = _Pair.of(_load(sides.beside))
+    make_room(lake, mirror, lake.retypes[mirror.name])
+    begun, mirror = _Pair.of(_load(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
         start = replace(Marker.begin(marker_of(mirror)), masks=sides.beside.masks.told())
@@ -259,11 +264,13 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableRe
     if live.mirror is None or rebuilt.mirror is None:
         what = f"The branch on which {sides.live.mirror} was rebuilt is gone."
         raise CommitConflict(what, "Another replay of the table has run; run this one again.")
+    target, retypes = rebuilt.mirror.schema, sides.beside.lake.retypes[sides.live.mirror]
     expected, found = sides.beside.lake.rows(rebuilt.mirror), sides.live.lake.rows(live.mirror)
+    found = as_rebuilt(found, target) if retypes else found
     if rebuilt.mirror.routed:
         expected = rows.with_source_tables(expected, marker_of(rebuilt.mirror).source_table)
         found = rows.with_source_tables(found, marker_of(live.mirror).source_table)
-    difference = compare_rows(expected, found, rebuilt.mirror.schema)
+    difference = compare_rows(expected, found, target)
     return TableReplay(
         table=str(sides.live.mirror),
         topic=sides.live.table.topic,
@@ -275,6 +282,7 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableRe
         only_live=difference.unexpected,
         different=difference.different,
         columns=difference.columns,
+        types=[RebuiltType(column=name, old=live.mirror.schema.types[name], new=ddl) for name, ddl in retypes.items()],
         places=difference.places,
         held_live=_open_codes(sides.live.lake, live.quarantine),
         held_rebuilt=_open_codes(sides.beside.lake, rebuilt.quarantine),

@@ -24,6 +24,7 @@ class Column:
         doc: the source's comment, if there is one.
         beside: the column beside which it stands for the values that that one's type cannot hold; None for others.
         former: the names that writers had for it before it was renamed.
+        retyped: whether it was rebuilt with another type, so that it takes values of its former one (`decode.fit`).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Column:
     doc: str | None = None
     beside: str | None = None
     former: tuple[str, ...] = ()
+    retyped: bool = False
 
     @property
     def wire_names(self) -> tuple[str, ...]:

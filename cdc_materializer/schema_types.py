@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 
 from cdc_materializer.names import quote, same_name
 
@@ -97,6 +98,46 @@ def same_kind(one: str, other: str) -> bool:
         return True
     is_truth = "boolean" in (one, other) and (one in _INTEGERS or other in _INTEGERS)
     return is_truth or {one, other} == {"float", "double"}
+
+
+#: Types of which a value has one text that says the same, in databases too. A time's depends on a zone or on digits.
+_ONE_TEXT = {"int", "bigint", "boolean", "date"}
+
+
+def has_other_form(one: str, other: str) -> bool:
+    """Whether some values of one type say the same as a value of the other, of another kind: 5 and the text 5."""
+    pair = {one, other}
+    if "string" in pair and len(pair) > 1:
+        (kind,) = pair - {"string"}
+        return kind in _ONE_TEXT or decimal_of(kind) is not None
+    return len(pair & set(_INTEGERS)) == 1 and len(pair & {"float", "double"}) == 1
+
+
+def outgrown(table: str, writers: Sequence[str]) -> str | None:
+    """The type that a column would have, were it made anew for what writers send; None where its own type does.
+
+    That of the last writer's kind, wide enough for all who send that kind: their values have to be in one column.
+
+    Args:
+        table: the column's type.
+        writers: the types that they give it, in the order of their last messages.
+    """
+    if all(merge_types(table, writer)[1] for writer in writers):
+        return None
+    wanted = writers[-1]
+    for writer in reversed(writers):
+        wanted = _together(wanted, writer)
+    return wanted if wanted != table else None
+
+
+def _together(one: str, other: str) -> str:
+    """The type for the values of two, where they are of a kind; else the first."""
+    merged, fits = merge_types(one, other)
+    left, right = _digits(one), _digits(other)
+    if fits or left is None or right is None:
+        return merged
+    behind = max(left[1], right[1])
+    return f"decimal({min(max(left[0], right[0]) + behind, DECIMAL_DIGITS_MAX)},{behind})"
 
 
 def _digits(ddl: str) -> tuple[int, int] | None:

@@ -55,7 +55,7 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
     """Whether there is an image, its row, and which columns are absent, unavailable or do not fit, as a struct."""
     present = source.record.isNotNull()
     values, missing, unavailable, problems = [], [], [], []
-    kinds, types = dict(source.wire.fields), target.types
+    kinds = dict(source.wire.fields)
     for column in target.columns:
         mask = masks.of(column.beside or column.name)
         if mask is not None and (mask.hides_all or column.beside is not None):
@@ -70,7 +70,7 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
         reading, on_wire = reader.read(kinds[names[0]]), source.value(names)
         unknown = F.coalesce(reading.unavailable(on_wire), F.lit(False)) if reading.unavailable else None
         if mask is None:
-            value, misfit = _placed(column, reading, on_wire, (target, types[column.beside or column.name]))
+            value, misfit = _placed(column, reading, on_wire, target)
         else:
             value, misfit = masked(reading.apply(on_wire), reading.ddl, mask, masks.key), None
         values.append((F.when(~unknown, value) if unknown is not None else value).alias(column.name))
@@ -123,18 +123,19 @@ def typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, 
     parts = [] if names else [F.lit(None).cast("string").alias("none")]
     kinds = dict(wire.fields)
     for name in names:
-        ddl = target.types[name]
-        told = told_names(wire, target.column(name))
+        column = target.column(name)
+        told = told_names(wire, column)
         if not told:
-            parts.append(F.lit(None).cast(ddl).alias(name))
+            parts.append(F.lit(None).cast(column.type).alias(name))
             continue
         reading, on_wire = reader.read(kinds[told[0]]), F.coalesce(*[record[one] for one in told])
-        parts.append(fit(reading.apply(on_wire), reading.ddl, ddl)[0].alias(name))
+        fitted, _ = fit(reading.apply(on_wire), reading.ddl, column.type, retyped=column.retyped)
+        parts.append(fitted.alias(name))
     return F.struct(*parts)
 
 
 def _placed(
-    column: TableColumn, reading: Reading, on_wire: Column, place: tuple[TableSchema, str]
+    column: TableColumn, reading: Reading, on_wire: Column, target: TableSchema
 ) -> tuple[Column, Column | None]:
     """What a column gets of a wire value, and a test that is true where the value has no place in the row at all.
 
@@ -144,12 +145,12 @@ def _placed(
         column: the column, or one beside it.
         reading: how the wire value is read.
         on_wire: the wire value.
-        place: the table, and the type of the column itself.
+        target: the table.
     """
-    target, table_type = place
+    main = target.column(column.beside) if column.beside is not None else column
     read = reading.apply(on_wire)
-    fitted, misfit = fit(read, reading.ddl, table_type)
-    beside = target.beside(column.beside or column.name, reading.ddl) if misfit is not None else None
+    fitted, misfit = fit(read, reading.ddl, main.type, retyped=main.retyped)
+    beside = target.beside(main.name, reading.ddl) if misfit is not None else None
     if column.beside is None:
         return fitted, None if beside is not None else misfit
     if misfit is None or beside != column.name:

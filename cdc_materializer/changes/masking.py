@@ -12,14 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.decode.fit import plain_number
 from cdc_materializer.masks import PLAIN, Mask, source_name
 from cdc_materializer.names import quote
 
 REDACTED = "***"
 _MASKED = "__cdc_masked_"
 _BLOCK_BYTES = 64
-#: Digits behind the point that say nothing: 5.00 and 5 are one number, and so have one hash.
-_TRAILING_ZEROS = r"^(-?\d+)(?:\.0*|(\.\d*[1-9])0*)$"
 #: All but the last four characters; the whole of a text that has fewer than eight.
 _ALL_BUT_LAST_4 = r"(?s)\A(?:.{4,}(.{4})|.{0,7})\z"
 
@@ -49,7 +48,8 @@ def _text(value: Column, ddl: str) -> Column:
     if ddl == "binary":
         return F.hex(value)
     if ddl.startswith("decimal"):
-        return F.regexp_replace(value.cast("string"), _TRAILING_ZEROS, "$1$2")
+        # 5.00 and 5 are one number, and so have one hash.
+        return plain_number(value.cast("string"))
     if ddl.startswith("map<"):
         return F.to_json(F.array_sort(F.map_entries(value)))
     return F.to_json(value) if ddl.startswith(("array<", "struct<")) else value.cast("string")

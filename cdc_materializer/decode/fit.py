@@ -6,24 +6,44 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from cdc_materializer.schema_types import entry_of, fields_of, item_of, merge_types, same_kind, struct_ddl
+from cdc_materializer.schema_types import (
+    entry_of,
+    fields_of,
+    has_other_form,
+    item_of,
+    merge_types,
+    same_kind,
+    struct_ddl,
+)
 
 
-def fit(value: Column, writer_type: str, table_type: str) -> tuple[Column, Column | None]:
+def fit(value: Column, writer_type: str, table_type: str, *, retyped: bool = False) -> tuple[Column, Column | None]:
     """The value in the table's type, and a test that is true where it does not fit.
 
     10.2500 fits a scale of 2 and is stored; 10.1234 does not, nor does a text in a column of numbers. Nothing is
     rounded and nothing of another kind is converted. The test is None where every value fits.
+
+    Args:
+        value: what the writer sent.
+        writer_type: its type.
+        table_type: the column's.
+        retyped: whether the column once had another type: then 5 fits a column of texts, and the text 5 one of numbers.
     """
     merged, fits = merge_types(table_type, writer_type)
     if fits and merged == table_type:
         return conformed(value, writer_type, table_type), None
-    if not same_kind(writer_type, table_type):
+    if not same_kind(writer_type, table_type) and not (retyped and has_other_form(writer_type, table_type)):
         return F.lit(None).cast(table_type), value.isNotNull()
     narrowed = value.try_cast(table_type)
-    # A cast to a smaller scale rounds: only a value that survives the way there and back fits.
-    exact = narrowed.try_cast(writer_type if table_type != "float" else "double").eqNullSafe(value)
+    # A cast to a smaller scale rounds, and Spark reads ' 5 ' as 5: only what survives the way there and back fits.
+    back = narrowed.try_cast(writer_type if table_type != "float" else "double")
+    exact = plain_number(back).eqNullSafe(plain_number(value)) if writer_type == "string" else back.eqNullSafe(value)
     return F.when(exact, narrowed), value.isNotNull() & ~exact
+
+
+def plain_number(text: Column) -> Column:
+    """A text; where it is a number, without those digits behind the point that say nothing."""
+    return F.regexp_replace(text, r"^(-?\d+)(?:\.0*|(\.\d*[1-9])0*)$", "$1$2")
 
 
 def conformed(value: Column, old: str, new: str) -> Column:

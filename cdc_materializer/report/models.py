@@ -187,6 +187,14 @@ class VerifyReport(Report):
 # --- cdcm replay --------------------------------------------------------------------------------------------------
 
 
+class RebuiltType(Report):
+    """A column that a replay rebuilds with another type, because its source sends that."""
+
+    column: str = Field(description="The column.")
+    old: str = Field(description="Spark type that readers see.")
+    new: str = Field(description="Spark type that it has when the replay is published.")
+
+
 class TableReplay(Report):
     """How a mirror that was rebuilt from raw differs from the live one, and whether it took its place."""
 
@@ -200,6 +208,7 @@ class TableReplay(Report):
     only_live: int = Field(default=0, ge=0, description="Keys that only the live mirror has.")
     different: int = Field(default=0, ge=0, description="Keys in both with different values.")
     columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
+    types: list[RebuiltType] = Field(default_factory=list, description="Columns that were rebuilt with another type.")
     places: list[MessagePlace] = Field(
         default_factory=list, description="Where the first differing keys were last written; never their values."
     )

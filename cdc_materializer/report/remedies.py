@@ -20,7 +20,7 @@ REMEDIES: Mapping[Code, str] = {
         " tells them apart; a router does that with `key.enforce.uniqueness` in a new topic. A renamed table too needs"
         " a topic that begins with its new name, by a snapshot."
     ),
-    Code.SCHEMA_INCOMPATIBLE: "Change the type back at the source, or mirror the topic under another `mirror` name.",
+    Code.SCHEMA_INCOMPATIBLE: "`cdcm replay … --publish` rebuilds the table with the new type; or change it back.",
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
     Code.CONTRACT: (
         "Mend the row at the source (a later good version takes its place by itself), or mend the rule and run"

@@ -66,8 +66,9 @@ def replay_view(report: ReplayReport, now: datetime) -> RenderableType:
         table.add_row(Text(found.table), *map(number, counts), _replay_outcome(found))
         if found.error:
             parts.append(failure(found.table, found.error))
-        elif not found.equal and not found.rolled_back:
-            parts += [Text(""), heading(found.table, "yellow", "rebuilt, and not the same"), _replay_facts(found, now)]
+        elif (not found.equal or found.types) and not found.rolled_back:
+            said = "rebuilt, and not the same" if not found.equal else "rebuilt with other types"
+            parts += [Text(""), heading(found.table, "yellow", said), _replay_facts(found, now)]
     if any(not (found.equal or found.error or found.rolled_back) for found in report.tables):
         parts.append(Text("gone: keys that only the live mirror has; new: keys that only the rebuilt one has.", "dim"))
     if any(not (found.published or found.rolled_back or found.error) for found in report.tables):
@@ -85,6 +86,8 @@ def _replay_outcome(found: TableReplay) -> Text:
 
 def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
     facts: list[tuple[str, RenderableType]] = []
+    if found.types:
+        facts.append(("types", ", ".join(f"{one.column} {one.old} → {one.new}" for one in found.types)))
     if found.columns:
         facts.append(("columns", ", ".join(f"{name} × {count}" for name, count in found.columns.items())))
     for title, held in (("held, live", found.held_live), ("held, rebuilt", found.held_rebuilt)):

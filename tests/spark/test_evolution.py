@@ -9,7 +9,7 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.lake import Lake
 from cdc_materializer.names import TableName
 from cdc_materializer.plan import plan_tables
-from cdc_materializer.replay import ReplayOptions, replay_tables
+from cdc_materializer.replay import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.plan_models import TablePlan
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
@@ -137,6 +137,52 @@ def test_a_table_is_rebuilt_under_other_rules(spark: "SparkSession", lake_config
         {"id": 2, "label": "b", "qty": None, "qty__string": "many"},
     ]
     assert verify_tables(held.config, held.spark).tables[0].equal
+
+
+def test_a_rebuilt_table_has_the_new_types(spark: "SparkSession", lake_config: Config) -> None:
+    """What no type in place can hold is held until then; values of the former type have one text, and stay."""
+    outgrown = Table(lake_config, spark, "outgrown")
+    outgrown.settings = {"history": True}
+    outgrown.send(
+        {"code": {**_NUMBER, "doc": "A code"}, "qty": _NUMBER}, *[{"id": at, "code": at, "qty": at} for at in (1, 2)]
+    )
+    outgrown.run()
+    before = outgrown.fields()
+    outgrown.send({"code": _TEXT, "qty": _NUMBER}, {"id": 2, "code": "b", "qty": 9}, {"id": 3, "code": "7", "qty": 3})
+    outgrown.run()
+    seen = outgrown.rows()
+
+    tried = replay_tables(outgrown.config, (outgrown.mirror,), ReplayOptions(), spark).tables[0]
+    still = outgrown.rows()
+    outgrown.send({"code": _TEXT, "qty": _NUMBER}, {"id": 4, "code": "d", "qty": 4})
+    outgrown.run()
+    done = replay_tables(outgrown.config, (outgrown.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    published, fields = outgrown.rows(), outgrown.fields()
+    outgrown.send({"code": _NUMBER, "qty": _NUMBER}, {"id": 5, "code": 50, "qty": 5})
+    outgrown.run()
+
+    assert seen == [{"id": 1, "code": 1, "qty": 1}, {"id": 2, "code": 2, "qty": 2}]
+    assert [(one.column, one.old, one.new) for one in tried.types] == [("code", "int", "string")]
+    assert (tried.different, tried.only_rebuilt, tried.published) == (1, 1, False)
+    assert [{name: row[name] for name in ("id", "code", "qty")} for row in still] == seen
+    assert (done.error, done.published, done.only_rebuilt) == (None, True, 2)
+    assert list(fields) == ["id", "code", "qty", "__cdc"]
+    assert fields["code"][0] != before["code"][0]
+    assert fields["code"][1] == "A code"
+    told = [{"id": 1, "code": "1", "qty": 1}, {"id": 2, "code": "b", "qty": 9}]
+    told += [{"id": 3, "code": "7", "qty": 3}, {"id": 4, "code": "d", "qty": 4}]
+    assert published == told
+    assert outgrown.rows() == [*told, {"id": 5, "code": "50", "qty": 5}]
+    history = spark.table(f"lake.{outgrown.mirror}__history").select("after.*").orderBy("id").collect()
+    assert [row.asDict() for row in history if row["id"] in {1, 5}] == [
+        {"id": 1, "code__int": 1, "code": None, "qty": 1},
+        {"id": 5, "code__int": None, "code": "50", "qty": 5},
+    ]
+
+    roll_back(outgrown.config, (outgrown.mirror,), spark)
+    assert outgrown.rows() == seen
+    assert outgrown.fields() == before
+    outgrown.run()
 
 
 def test_a_plan_tells_why_a_table_would_stop(spark: "SparkSession", lake_config: Config) -> None:

@@ -13,7 +13,7 @@ from cdc_materializer.errors import DuplicateColumn, SchemaRefused
 from cdc_materializer.merge import evolve_table, rename_columns
 from cdc_materializer.names import TableName
 from cdc_materializer.schema import Column, Evolution, TableSchema, plan_schema, renamed
-from cdc_materializer.schema_types import fields_of, merge_types, struct_ddl, type_word, widest
+from cdc_materializer.schema_types import fields_of, merge_types, outgrown, struct_ddl, type_word, widest
 from tests.unit.pipelines import SMALL, load, refusal
 
 BESIDE = Evolution(new_columns=True)
@@ -28,6 +28,29 @@ def table(*columns: str, key: str = "id") -> TableSchema:
 
 # --- types
 # ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table_type", "writers", "wanted"),
+    [
+        ("int", ["int", "string"], "string"),
+        ("int", ["string", "int"], None),
+        ("string", ["string", "int"], "int"),
+        ("int", ["bigint", "int"], None),
+        ("decimal(12,2)", ["decimal(12,2)", "decimal(10,4)"], "decimal(14,4)"),
+        ("decimal(12,4)", ["decimal(12,4)", "decimal(10,2)"], None),
+        ("int", ["int", "decimal(10,2)"], "decimal(12,2)"),
+        ("int", ["int", "string", "date"], "date"),
+        ("bigint", ["int", "string", "string"], "string"),
+        ("decimal(38,0)", ["decimal(38,0)", "decimal(38,20)"], "decimal(38,20)"),
+        ("timestamp", ["timestamp", "timestamp_ntz"], "timestamp_ntz"),
+    ],
+)
+def test_an_outgrown_column_gets_the_type_of_its_last_writers(
+    table_type: str, writers: list[str], wanted: str | None
+) -> None:
+    """Wide enough for all of that kind; a column that holds all that was sent keeps its own."""
+    assert outgrown(table_type, writers) == wanted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""The columns that a table stores, and those that it is read and written by.
+
+They are the same but where columns were renamed since a snapshot, and while a mirror is rebuilt with other types
+(`replay`): a schema is the table's and not a branch's, so a column of another type stands beside the one that readers
+see, under a name of ours, until it takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode.fit import ddl_of
+from cdc_materializer.merge import CDC
+from cdc_materializer.schema import Column, TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Before the name of a column that is to take the place of the one of that name.
+REBUILT_PREFIX = "__cdc_rebuilt_"
+#: Table property: ids of the fields that were rebuilt with another type, separated by commas (`Column.retyped`).
+RETYPED = "cdcm.retyped"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How a table stores its columns, where that is not by their names in its schema.
+
+    Attributes:
+        then: the name that a column has in the snapshot that was loaded, by its name in the schema.
+        gone: the columns of that snapshot that the table has no more.
+        now: the name under which a column's values are written, by its name in the schema.
+        unused: the columns that are written as NULL, with their types.
+    """
+
+    then: Mapping[str, str] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    now: Mapping[str, str] = field(default_factory=dict)
+    unused: Mapping[str, str] = field(default_factory=dict)
+
+    def renaming(self, pairs: Sequence[tuple[str, str]]) -> Stored:
+        """The same when columns of the schema have been renamed, from old to new."""
+        kept = {name: old for name, old in self.then.items() if name not in dict(pairs)}
+        return replace(self, then=kept | {new: self.then.get(old, old) for old, new in pairs})
+
+    def told(self, snapshot: DataFrame) -> DataFrame:
+        """The rows of a snapshot under the schema's names."""
+        others = (*self.gone, *self.unused)
+        found = snapshot.drop(*others) if others else snapshot
+        names = {old: name for name, old in self.then.items()}
+        return found.withColumnsRenamed(names) if names else found
+
+    def staged(self, branch: DataFrame) -> DataFrame:
+        """The rows of a branch that was just written to, under the schema's names."""
+        return replace(self, then=self.now, gone=()).told(branch)
+
+    def written(self, rows: DataFrame) -> DataFrame:
+        """Rows as they are written: each value in its column, NULL in those that are not used."""
+        if not self.unused:
+            return rows
+        named = rows.withColumnsRenamed(dict(self.now))
+        return named.withColumns({name: F.lit(None).cast(ddl) for name, ddl in self.unused.items()})
+
+
+def columns_of(
+    table: Any,  # noqa: ANN401 - Java objects
+    snapshot: Any,  # noqa: ANN401
+    frame: DataFrame,
+    retypes: Mapping[str, str],
+) -> tuple[TableSchema, Stored]:
+    """A table's columns without ours, and how they are stored.
+
+    Args:
+        table: the table in Iceberg's own API.
+        snapshot: the one that is read; None where there is none.
+        frame: the table as Spark has it.
+        retypes: the types that columns get on the branch that is read, by their names.
+    """
+    keys = set(table.schema().identifierFieldNames())
+    rebuilt = {table.schema().findColumnName(number) for number in _retyped_ids(table)}
+    types = {field.name: ddl_of(field.dataType) for field in frame.schema.fields}
+    docs = {field.name: field.metadata.get("comment") or None for field in frame.schema.fields}
+    names = [name for name in types if name != CDC and not name.startswith(REBUILT_PREFIX)]
+    columns = tuple(
+        Column(name, retypes.get(name, types[name]), docs[name], retyped=name in rebuilt or name in retypes)
+        for name in names
+    )
+    now = {name: REBUILT_PREFIX + name for name in names if name in retypes}
+    left = {name for name in types if name.startswith(REBUILT_PREFIX)} - set(now.values())
+    unused = {name: ddl for name, ddl in types.items() if name in now or name in left}
+    then, gone = _names_then(table, snapshot, now)
+    return TableSchema(columns, tuple(name for name in names if name in keys)), Stored(then, gone, now, unused)
+
+
+def _names_then(
+    table: Any,  # noqa: ANN401 - Java objects
+    snapshot: Any,  # noqa: ANN401
+    now: Mapping[str, str],
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The names that columns have in a snapshot, by those in the schema, where these are others; and what is gone."""
+    ids = {column.name(): column.fieldId() for column in table.schema().columns()}
+    number = snapshot.schemaId() if snapshot is not None else None
+    is_same = number is None or number == table.schema().schemaId()
+    then = table.schema() if is_same else table.schemas().get(number)
+    names = {column.fieldId(): column.name() for column in then.columns()}
+    told = {name: names.get(ids[now.get(name, name)]) for name in ids if not name.startswith(REBUILT_PREFIX)}
+    gone = tuple(name for number, name in names.items() if number not in ids.values())
+    return {name: old for name, old in told.items() if old is not None and old != name}, gone
+
+
+def _retyped_ids(table: Any) -> list[int]:  # noqa: ANN401 - a Java object
+    text = table.properties().get(RETYPED) or ""
+    return [int(number) for number in text.split(",") if number.isdecimal()]
+
+
+def retyped_ids(table: Any, names: Sequence[str]) -> str:  # noqa: ANN401 - a Java object
+    """What `RETYPED` says when columns, by the names that they are stored under, were rebuilt as well."""
+    numbers = {table.schema().findField(name).fieldId() for name in names}
+    return ",".join(str(number) for number in sorted(numbers | set(_retyped_ids(table))))
+
+
+def drop_left_over(table: Any, wanted: Mapping[str, str], frame: DataFrame) -> list[str]:  # noqa: ANN401 - a Java object
+    """Drop the columns of rebuilt values that are not wanted.
+
+    Args:
+        table: the table in Iceberg's own API.
+        wanted: the names and types of those that are.
+        frame: the table as Spark has it.
+
+    Returns:
+        The wanted ones that are not there.
+    """
+    there = {field.name: ddl_of(field.dataType) for field in frame.schema if field.name.startswith(REBUILT_PREFIX)}
+    update = table.updateSchema()
+    for name in (name for name, ddl in there.items() if wanted.get(name) != ddl):
+        update = update.deleteColumn(name)
+    update.commit()
+    return [name for name, ddl in wanted.items() if there.get(name) != ddl]

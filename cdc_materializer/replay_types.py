@@ -1,0 +1,77 @@
+"""Other types for a mirror's columns, which a replay gives them when what writers send has outgrown the ones they have.
+
+Iceberg changes few types in place, and a schema is the table's, not a branch's. So the rebuilt values are written to a
+column of the new type beside the one that readers see, empty in what they see, and take its place with the swap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, merge
+from cdc_materializer.changes import model as m
+from cdc_materializer.decode.fit import conformed, ddl_of, fit
+from cdc_materializer.decoders import find_decoders
+from cdc_materializer.errors import SchemaRefused
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_columns import REBUILT_PREFIX, drop_left_over
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.offsets import Offsets, Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdc_materializer.schema import TableSchema
+
+
+def find_retypes(line: Line, raw: LakeTable, mirror: LakeTable) -> dict[str, str]:
+    """The types that columns of a mirror would have, were it made for all writers that raw knows, by their names.
+
+    Raises:
+        SchemaRefused: the table is partitioned or sorted by such a column, or its key has one.
+    """
+    end = marker_of(mirror).offsets
+    span = Span(line.table.topic, Offsets(dict.fromkeys(end, 0)), end)
+    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes)
+    found = dict(find_decoders(messages, line.lookup(mirror.schema)).outgrown)
+    table = line.lake.iceberg(mirror.name)
+    laid_out = {field.sourceId() for part in (table.spec(), table.sortOrder()) for field in part.fields()}
+    fixed = sorted(name for name in found if table.schema().findField(_stored(mirror, name)).fieldId() in laid_out)
+    if fixed:
+        what = f"{mirror.name} is partitioned or sorted by {', '.join(fixed)}, whose type its source has changed."
+        raise SchemaRefused(what, "Such a column keeps its type: mirror the topic under another `mirror` name.")
+    return found
+
+
+def _stored(mirror: LakeTable, name: str) -> str:
+    """The name of a column that is still to be renamed."""
+    return next((old for old, new in mirror.pending if new == name), name)
+
+
+def make_room(lake: Lake, mirror: LakeTable, types: Mapping[str, str]) -> None:
+    """Add the columns that rebuilt values are written to, empty, and drop those that another replay has left."""
+    wanted = {REBUILT_PREFIX + name: ddl for name, ddl in types.items()}
+    frame = lake.spark.table(merge.table_path(lake.catalog, mirror.name))
+    missing = drop_left_over(lake.iceberg(mirror.name), wanted, frame)
+    for name in missing:
+        column = mirror.schema.column(name.removeprefix(REBUILT_PREFIX))
+        lake.add_column(mirror.name, replace(column, name=name, type=wanted[name]), behind=column.name)
+
+
+def as_rebuilt(rows: DataFrame, target: TableSchema) -> DataFrame:
+    """Rows with the former types of a mirror's columns in those that it was rebuilt with, or NULL."""
+    types = {field.name: ddl_of(field.dataType) for field in rows.schema}
+    values = {
+        column.name: fit(m.column(column.name), types[column.name], column.type, retyped=True)[0]
+        if column.retyped
+        else conformed(m.column(column.name), types[column.name], column.type)
+        for column in target.columns
+        if column.name in types
+    }
+    absent = {column.name: F.lit(None).cast(column.type) for column in target.columns if column.name not in types}
+    found = values | absent
+    return rows.select(*[found[name].alias(name) for name in target.types], merge.CDC)
