@@ -185,9 +185,10 @@ def _outgrown(lookup: Lookup, last: Sequence[TableSchema]) -> dict[str, str]:
     """What the columns of the mirror would become, were it made for writers that come in the order of last messages."""
     if lookup.current is None or lookup.options.evolution.new_columns:
         return {}
-    sent = [column for writer in last for column in writer.columns]
-    types = {name: [column.type for column in sent if column.name == name] for name in lookup.current.types}
-    wanted = {name: outgrown(ddl, types[name]) for name, ddl in lookup.current.types.items() if types[name]}
+    sent: dict[str, list[str]] = {}
+    for column in (column for writer in last for column in writer.columns):
+        sent.setdefault(column.name, []).append(column.type)
+    wanted = {name: outgrown(ddl, sent[name]) for name, ddl in lookup.current.types.items() if name in sent}
     return {name: ddl for name, ddl in wanted.items() if ddl is not None and name not in lookup.current.key}
 
 

@@ -135,8 +135,10 @@ def drop_left_over(table: Any, wanted: Mapping[str, str], frame: DataFrame) -> l
         The wanted ones that are not there.
     """
     there = {field.name: ddl_of(field.dataType) for field in frame.schema if field.name.startswith(REBUILT_PREFIX)}
+    others = [name for name, ddl in there.items() if wanted.get(name) != ddl]
     update = table.updateSchema()
-    for name in (name for name, ddl in there.items() if wanted.get(name) != ddl):
+    for name in others:
         update = update.deleteColumn(name)
-    update.commit()
+    if others:
+        update.commit()
     return [name for name, ddl in wanted.items() if there.get(name) != ddl]
