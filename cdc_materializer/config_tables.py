@@ -16,35 +16,10 @@ from pydantic import (
     model_validator,
 )
 
+from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
 from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
 from cdc_materializer.names import TableName, is_table_topic, shown
-
-Reader = Literal[
-    "athena",
-    "bigquery",
-    "clickhouse",
-    "daft",
-    "databricks",
-    "datafusion",
-    "dremio",
-    "duckdb",
-    "emr",
-    "flink",
-    "glue",
-    "polars",
-    "presto",
-    "pyiceberg",
-    "snowflake",
-    "spark",
-    "starrocks",
-    "trino",
-]
-
-# Readers that fail on the deletion vectors of format 3, or are not known to read them (recipes: Iceberg, section 2).
-_READS_NO_DELETION_VECTORS = frozenset({"athena", "clickhouse", "daft", "presto", "starrocks"})
-# Readers that take deletion vectors or copy-on-write, but not the position deletes of format 2 (same place).
-_READS_NO_POSITION_DELETES = frozenset({"databricks"})
 
 # What Kafka allows in a topic's name (249 characters of these), and the signs of a glob.
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
@@ -191,16 +166,18 @@ class TableSettings(Settings):
         return properties
 
     def format_properties(self) -> dict[str, str]:
-        """Return the Iceberg properties of a new mirror: those that suit all `readers`, then `properties` over them.
+        """Return the Iceberg properties of a new mirror: those that suit all `readers`, then `properties` over them."""
+        return {**format_of(self.readers), **self.properties}
 
-        Format 3 with deletion vectors unless a reader cannot take them, then format 2 with position deletes, and
-        copy-on-write where another reader cannot take these. Never equality deletes (design section 6).
-        """
-        readers = frozenset(self.readers)
-        version = "2" if readers & _READS_NO_DELETION_VECTORS else "3"
-        mode = "copy-on-write" if version == "2" and readers & _READS_NO_POSITION_DELETES else "merge-on-read"
-        modes = {f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")}
-        return {"format-version": version, **modes, **self.properties}
+    @model_validator(mode="after")
+    def _check_readers(self) -> Self:
+        unable = who_cannot_read(self.readers, self.format_properties())
+        if unable:
+            raise refusal(
+                f"has `properties` that make a table which {', '.join(unable)} cannot read",
+                "Leave the format and the modes of writing out: `readers` chooses them.",
+            )
+        return self
 
 
 class TableConfig(TableSettings):

@@ -16,6 +16,7 @@ from cdc_materializer import errors
 from cdc_materializer.cli import app
 from cdc_materializer.cli.commands import LATER
 from cdc_materializer.config import config_json_schema
+from cdc_materializer.config_readers import READERS, TRIED
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
@@ -126,6 +127,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": _page("Commands", _commands()),
         "reference/configuration.md": _page("pipeline.yaml", _configuration()),
         "reference/tables.md": _page("Tables", _tables()),
+        "reference/readers.md": _page("Readers", _readers()),
         "reference/codes.md": _page("Violation codes", _codes()),
         "reference/exit-codes.md": _page("Exit codes", _exit_codes()),
         "reference/reports.md": _page("JSON documents", _reports()),
@@ -295,6 +297,27 @@ def _tables() -> Iterator[str]:
     rows = [(column.name, "the row" if column.type == "struct<>" else f"`{column.type}`") for column in columns]
     yield from _table(("column", "type", "meaning"), [(f"`{name}`", kind, _HISTORY[name]) for name, kind in rows])
     yield "Reserved: column names that begin `__cdc`, table names that end `__raw`, `__quarantine` or `__history`."
+
+
+def _readers() -> Iterator[str]:
+    yield "What `readers` of a table knows of the engines that read Iceberg, and what it makes of that."
+    yield "A table has the best form that all of its readers can read: deletion vectors in format 3,"
+    yield "else position deletes in format 2, else format 2 with files written anew (copy-on-write), which costs most."
+    yield "Equality deletes are never written."
+    yield "`properties` may choose another form, but none that a named reader cannot read."
+    yield ""
+    yes = {True: "yes", False: "no"}
+    yield from _table(
+        ("reader", "deletion vectors", "position deletes", "version or date", "known from"),
+        [
+            (f"`{name}`", yes[reads.vectors], yes[reads.positions], reads.since, f"<{reads.source}>")
+            if reads.source.startswith("https:")
+            else (f"`{name}`", yes[reads.vectors], yes[reads.positions], reads.since, reads.source)
+            for name, reads in READERS.items()
+        ],
+    )
+    yield f"{TRIED.capitalize()}: a table of 1,010 rows, 100 of them deleted, was read and counted."
+    yield "All others are as their makers say."
 
 
 def _columns(schema: TableSchema, meanings: Mapping[str, str]) -> Iterator[str]:

@@ -58,6 +58,30 @@ def test_the_format_suits_all_readers(readers: list[Any], version: str, mode: st
     }
 
 
+@pytest.mark.parametrize(
+    ("readers", "properties", "unable"),
+    [
+        ("[spark, athena]", "{format-version: 3}", "athena"),
+        ("[databricks, daft]", "{write.merge.mode: merge-on-read}", "databricks"),
+        ("[daft, presto]", "{format-version: 3, write.delete.mode: copy-on-write}", "daft, presto"),
+    ],
+)
+def test_a_format_that_a_reader_cannot_read_is_refused(
+    folder: Path, readers: str, properties: str, unable: str
+) -> None:
+    """Whoever names a reader wants it to read, so the error says which one could not."""
+    with pytest.raises(ConfigError, match=rf"which {unable} cannot read"):
+        _table(folder, f"readers: {readers}, properties: {properties}")
+
+
+def test_a_reader_takes_properties_that_it_can_read(folder: Path) -> None:
+    """Format 2 written anew is what every engine reads."""
+    modes = ", ".join(f"write.{name}.mode: copy-on-write" for name in ("delete", "update", "merge"))
+    table = _table(folder, f"readers: [databricks, athena], properties: {{format-version: 2, {modes}}}")
+
+    assert table.format_properties()["write.merge.mode"] == "copy-on-write"
+
+
 def test_table_properties_win_over_what_readers_ask_for(folder: Path) -> None:
     """Who sets a property knows why; no table property is a secret, as every reader sees them."""
     properties = _table(folder, "properties: {format-version: 2, write.key: x}").format_properties()
