@@ -60,6 +60,7 @@ REPORT_COLUMNS = (
 #: The columns of a raw table that say which schema a message was written with.
 SCHEMA_COLUMNS = ("key_schema_id", "value_schema_id")
 
+
 class QuarantineLake(Protocol):
     """The part of the catalog's reader that the report needs."""
 
