@@ -1,6 +1,5 @@
-"""The commands that look: `status`, `report`, `quarantine`, `contract lint`. None of them starts Spark."""
+"""The commands that look: `status`, `quarantine`, `contract lint`. None of them starts Spark."""
 
-import io
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,26 +8,14 @@ import typer
 
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
-from cdc_materializer.cli.output import Output, load, now, write_file, write_out
+from cdc_materializer.cli.output import Output, load, now
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
 if TYPE_CHECKING:
     from cdc_materializer.report.models import LintReport
-    from cdc_materializer.report.violation_models import ViolationReport
 
 #: Most quarantine rows that a list shows when nobody says.
 LIST_ROWS = 100
-#: Width of a report for people that goes to a file.
-FILE_COLUMNS = 100
-
-
-class ReportFormat(StrEnum):
-    """Forms of the violation report."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    HTML = "html"
-    MARKDOWN = "markdown"
 
 
 class Standing(StrEnum):
@@ -47,7 +34,6 @@ contract = typer.Typer(name="contract", cls=Commands, no_args_is_help=False, hel
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this module."""
     app.command()(status)
-    app.command()(report)
     quarantine.command("list")(quarantine_rows)
     quarantine.command("show")(quarantine_show)
     contract.command("lint")(contract_lint)
@@ -68,67 +54,6 @@ def status(
     found = read_status(load(config), now(), table or ())
     output.show(found)
     return exit_code(found)
-
-
-def report(
-    *,
-    config: ConfigFile = CONFIG_DEFAULT,
-    table: TableNames = None,
-    form: Annotated[
-        ReportFormat,
-        typer.Option("--format", "-f", help="The form; html is one page to send on.", case_sensitive=False),
-    ] = ReportFormat.TERMINAL,
-    to: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead.")
-    ] = None,
-    when: Annotated[
-        str | None,
-        typer.Option("--as-of", metavar="WHEN", help="The report as it was: a time (ISO 8601) or a batch's id."),
-    ] = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> int:
-    """Show what broke the contract, and what to do about it.
-
-    Everything that is held back or was published with a remark; needs no Spark, and never shows a row's values.
-    """
-    wanted = ReportFormat.JSON if as_json else form
-    output = Output.begin(as_json=wanted is ReportFormat.JSON, debug=debug)
-    from cdc_materializer.review import review
-
-    found = review(load(config), now(), table or (), when)
-    if to is not None:
-        write_file(to, _written(found, wanted))
-    elif wanted is ReportFormat.TERMINAL:
-        output.show(found)
-    else:
-        write_out(_written(found, wanted))
-    return EXIT_DONE
-
-
-def _written(found: "ViolationReport", form: ReportFormat) -> str:
-    """Return a report as the text of a file."""
-    if form is ReportFormat.JSON:
-        return found.to_json() + "\n"
-    if form is ReportFormat.HTML:
-        from cdc_materializer.report.html import to_html
-
-        return to_html(found)
-    if form is ReportFormat.MARKDOWN:
-        from cdc_materializer.report.markdown import to_markdown
-
-        return to_markdown(found)
-    return _as_text(found)
-
-
-def _as_text(found: "ViolationReport") -> str:
-    from rich.console import Console
-
-    from cdc_materializer.report.terminal import render
-
-    text = io.StringIO()
-    Console(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
-    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
 def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.model import Rule
+from cdc_materializer.contract.table_rules import DUPLICATES, ROW_COUNT, SQL, query_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,8 +58,46 @@ def check_arguments(rule: Rule) -> None:
     """Let GX's own model of the expectation check the arguments, as the contract states them."""
     from great_expectations.expectations.registry import get_expectation_impl
 
+    get_expectation_impl(rule.expectation)(**_arguments(rule))
+
+
+def _arguments(rule: Rule) -> dict[str, Any]:
+    """A rule's arguments as GX's model of the expectation takes them."""
     column = {"column": rule.column} if ROW[rule.expectation].columns == ("column",) else {}
-    get_expectation_impl(rule.expectation)(**column, **{key: _as_yaml(value) for key, value in rule.kwargs.items()})
+    return {**column, **{key: _as_yaml(value) for key, value in rule.kwargs.items()}}
+
+
+def result_of(rule: Rule, rows: int, broken: int) -> Any:  # noqa: ANN401 - a class of GX's
+    """Hand numbers back to GX: its own result of an expectation about rows, with counts and without any value.
+
+    Args:
+        rule: a rule about rows.
+        rows: how many were judged.
+        broken: how many of them break it.
+    """
+    from great_expectations.core.expectation_validation_result import ExpectationValidationResult
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    arguments, implementation = _arguments(rule), get_expectation_impl(rule.expectation)
+    metric = str(getattr(implementation, "map_metric", ""))
+    metrics = {
+        "table.row_count": rows,
+        "column_values.nonnull.unexpected_count": 0,
+        f"{metric}.unexpected_count": broken,
+        f"{metric}.filtered_row_count": rows,
+    }
+    found = implementation(**arguments)._validate(  # noqa: SLF001 - where GX makes a verdict of metrics
+        metrics=metrics,
+        runtime_configuration={"result_format": {"result_format": "BASIC", "exclude_unexpected_values": True}},
+    )
+    told = {name: found["result"].get(name) for name in ("element_count", "unexpected_count", "unexpected_percent")}
+    stated = ExpectationConfiguration(
+        type=rule.expectation, kwargs=arguments, description=rule.description, meta={"rule": rule.name}
+    )
+    return ExpectationValidationResult(
+        success=found["success"], expectation_config=stated, result=told, meta={}, exception_info={}
+    )
 
 
 def _as_yaml(value: object) -> Any:  # noqa: ANN401 - whatever GX takes
@@ -66,6 +105,33 @@ def _as_yaml(value: object) -> Any:  # noqa: ANN401 - whatever GX takes
     if isinstance(value, list | tuple):
         return [_as_yaml(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value
+
+
+def result_of_table(rule: Rule, states: str, *, is_kept: bool) -> Any:  # noqa: ANN401 - a class of GX's
+    """GX's result of a rule about the table, which GX did not judge: as the expectation that comes nearest.
+
+    Args:
+        rule: a rule about the table.
+        states: what it asks for, in words; that is what GX's pages show.
+        is_kept: whether it was kept.
+    """
+    from great_expectations.core.expectation_validation_result import ExpectationValidationResult
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    columns = rule.kwargs.get("columns", [])
+    rows_query = query_of(rule, "{batch}", rule.column) if rule.expectation == SQL else ""
+    nearest: dict[str, tuple[str, dict[str, Any]]] = {
+        ROW_COUNT: ("expect_table_row_count_to_be_between", {}),
+        DUPLICATES: ("expect_column_values_to_be_unique", {"column": ", ".join(columns)}),
+        SQL: ("unexpected_rows_expectation", {"unexpected_rows_query": rows_query}),
+    }
+    kind, arguments = nearest.get(rule.expectation, ("expect_column_values_to_not_be_null", {"column": rule.column}))
+    if rule.expectation == DUPLICATES and len(columns) > 1:
+        kind, arguments = "expect_compound_columns_to_be_unique", {"column_list": list(columns)}
+    stated = ExpectationConfiguration(type=kind, kwargs=arguments, description=states, meta={"rule": rule.name})
+    return ExpectationValidationResult(
+        success=is_kept, expectation_config=stated, result={}, meta={}, exception_info={}
+    )
 
 
 class _Metrics:

@@ -43,7 +43,8 @@ class Scope(StrEnum):
 class ContractColumn:
     """A column that the contract declares; ``type`` is a Spark DDL type, None when the file gives none.
 
-    ``type`` is that of the source: a mask may make it another one.
+    ``type`` is that of the source: a mask may make it another one. ``public`` says that its values may be shown in
+    reports, where somebody asks for samples; it is no rule, and not part of the fingerprint.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ContractColumn:
     unique: bool = False
     description: str | None = None
     mask: Mask | None = None
+    public: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,11 @@ class Contract:
     def row_rules(self) -> tuple[Rule, ...]:
         """The rules about single rows."""
         return tuple(rule for rule in self.rules if rule.scope is Scope.ROW)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The columns whose values a report may show: those that are called public and are not masked."""
+        return tuple(column.name for column in self.columns if column.public and column.mask is None)
 
     @property
     def hashes(self) -> bool:

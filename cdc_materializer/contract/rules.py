@@ -2,7 +2,7 @@
 
 Not rules, by ODCS's own definition, and therefore left alone: `quality` of type `text`, the `format`, `timezone` and
 `defaultTimezone` options (they describe how a value is written, and a format picks the width of a number),
-descriptions, classification, ownership, service levels.
+descriptions, ownership, service levels. `classification` says which columns reports may show samples of, and no more.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ from cdc_materializer.contract.quality import read_quality
 from cdc_materializer.contract.types import column_type
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
+_PUBLIC = "public"
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LENGTHS = ("minLength", "maxLength")
 
@@ -46,10 +47,17 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
         columns.append(
             ContractColumn(
                 name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),
-                declared.description, read_mask(declared, here, findings),
+                declared.description, read_mask(declared, here, findings), _is_public(declared),
             )
         )  # fmt: skip
     return tuple(columns)
+
+
+def _is_public(declared: SchemaProperty) -> bool:
+    """Whether a column is classified as public, with everything in it that says how it is classified."""
+    inner = [*(declared.properties or ()), *([declared.items] if declared.items else [])]
+    stated = (declared.classification or "").strip().casefold()
+    return stated == _PUBLIC and all(_is_public(part) for part in inner if part.classification or part.properties)
 
 
 def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:

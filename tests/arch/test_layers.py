@@ -17,7 +17,7 @@ LAYERS = (
     ("cli",),
     (
         *("demo", "truth", "run", "plan", "verify", "adopt", "status", "review", "replay", "why", "trial"),
-        *("release", "maintain", "testing"),
+        *("release", "maintain", "sampling", "data_docs", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "source_settings"),
         *("rows", "verdict", "life", "audit", "quarantine", "history", "stops"),
     ),

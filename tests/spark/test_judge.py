@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cdc_materializer.contract import gx
 from cdc_materializer.contract.expectations import KNOWN, ROW, snake_case
 from cdc_materializer.contract.judge import COMPILED, compile_rules
 from cdc_materializer.contract.model import Rule, Scope
@@ -220,6 +221,16 @@ def _plain(value: object) -> object:
 def test_compiled_condition_counts_what_gx_counts(case: Case, counted: dict[str, int], native: dict[str, int]) -> None:
     """A compiled rule fails as many rows as Great Expectations run natively finds unexpected."""
     assert native[str(case)] == counted[str(case)]
+
+
+@pytest.mark.parametrize("case", PARITY, ids=str)
+def test_gx_makes_its_verdict_of_numbers_that_it_gets_back(case: Case) -> None:
+    """Its result has the counts and not one value, and it fails where a row breaks the rule."""
+    gx.preload()
+    kept, broken = gx.result_of(case.rule, 10, 0), gx.result_of(case.rule, 10, 3)
+
+    assert (kept.success, broken.success) == (True, False)
+    assert broken.result == {"element_count": 10, "unexpected_count": 3, "unexpected_percent": 30.0}
 
 
 def test_every_compiled_expectation_is_in_the_parity_test() -> None:
