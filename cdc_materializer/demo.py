@@ -39,6 +39,9 @@ _NEXT = {
     "report": "what broke the contract, where it is, and what to do about it",
     "quarantine list": "every message that is held back",
     "status": "how far each table is, what it holds, and its files",
+    "quarantine release shop.payments": (
+        "once you have raised the limit in contracts/payments.yaml: judges the payment again, and lets it through"
+    ),
 }
 #: Not for the user's folder: the truth is what the demo is held to, and the code of the package is no data.
 _STAYS = frozenset({_TRUTH, "__pycache__", "__init__.py", "README.md"})
@@ -86,7 +89,7 @@ class DemoReport(Report):
         description="Whether the mirrors equal the fold of their raw tables; null: nothing new had come since."
     )
     truth: list[MirrorProof] = Field(description="The mirrors beside the database's own answer.")
-    next: list[NextCommand] = Field(description="Three commands worth trying next.")
+    next: list[NextCommand] = Field(description="Commands worth trying next.")
 
 
 def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program: str = "cdcm") -> DemoReport:

@@ -73,7 +73,7 @@ def _stories(found: "DemoReport") -> Iterator[RenderableType]:
         yield _text("Nothing: every message got through.")
         return
     yield _text(
-        f"{messages} messages, about {_rows(len(held))}, were not let through. Nothing is lost: each message is in its "
+        f"{messages} messages of {_rows(len(held))} were not let through. Nothing is lost: each message is in its "
         "raw table, and readers go on seeing the row's last good version until a good one comes."
     )
     # The contract's first: the others are the database's doing, not what the contract was written for.

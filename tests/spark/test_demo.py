@@ -150,8 +150,8 @@ def test_the_commands_to_try_next_work(ended: Ended, place: Path) -> None:
     """As they are printed, from where the demo was started."""
     commands = [step["command"] for step in ended.document["next"]]
 
-    assert len(commands) == 3
-    for command in commands:
+    assert len(commands) == 4
+    for command in commands[:-1]:  # the last one asks for a mended contract first
         words = shlex.split(command)
         tried = cdcm(*words[words.index("cdc_materializer") + 1 :], folder=place)
         assert (tried.code, tried.err) == (0, "")
