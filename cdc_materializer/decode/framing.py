@@ -18,6 +18,7 @@ from cdc_materializer.decode.naming import (
     MAGIC_GUID,
     MAGIC_ID,
     MAGIC_SINGLE_OBJECT,
+    NAME_BYTES_MAX,
     NEGATIVE,
 )
 
@@ -84,6 +85,11 @@ def datum(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
     return F.when(header_bytes == 0, octets).otherwise(F.substring(octets, header_bytes + 1, F.length(octets)))
 
 
+def _cut(octets: Column) -> Column:
+    # A name of any length would go to the driver; one byte too many tells as well that no schema has it.
+    return F.substring(octets, 1, NAME_BYTES_MAX + 1)
+
+
 def named_in_headers(headers: Column, side: Side) -> Column:
     """The name that headers give the schema of a key or value; NULL where no header does.
 
@@ -97,7 +103,7 @@ def named_in_headers(headers: Column, side: Side) -> Column:
     parts = ("contentId", "globalId", "contentHash", "groupId", "artifactId", "version", "encoding")
     apicurio = {part: _APICURIO.format(side=side, part=part) for part in parts}
     confluent = _CONFLUENT.format(side=side)
-    found = {part: _last(headers, name) for part, name in apicurio.items()}
+    found = {part: _cut(_last(headers, name)) for part, name in apicurio.items()}
     artifact = [F.coalesce(F.hex(found[part]), F.lit("")) for part in ("groupId", "artifactId", "version")]
     encoding = found["encoding"]
     named = F.coalesce(

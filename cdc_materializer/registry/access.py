@@ -101,11 +101,6 @@ class RegistryAccess:
         what = f"What answers at {self.shown} is not a schema registry."
         return RegistryUnavailable(what, "Correct registry.url; it often ends in a path.")
 
-    def not_avro(self, name: object) -> RegistryUnavailable:
-        """The error for references inside a text that is no Avro schema."""
-        what = f"Schema {name} of the registry {self.shown}, or one it refers to, is not Avro."
-        return RegistryUnavailable(what, "Look at the schema in the registry.")
-
 
 def http() -> Any:  # noqa: ANN401 - one of two modules
     """The HTTP library that the registry's client has: httpx2 or httpx, whichever is installed."""

@@ -82,8 +82,6 @@ class ApicurioRegistry:
             text = standalone(registered, self._referenced)
         except ReferenceMissingError:
             return None
-        except ValueError as error:
-            raise self._access.not_avro(wanted) from error
         return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
 
     def _in_confluents_form(self) -> ConfluentRegistry:

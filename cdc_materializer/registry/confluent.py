@@ -57,8 +57,6 @@ class ConfluentRegistry:
             text = standalone(registered, self._version)
         except ReferenceMissingError:
             return None
-        except ValueError as error:
-            raise self._access.not_avro(wanted) from error
         return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
 
     def _ask_for(self, name: SchemaName) -> Registered | None:

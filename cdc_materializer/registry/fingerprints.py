@@ -20,7 +20,15 @@ def fingerprint_of(registered: Registered, fetch: Fetch) -> str | None:
         return None
     try:
         form = to_parsing_canonical_form(json.loads(standalone(registered, fetch)))
-    except (ReferenceMissingError, SchemaParseException, ValueError, KeyError, TypeError):
+    except (
+        ReferenceMissingError,
+        SchemaParseException,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):
         return None
     # Little-endian, as the encoding asks for (Avro specification, "Single-object encoding").
     return str(fingerprint(form, _ALGORITHM)).upper()

@@ -46,9 +46,6 @@ class RecordedRegistry:
                 text = standalone(registered, self._version)
             except ReferenceMissingError:
                 return None
-            except ValueError as error:
-                what = f"The recorded schema {path}, or one that it refers to, is not an Avro schema."
-                raise RegistryUnavailable(what, _RECORD_AGAIN) from error
             return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
         return None
 
@@ -100,7 +97,7 @@ def _registered(path: Path) -> Registered | None:
             return None  # no file can have that name
         what = f"The recorded schema {path} cannot be read ({error.strerror})."
         raise RegistryUnavailable(what, "Correct the file's permissions.") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"The recorded schema {path} is not what a registry answers."
         raise RegistryUnavailable(what, _RECORD_AGAIN) from error
 

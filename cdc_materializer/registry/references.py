@@ -52,16 +52,22 @@ def standalone(registered: Registered, fetch: Fetch) -> str:
         registered: the schema; only Avro is touched, and only where it has references.
         fetch: asks for a referenced schema; called once for each subject and version.
 
+    Returns:
+        The text as it is where it, or one that it refers to, is no Avro schema: who reads it finds that out.
+
     Raises:
         ReferenceMissingError: a referenced schema is not there.
-        ValueError: a text that should be an Avro schema is not JSON.
     """
     if registered.kind != "AVRO" or not registered.references:
         return registered.text
+    texts = _referenced_texts(registered.references, fetch)
     known: dict[str, AvroNode] = {}
-    for text in _referenced_texts(registered.references, fetch):
-        _collect(json.loads(text), "", known)
-    return json.dumps(_Inliner(known).write(json.loads(registered.text), ""), ensure_ascii=False)
+    try:
+        for text in texts:
+            _collect(json.loads(text), "", known)
+        return json.dumps(_Inliner(known).write(json.loads(registered.text), ""), ensure_ascii=False)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return registered.text
 
 
 def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cdc_materializer.config_connections import RegistryConfig
+from cdc_materializer.decode.wire import WireSchemaInvalid
+from cdc_materializer.decode.writers import avro_writer
 from cdc_materializer.errors import ConfigError, RegistryUnavailable
 from cdc_materializer.registry import (
     ConfluentRegistry,
@@ -146,14 +148,20 @@ def test_references_in_a_circle_come_to_an_end(tmp_path: Path) -> None:
     assert round_trip(found.text, {"b": {"c": {"b": None}}}) == {"b": {"c": {"b": None}}}
 
 
-def test_a_reference_that_is_no_avro_is_an_error(tmp_path: Path) -> None:
-    """The file that was asked for is named."""
+@pytest.mark.parametrize(
+    "text", ["message B {}", '{"type": "record", "fields": 5}', "[" * 100_000, '{"type": ["record"], "name": []}']
+)
+def test_a_reference_that_is_no_avro_leaves_the_schema_as_it_is(tmp_path: Path, text: str) -> None:
+    """Its messages are held one by one, as those of any schema that is none; an error would end the table."""
     put(tmp_path, 1, record("A", b="B"), references=[reference("B")])
     put_version(tmp_path, "B", 1, None)
-    (tmp_path / "subjects/B/versions/1.json").write_text('{"schema": "message B {}"}')
+    (tmp_path / "subjects/B/versions/1.json").write_text(json.dumps({"schema": text}))
 
-    with pytest.raises(RegistryUnavailable, match=r"ids/1\.json, or one that it refers to"):
-        RecordedRegistry(tmp_path).schema(1)
+    found = RecordedRegistry(tmp_path).schema(1)
+
+    assert found is not None
+    with pytest.raises(WireSchemaInvalid):
+        avro_writer("id:00000001", found.text)
 
 
 @pytest.fixture(autouse=True)
