@@ -11,7 +11,8 @@ from pyspark.errors import PySparkException
 
 from cdc_materializer.lake import BRANCH_PREFIX, MAIN, Lake, LakeTable
 from cdc_materializer.lake_columns import RETYPED, drop_left_over, retyped_ids
-from cdc_materializer.lake_errors import publish_error, translated
+from cdc_materializer.lake_commit import keep_marker
+from cdc_materializer.lake_errors import lake_error, translated
 from cdc_materializer.lake_line import snapshot_line
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import table_path
@@ -45,12 +46,12 @@ def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, kept: str)
         change = table.newTransaction()
         if beside.stored.now:
             _put_in_place(table, change, beside.stored.now)
-        update = _tagged(table, change.manageSnapshots(), kept, base.head)
-        update.fastForwardBranch(MAIN, branch).removeBranch(branch).commit()
+        update = _tagged(table, change.manageSnapshots(), kept, base.head).fastForwardBranch(MAIN, branch)
+        keep_marker(update, table, there.snapshotId()).removeBranch(branch).commit()
         change.commitTransaction()
     except (Py4JJavaError, PySparkException) as error:
         if beside.head is None or not lake.is_published(base.name, beside.head):
-            raise publish_error(base.name, error) from error
+            raise lake_error(base.name, error, "another process") from error
     return True
 
 
@@ -88,6 +89,10 @@ def go_back(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], M
         base: the table as it is.
         tag: the tag's name.
         carried: what the kept state's marker has to become.
+
+    Raises:
+        CommitConflict: another writer was faster.
+        CommitUnknown: the outcome cannot be told.
     """
     table = lake.iceberg(base.name)
     if not table.refs().containsKey(tag):
@@ -102,7 +107,13 @@ def go_back(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], M
             return False
         lake.mark(base.name, carried(kept.marker), branch)
         table.refresh()
-        table.manageSnapshots().replaceBranch(MAIN, branch).removeBranch(branch).removeTag(tag).commit()
+        head = table.snapshot(branch).snapshotId()
+        update = table.manageSnapshots().replaceBranch(MAIN, branch).removeBranch(branch).removeTag(tag)
+    try:
+        keep_marker(update, table, head).commit()
+    except (Py4JJavaError, PySparkException) as error:
+        if not lake.is_published(base.name, head):
+            raise lake_error(base.name, error, "another process") from error
     return True
 
 
@@ -131,7 +142,7 @@ def _go_back_with_columns(lake: Lake, base: LakeTable, tag: str, carried: Callab
     lake.mark(base.name, carried(kept.marker), MAIN)
     table = lake.iceberg(base.name)
     drop_left_over(table, {}, lake.spark.table(table_path(lake.catalog, base.name)))
-    table.manageSnapshots().removeTag(tag).commit()
+    keep_marker(table.manageSnapshots().removeTag(tag), table, table.currentSnapshot().snapshotId()).commit()
     return True
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from cdc_materializer.config import CatalogConfig, reveal
 from cdc_materializer.errors import LakeUnavailable
 from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 
 if TYPE_CHECKING:
@@ -130,6 +130,17 @@ class Tables:
         table = self.load(name)
         return None if table is None else self.marker(table)
 
+    def uuid_of(self, name: TableName) -> str | None:
+        """Return Iceberg's own identity of the table, None when there is no such table."""
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return str(local.metadata["table-uuid"])
+        except (NotReadable, OSError):  # as above
+            pass
+        table = self.load(name)
+        return None if table is None else str(table.metadata.table_uuid)
+
     def load(self, name: TableName) -> "Table | None":
         """Return the table as it is now, None when there is none; raise LakeUnavailable when it cannot be read."""
         return self._catalog.load(name)
@@ -137,7 +148,8 @@ class Tables:
     def marker(self, table: "Table") -> Marker | None:
         """Return the newest marker of the table's main, see `local_table.newest_marker`."""
         metadata = table.metadata
-        tagged = (ref.snapshot_id for ref in metadata.refs.values() if ref.snapshot_ref_type == "tag")
+        kept = metadata.refs.get(MARKER_TAG)
+        tagged = kept.snapshot_id if kept is not None else None
         return newest_marker(snapshots_of(table), metadata.current_snapshot_id, tagged)
 
     def rows(

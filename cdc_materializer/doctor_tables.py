@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cdc_materializer.catalog import Tables
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, EXIT_USAGE, Code, Handling, InvariantBroken, SourceRewound
-from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.invariants import broken_between, broken_in, foreign
 from cdc_materializer.marker import Marker
-from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Offsets
+from cdc_materializer.names import TableName, recovery, shown
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.setup_models import DoctorCheck
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import TopicState
-
-#: Operations of commits that change rows; compaction is `replace`.
-_CHANGING = frozenset({"append", "overwrite", "delete"})
 
 
 def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicState | None) -> Iterator[DoctorCheck]:
@@ -37,11 +33,11 @@ def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicSta
     name = str(table.mirror)
     raw_faults, raw = _marker(lake, table.mirror.raw, name)
     mirror_faults, mirror = _marker(lake, table.mirror, name)
-    faults = [*raw_faults, *mirror_faults]
+    faults = [*raw_faults, *mirror_faults, *_invariants(table, lake, raw, mirror)]
     if not faults and raw is None and mirror is None:
         yield DoctorCheck(name="tables", outcome="ok", message="Not there yet; the first run makes them.", table=name)
         return
-    faults += _pair(pipeline, table, raw, mirror)
+    faults += _origin(pipeline, table, raw, mirror)
     lost = [*_losses(table, topic, raw)]
     faults += lost or _stops(lake, table)
     if not any(fault.outcome == "problem" for fault in faults):
@@ -58,48 +54,36 @@ def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck
     except InvariantBroken as error:
         return [_broken(f"The marker of {table} cannot be read: {error.what}", error.do, name)], None
     if marker is None:
-        if not any(_changes(line) for line in lines):
+        if not foreign(lines):
             return [], None
         what = f"{table} has rows and no marker: something else wrote them, or the snapshot that had it was expired."
-        do = "Move the table away, or give the table another `mirror`; never write to it beside this program."
+        do = recovery(table)
         return [_broken(what, do, name)], None
-    foreign = _foreign(lines)
-    if foreign:
-        commits = quantity(len(foreign), "commit")
-        what = f"{table} was changed by {commits} behind the last marked one: something else writes to it."
+    others = foreign(lines)
+    if others:
+        commits, by = quantity(len(others), "commit"), shown(others[0].summary.get("engine-name", "an unnamed engine"))
+        what = f"{table} was changed by {commits} of another program, the last {others[0].at:%Y-%m-%d %H:%M} by {by}."
         do = "Stop the other writer, then compare with `cdcm verify`; `cdcm replay` rebuilds the mirror from raw."
         return [DoctorCheck(name="tables", outcome="warning", message=what, do=do, table=name)], marker
     return [], marker
 
 
-def _foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
-    """The snapshots since the newest marked one that changed rows."""
-    since: list[SnapshotLine] = []
-    for line in lines:
-        if Marker.from_summary(line.summary) is not None:
-            break
-        since.append(line)
-    return [line for line in since if _changes(line)]
-
-
-def _changes(line: SnapshotLine) -> bool:
-    counts = (line.summary.get(f"{what}-records", "0") for what in ("added", "deleted"))
-    return line.summary.get("operation") in _CHANGING and any(count != "0" for count in counts)
-
-
-def _pair(pipeline: str, table: TableConfig, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:
-    """Whether raw and mirror belong together, and to this pipeline and topic."""
+def _invariants(table: TableConfig, lake: Tables, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:
+    """What must hold and does not; of a table whose marker cannot be read that was said."""
     name = str(table.mirror)
-    landed = raw.offsets if raw is not None else Offsets()
-    ahead = [p for p, offset in (mirror.offsets.items() if mirror is not None else ()) if offset > landed.get(p, 0)]
-    if ahead:
-        p = ahead[0]
-        what = f"The mirror is ahead of raw in partition {p}" + (
-            f" ({mirror.offsets[p]} past {landed.get(p, 0)})."
-            if mirror is not None and raw is not None
-            else ": no raw."
-        )
-        yield _broken(what, "Restore raw from a snapshot or a backup; the mirror cannot go on without it.", name)
+    found = [*broken_between(name, lake.uuid_of(table.mirror.raw), raw, mirror)]
+    for one, marker, is_raw in ((table.mirror.raw, raw, True), (table.mirror, mirror, False)):
+        if marker is not None:
+            found += broken_in(str(one), lake.lines_of(one), is_raw=is_raw)
+    do = (
+        "Restore raw from a snapshot or a backup, and compare with `cdcm verify`; the mirror can be made from raw anew."
+    )
+    yield from (_broken(what, do, name) for what in found)
+
+
+def _origin(pipeline: str, table: TableConfig, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:
+    """Whether raw and mirror belong to this pipeline and topic."""
+    name = str(table.mirror)
     for marker in (raw, mirror):
         if marker is None:
             continue

@@ -42,6 +42,11 @@ def user_name() -> str:
         return str(os.getuid())
 
 
+def crash_at() -> str | None:
+    """Return the point at which ``CDCM_CRASH_AT`` asks the process to die; None when unset. See `crash_points`."""
+    return os.environ.get("CDCM_CRASH_AT") or None
+
+
 def color_refused() -> bool:
     """Say whether the user asked for no colour: ``NO_COLOR`` set to anything but nothing."""
     return bool(os.environ.get("NO_COLOR"))

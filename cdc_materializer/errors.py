@@ -167,11 +167,13 @@ class CdcError(Exception):
         do: what to do about it; one sentence.
 
     The process ends with ``exit_code``; ``code`` is the violation code (design section 4.5) where the
-    error stops a table for one.
+    error stops a table for one. ``retryable`` says that the same step may be tried again at once, within the
+    same command, and can succeed then; see `retry`.
     """
 
     exit_code: ClassVar[int] = EXIT_BUG
     code: ClassVar[str | None] = None
+    retryable: ClassVar[bool] = False
 
     def __init__(self, what: str, do: str) -> None:
         """Keep both halves of the message apart for machines and joined for people."""
@@ -245,7 +247,9 @@ class LakeUnavailable(CdcError):
 
 
 class CommitConflict(LakeUnavailable):
-    """Raised when another writer committed first; nothing of ours was published."""
+    """Raised when another writer committed first; nothing of ours was published, and it can be planned anew."""
+
+    retryable = True
 
 
 class BatchBlocked(CdcError):

@@ -16,11 +16,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from cdc_materializer import merge
+from cdc_materializer import crash_points, lake_commit, merge
 from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.lake_columns import Stored, columns_of
-from cdc_materializer.lake_errors import publish_error, translated
+from cdc_materializer.lake_errors import lake_error, translated
 from cdc_materializer.lake_line import snapshot_line
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -53,6 +53,8 @@ class LakeTable:
         routed: whether it is a mirror that several source tables have fed.
         stored: how it stores its columns, where that is not by their names in `schema`.
         pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
+        schema_id: Iceberg's number of its columns; another one later means that someone has changed them.
+        spec_id: likewise of its partitions.
     """
 
     name: TableName
@@ -65,6 +67,8 @@ class LakeTable:
     routed: bool = False
     stored: Stored = field(default_factory=Stored)
     pending: tuple[tuple[str, str], ...] = ()
+    schema_id: int | None = None
+    spec_id: int | None = None
 
     def renaming(self, pairs: Sequence[tuple[str, str]]) -> LakeTable:
         """The same table as it will be when some columns have been renamed, from old to new."""
@@ -131,12 +135,14 @@ class Lake:
                 name=name,
                 uuid=table.uuid().toString(),
                 head=snapshot.snapshotId() if snapshot is not None else None,
-                marker=_newest_marker(table, snapshot),
+                marker=lake_commit.newest_marker(table, snapshot),
                 schema=schema,
                 is_empty=int(summary.get("total-records", "0")) == 0,
                 keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
                 routed=table.schema().findField(f"{merge.CDC}.{merge.SOURCE_TABLE}") is not None,
                 stored=stored,
+                schema_id=table.schema().schemaId(),
+                spec_id=table.spec().specId(),
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:
@@ -188,19 +194,25 @@ class Lake:
         """
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema, soft=soft, routed=routed) if schema.key else schema
+        properties = {**lake_commit.COMMIT_PROPERTIES, **properties, _MADE_BY: marker.pipeline}
         statements = [
-            merge.create_table(self.catalog, name, full, {**properties, _MADE_BY: marker.pipeline}, partitioned_by),
+            merge.create_table(self.catalog, name, full, properties, partitioned_by),
             *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
         ]
         with translated(name):
             self._drop_unfinished(name)
             for statement in statements:
                 self.spark.sql(statement)
-            self._mark(self.iceberg(name), marker, None)
+            crash_points.reach("made", name)
+            # Not on `main` at once: the library removes the files of a commit that it takes for failed.
+            branch = f"{BRANCH_PREFIX}made_{self.spark.sparkContext.applicationId}"
+            self._mark(self.iceberg(name), marker, branch)
+            lake_commit.open_main(self.iceberg(name), branch, name)
         loaded = self.load(name)
         if loaded is None:
             what = f"Table {name} was made and is not there."
             raise LakeUnavailable(what, "Check that the catalog is one that all its users see alike.")
+        lake_commit.check_made(loaded, marker)
         return loaded
 
     def _drop_unfinished(self, name: TableName) -> None:
@@ -263,40 +275,38 @@ class Lake:
         # On a branch beside `main` another prefix: those who publish to `main` must not take it for left over.
         prefix = BRANCH_PREFIX if self.branch == MAIN else f"{self.branch}_"
         branch = f"{prefix}{marker.batch}_{self.spark.sparkContext.applicationId}"
-        table = self.iceberg(base.name)
+        if self.branch == MAIN:
+            lake_commit.check_progress(base, marker)
         with translated(base.name):
+            table = self.iceberg(base.name)
+            lake_commit.check_same(table, base)
             table.manageSnapshots().createBranch(branch, base.head).commit()
+            crash_points.reach("branched", base.name)
             staging = Stage(self, base, branch, marker)
             stage(staging)
             if not staging.is_marked:
                 self._mark(self.iceberg(base.name), marker, branch)
-            self._assert_descends(self.iceberg(base.name), branch, (base.head, *staging.steps), base)
-            head = int(self.iceberg(base.name).snapshot(branch).snapshotId())
+            table = self.iceberg(base.name)
+            lake_commit.check_same(table, base)
+            head = lake_commit.check_staged(table, branch, base, staging.steps, marker)
+        crash_points.reach("staged", base.name)
         self._fast_forward(base, branch, head)
+        crash_points.reach("published", base.name)
         return head
 
     def mark(self, name: TableName, marker: Marker, branch: str) -> None:
         """Put a snapshot with a marker and nothing else on a branch."""
         self._mark(self.iceberg(name), marker, branch)
 
-    def _mark(self, table: Any, marker: Marker, branch: str | None) -> None:  # noqa: ANN401 - a Java object
-        commit = table.newFastAppend()
-        if branch is not None:
-            commit = commit.toBranch(branch)
+    def _mark(self, table: Any, marker: Marker, branch: str) -> None:  # noqa: ANN401 - a Java object
+        commit = table.newFastAppend().toBranch(branch)
         for name, value in marker.to_summary().items():
             commit.set(name, value)
         commit.commit()
 
     def branch_head(self, name: TableName, branch: str) -> int:
         """The snapshot at the head of a branch."""
-        return int(self.iceberg(name).snapshot(branch).snapshotId())
-
-    def _assert_descends(self, table: Any, branch: str, steps: Sequence[int | None], base: LakeTable) -> None:  # noqa: ANN401 - a Java object
-        """A branch that another process dropped comes back with the next write, without what was staged before."""
-        head = table.snapshot(branch)
-        if head is None or not set(snapshot_line(table, head.snapshotId(), base.head)).issuperset(steps):
-            what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
-            raise CommitConflict(what, "Run again; one process should write a table.")
+        return lake_commit.head_of(self.iceberg(name), branch, name)
 
     def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
         try:
@@ -306,11 +316,15 @@ class Lake:
                 update.createBranch(self.branch, head)
             else:
                 update.fastForwardBranch(self.branch, branch)
+            if self.branch == MAIN:
+                lake_commit.keep_marker(update, table, head)
             update.removeBranch(branch).commit()
         except (Py4JJavaError, PySparkException) as error:
             if self.is_published(base.name, head):
                 return
-            raise publish_error(base.name, error) from error
+            raise lake_error(
+                base.name, error, lake_commit.written_by(lambda: self.iceberg(base.name), self.branch)
+            ) from error
         if not self.is_published(base.name, head):
             what = f"The commit to {base.name} was accepted, and its snapshot is not there."
             raise CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {base.name} before the next run.")
@@ -382,13 +396,3 @@ class Stage:
         finally:
             self.lake.spark.conf.unset(name)
         self.steps.append(self.lake.branch_head(self.base.name, self.branch))
-
-
-def _newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 - Java objects
-    while snapshot is not None:
-        marker = Marker.from_summary(dict(snapshot.summary()))
-        if marker is not None:
-            return marker
-        parent = snapshot.parentId()
-        snapshot = table.snapshot(parent) if parent is not None else None
-    return None

@@ -1,38 +1,120 @@
-"""What Java and Spark throw while tables are read and written, as our own errors, by class and never by text."""
+"""What Java and Spark throw while tables are read and written, as our own errors, by class and never by text.
+
+One table of meanings. The whole chain of causes is looked at, and the first meaning that has one of its classes counts:
+an outcome that cannot be told goes before everything that might be concluded from the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.names import TableName
 
-_CONFLICT_CLASSES = ("CommitFailedException", "ValidationException", "AlreadyExistsException")
-_UNKNOWN_CLASSES = ("CommitStateUnknownException",)
+_REACHED = "Check that the catalog and the warehouse can be reached and have room, then run again."
 
 
-def _java_classes(error: Py4JJavaError | PySparkException) -> Iterator[str]:
-    # PySpark gives some Java exceptions, IllegalArgumentException among them, as its own, and keeps Java's behind them.
+@dataclass(frozen=True)
+class Meaning:
+    """What some Java classes mean for us.
+
+    Attributes:
+        classes: simple names.
+        error: which of our errors it is; with it come the exit code and whether it may be tried again.
+        what: a sentence with `{subject}`, and for conflicts `{writer}`.
+        do: the remedy.
+    """
+
+    classes: frozenset[str]
+    error: Callable[[str, str], CdcError]
+    what: str
+    do: str
+
+
+MEANINGS = (
+    Meaning(
+        frozenset({"CommitStateUnknownException"}),
+        CommitUnknown,
+        "{subject}: whether the commit happened cannot be told, because the catalog's answer was lost.",
+        "Nothing was deleted. Look at the snapshots of the table, then run again.",
+    ),
+    Meaning(
+        # Iceberg says with the last two that a branch is gone, or that `main` is no ancestor of it any more.
+        frozenset(
+            {
+                *("CommitFailedException", "ValidationException", "AlreadyExistsException"),
+                *("TableAlreadyExistsException", "IllegalArgumentException"),
+            }
+        ),
+        CommitConflict,
+        "{subject}: another writer was first ({writer}); nothing of this batch was published.",
+        "Run again: it will be planned on the new head. One process should write a table.",
+    ),
+    Meaning(
+        frozenset({"NotAuthorizedException", "ForbiddenException", "AccessDeniedException", "AccessControlException"}),
+        LakeUnavailable,
+        "{subject} may not be read or written with these credentials.",
+        "Check the catalog's credentials, and what they are allowed to do with the warehouse.",
+    ),
+    Meaning(
+        frozenset(
+            {
+                *("ServiceUnavailableException", "ServiceFailureException", "RESTException", "ConnectException"),
+                *("SocketTimeoutException", "UnknownHostException", "HttpHostConnectException", "UncheckedIOException"),
+            }
+        ),
+        LakeUnavailable,
+        "{subject} cannot be read or written: the catalog or the warehouse does not answer.",
+        _REACHED,
+    ),
+    Meaning(
+        frozenset({"UncheckedSQLException", "SQLException", "SQLiteException"}),
+        LakeUnavailable,
+        "{subject} cannot be read or written: the catalog's database refuses.",
+        "Check that it has room, may be written to and is not kept locked by another process, then run again.",
+    ),
+)
+#: These count only where the answer is to a commit that readers see. Spark's planner uses the first for mistakes, and
+#: whether something is on a staging branch that is dropped anyway concerns nobody.
+_OF_COMMITS = frozenset({"IllegalArgumentException", "CommitStateUnknownException"})
+
+
+def java_classes(error: Exception) -> list[str]:
+    """The simple names of the classes in an error's chain of Java causes, outermost first; none where Java has no part.
+
+    PySpark gives some Java exceptions as its own and keeps Java's behind them.
+    """
     cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    found: list[str] = []
     while cause is not None:
-        yield cause.getClass().getSimpleName()
+        found.append(str(cause.getClass().getSimpleName()))
         cause = cause.getCause()
+    return found
 
 
-def publish_error(name: TableName, error: Py4JJavaError | PySparkException) -> Exception:
-    """What a commit that failed means for us: another writer, an unknown outcome, or a lake that cannot be used."""
-    classes = list(_java_classes(error)) or [type(error).__name__]
-    if any(found in _UNKNOWN_CLASSES for found in classes):
-        what = f"Whether the commit to {name} happened cannot be told: the catalog's answer was lost."
-        return CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {name}, then run again.")
-    if any(found in _CONFLICT_CLASSES for found in classes) or "IllegalArgumentException" in classes:
-        what = f"Another writer committed to {name} first; this batch was not published."
-        return CommitConflict(what, "Run again: it will be planned on the new head. One process should write a table.")
-    return LakeUnavailable(f"The commit to {name} failed ({classes[0]}).", "Check the catalog, then run again.")
+def lake_error(name: TableName | str, error: Exception, writer: str | None = None) -> CdcError:
+    """What an error means for us.
+
+    Args:
+        name: the table, or a subject as words.
+        error: what was thrown.
+        writer: who has written to the table last, where the error answers a commit that readers see; None elsewhere.
+    """
+    classes = java_classes(error)
+    met = frozenset(classes) - (_OF_COMMITS if writer is None else frozenset())
+    subject = name if isinstance(name, str) else f"Table {name}"
+    for meaning in MEANINGS:
+        if meaning.classes & met:
+            told = meaning.what.format(subject=subject, writer=writer or "while this batch was being staged")
+            return meaning.error(told, meaning.do)
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    cause = condition or (classes[-1] if classes else type(error).__name__)
+    return LakeUnavailable(f"{subject} cannot be read or written ({cause}).", f"{_REACHED} --debug shows the cause.")
 
 
 @contextmanager
@@ -45,17 +127,5 @@ def translated(name: TableName | str) -> Iterator[None]:
     """
     try:
         yield
-    except Py4JJavaError as error:
-        classes = list(_java_classes(error))
-        if any(found in _CONFLICT_CLASSES for found in classes):
-            what = f"Another writer changed {name} while this batch was being staged."
-            raise CommitConflict(what, "Nothing was published; run again. One process should write a table.") from error
-        what = f"{_subject(name)} cannot be read or written ({classes[-1]})."
-        raise LakeUnavailable(what, "Check that the catalog and the warehouse can be reached and have room.") from error
-    except PySparkException as error:
-        what = f"{_subject(name)} cannot be read or written ({error.getCondition() or type(error).__name__})."
-        raise LakeUnavailable(what, "See --debug for Spark's own words.") from error
-
-
-def _subject(name: TableName | str) -> str:
-    return name if isinstance(name, str) else f"Table {name}"
+    except (Py4JJavaError, PySparkException) as error:
+        raise lake_error(name, error) from error

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cdc_materializer.marker import MARKER_PREFIX
+from cdc_materializer.offsets import Offsets
+
 
 def snapshot_line(table: Any, head: int | None, until: int | None = None) -> list[int]:  # noqa: ANN401 - a Java object
     """A snapshot and its ancestors, newest first, down to one of them or to the first that is kept."""
@@ -26,4 +29,23 @@ def summaries(table: Any, head: int | None) -> list[tuple[int, int, bool, dict[s
         snapshot = table.snapshot(number)
         made_at, is_first = int(snapshot.timestampMillis()), snapshot.parentId() is None
         found.append((number, made_at, is_first, dict(snapshot.summary())))
+    return found
+
+
+def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - a Java object
+    """How far raw went and how many messages it had, in its newest marked snapshots, newest first.
+
+    Args:
+        table: raw.
+        head: the snapshot to begin with.
+        limit: how many snapshots to look at.
+    """
+    found = []
+    snapshot = table.snapshot(head) if head is not None else None
+    while snapshot is not None and limit:
+        offsets, total = (snapshot.summary().get(name) for name in (f"{MARKER_PREFIX}offsets", "total-records"))
+        if offsets is not None and total is not None:
+            found.append((Offsets.from_json(offsets), int(total)))
+        parent = snapshot.parentId()
+        snapshot, limit = table.snapshot(parent) if parent is not None else None, limit - 1
     return found

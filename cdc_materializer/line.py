@@ -22,7 +22,7 @@ from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Masks, judged_types
-from cdc_materializer.names import TableName
+from cdc_materializer.names import TableName, recovery
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.registry import Registry
 from cdc_materializer.schema import Evolution, TableSchema
@@ -234,6 +234,8 @@ class Decided:
     marked: int = 0
     applied: int = 0
     snapshots: SweepPlan = field(default_factory=SweepPlan)
+    #: Whether it reads messages from before its span once more.
+    again: bool = False
 
 
 def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:
@@ -252,11 +254,34 @@ def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marke
 
 
 def marker_of(table: LakeTable) -> Marker:
-    """The table's marker; a table without one is none of ours, and is not touched."""
+    """The table's marker; a table without one is not touched: nobody can say what it holds.
+
+    Raises:
+        LakeUnavailable: neither its snapshots nor our tag has one; says how to go on.
+    """
     if table.marker is None:
         what = f"Table {table.name} is there, and no snapshot of it says how far it was filled. Nothing was written."
-        raise LakeUnavailable(what, "If another tool made the table, give the topic another `mirror` name.")
+        raise LakeUnavailable(what, recovery(table.name))
     return table.marker
+
+
+def check_pair(tables: Tables) -> None:
+    """Refuse a mirror that says more than raw, or that another raw table was folded into.
+
+    Raises:
+        LakeUnavailable: raw was replaced, emptied or rolled back since.
+    """
+    if tables.mirror is None or tables.mirror.marker is None:
+        return
+    marker, raw = tables.mirror.marker, tables.raw
+    do = "Nothing was written. Bring raw back, or move the mirror away: the next run makes it again from what raw has."
+    if raw is None or marker.raw_table not in (None, raw.uuid):
+        raise LakeUnavailable(f"{tables.mirror.name} was folded from a raw table that is gone.", do)
+    reached = marker_of(raw).offsets
+    ahead = [partition for partition, offset in marker.offsets.items() if offset > reached.get(partition, 0)]
+    if ahead:
+        what = f"{tables.mirror.name} has messages of partition {ahead[0]} that {raw.name} has not: raw went back."
+        raise LakeUnavailable(what, do)
 
 
 def check_deletes(line: Line, mirror: LakeTable | None) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import MARKER_TAG, Marker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,11 +63,11 @@ def main_line(snapshots: Iterable[SnapshotLine], head: int | None) -> tuple[Snap
     return tuple(line)
 
 
-def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: Iterable[int]) -> Marker | None:
+def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: int | None) -> Marker | None:
     """Return the newest marker of main: that of ``head``, else of the nearest ancestor that has one.
 
     Maintenance leaves snapshots without a marker and can expire those between head and the marked one; a tag keeps that
-    one (design section 3), so ``tagged`` snapshots are looked at, newest first, where the line of ancestors breaks off.
+    one (design section 3), so the ``tagged`` snapshot counts where the line of ancestors breaks off.
     """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     next_id = head
@@ -76,10 +76,9 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: I
         if marker is not None:
             return marker
         next_id = by_id[next_id].parent_id
-    if next_id is None:
+    if next_id is None or tagged not in by_id:
         return None
-    kept = sorted((by_id[tag] for tag in tagged if tag in by_id), key=lambda line: line.sequence, reverse=True)
-    return next((marker for line in kept if (marker := Marker.from_summary(line.summary)) is not None), None)
+    return Marker.from_summary(by_id[tagged].summary)
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ class LocalTable:
 
     def marker(self) -> Marker | None:
         """Return the newest marker of main, see `newest_marker`."""
-        tagged = (ref["snapshot-id"] for ref in self.metadata.get("refs", {}).values() if ref["type"] == "tag")
-        return newest_marker(self._snapshots(), self.head, tagged)
+        kept = self.metadata.get("refs", {}).get(MARKER_TAG)
+        return newest_marker(self._snapshots(), self.head, kept["snapshot-id"] if kept is not None else None)
 
     def lines(self) -> tuple[SnapshotLine, ...]:
         """Return the snapshots of main that are kept, newest first."""

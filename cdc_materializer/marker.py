@@ -31,6 +31,10 @@ MARKER_VERSION = 1
 #: What the keys of a marker begin with in a snapshot summary.
 MARKER_PREFIX = "cdcm."
 
+#: The tag on the newest marked snapshot of `main`. Expiry keeps what a tag points to, so whatever other tools compact
+#: and expire, how far a table was filled can be found again.
+MARKER_TAG = "cdcm-marker"
+
 
 Accepted: TypeAlias = Literal["gap", "topic", "positions"]
 
@@ -87,6 +91,7 @@ class Marker:
         snapshots: on a mirror that sweeps, what was seen of snapshots; None where it did not sweep.
         masks: on a mirror, how its rows are masked, by column (`Masks.told`).
         source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
+        raw_table: on a mirror, the identity of the raw table that it was folded from.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
         version: layout of the marker.
     """
@@ -110,6 +115,7 @@ class Marker:
     source_table: str | None = None
     topics: tuple[str, ...] = ()
     masks: Mapping[str, str] = field(default_factory=dict)
+    raw_table: str | None = None
     version: int = MARKER_VERSION
 
     @classmethod
@@ -159,6 +165,7 @@ class Marker:
             "topics": json.dumps(self.topics) if self.topics else None,
             "masks": write(self.masks) if self.masks else None,
             "source-snapshot": snapshot,
+            "raw-table": self.raw_table,
             "contract": self.contract,
             "counts": write(self.counts),
         }
@@ -202,6 +209,7 @@ class Marker:
             source_table=summary.get(MARKER_PREFIX + "source-table"),
             topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
             masks={name: as_text(how) for name, how in read_object(summary.get(MARKER_PREFIX + "masks", "{}")).items()},
+            raw_table=summary.get(MARKER_PREFIX + "raw-table"),
             version=version,
         )
 

@@ -130,6 +130,21 @@ class TableName:
         return replace(self, name=self.name + suffix)
 
 
+def recovery(name: TableName) -> str:
+    """What to do about a table whose progress is lost, one of ours or another tool's."""
+    if name.name.endswith(RAW_SUFFIX):
+        lost = (
+            "If its marked snapshots were expired, roll it back to a copy that has one; or move it away, and the topic"
+        )
+        return (
+            f"{lost} is landed again as far as it still goes. If another tool made it, give the topic another `mirror`."
+        )
+    lost = (
+        "If its marked snapshots were expired, move it away: the next run makes it again from raw, where everything is."
+    )
+    return f"{lost} If another tool made it, give the topic another `mirror` name."
+
+
 def quote(identifier: str) -> str:
     """Return ``identifier`` as one Spark identifier in backticks; raise InvalidName for what no identifier can be.
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import audit, batch, facts, fold, history, life, quarantine, rows, stops, sweeping, verdict
+from cdc_materializer import audit, batch, facts, history, life, quarantine, rows, stops, sweeping, tally, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
@@ -28,6 +28,7 @@ from cdc_materializer.line import (
     Tables,
     check_deletes,
     check_masks,
+    check_pair,
     marker_of,
     new_marker,
     reload,
@@ -109,6 +110,7 @@ def load(line: Line) -> Tables:
         history=line.lake.load(mirror.history) if line.table.history else None,
     )
     check_deletes(line, tables.mirror)
+    check_pair(tables)
     return tables
 
 
@@ -258,9 +260,9 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         judgement = line.judgement(seen, partitions, folded.snapshots.unreconciled, routed=folded.facts.routed)
         judged = verdict.decide(folded.states, judgement)
         judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
-        counted = judged.agg(*_outcomes(), *_sums(lives=line.keeps_lives)).collect()[0].asDict()
+        counted = judged.agg(*tally.outcomes(), *tally.sums(lives=line.keeps_lives)).collect()[0].asDict()
         if folded.facts.further_parts:
-            counted |= verdict.by_message(judged).agg(*_outcomes()).collect()[0].asDict()
+            counted |= verdict.by_message(judged).agg(*tally.outcomes()).collect()[0].asDict()
     finally:
         folded.release()
     return Decided(
@@ -276,21 +278,8 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         marked=counted.get("marked", 0),
         applied=counted.get("applied", 0),
         snapshots=folded.snapshots,
+        again=reading.retried is not None,
     )
-
-
-def _outcomes() -> list[Column]:
-    own = F.col(fold.CURRENT)
-    return [F.count_if(own & (F.col(verdict.OUTCOME) == outcome)).alias(outcome) for outcome in verdict.OUTCOMES]
-
-
-def _sums(*, lives: bool) -> list[Column]:
-    codes = [F.sum(F.size(verdict.with_code(F.col(verdict.VIOLATIONS), code))).alias(f"code_{code}") for code in Code]
-    own = F.col(fold.CURRENT)
-    blocked = F.array_distinct(F.flatten(F.collect_set(F.when(own, F.col(verdict.BLOCKED))))).alias("blocked")
-    of_lives = {"marked": life.is_mark(), "applied": own & F.col(life.APPLIED)} if lives else {}
-    counts = {"published": F.col(verdict.PUBLISHED), **of_lives}
-    return [*codes, blocked, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 
 # --- step 5
@@ -320,9 +309,11 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         source_table=decided.facts.table,
         masks=line.masks.told(),
         source_snapshot=raw.head,
+        raw_table=raw.uuid,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": sum(decided.counts.values())},
     )
+    tally.check(line, raw, earlier.offsets if earlier is not None else Offsets(), decided)
     held = quarantine.hold(line, tables.quarantine, reached, marker, decided)
     stops.stop_if_asked(line, decided)
     if mirror is None:

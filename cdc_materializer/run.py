@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc_materializer.config import Config, TableConfig, resolve_tables
@@ -22,6 +23,7 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.retry import FOLLOW, REPLAN
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -38,8 +40,6 @@ TABLES_AT_ONCE = 4
 SMALL_RUN_MESSAGES = 50_000
 #: Seconds between two looks at the topics under `--follow` when nothing has come.
 POLL_SECONDS = 5.0
-#: Longest pause of a table that keeps failing under `--follow`.
-BACK_OFF_SECONDS_MAX = 300.0
 
 OnBatch = Callable[[TableConfig, "Batch"], None]
 
@@ -103,12 +103,12 @@ def run_forever(
     """
     options = options or RunOptions()
     work = open_work(config, options)
-    quiet: dict[str, tuple[float, float]] = {}
+    quiet: dict[str, tuple[float, int]] = {}
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
         while not options.stop.is_set():
             now = time.monotonic()
-            due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0.0))[0] <= now]
+            due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
             waiting = [backlog for backlog in backlogs(config, work.source, due) if not backlog.is_done]
             report = _run_tables(work, lakes, waiting, options)
             _pause_failed(report, quiet, poll)
@@ -118,13 +118,14 @@ def run_forever(
                 options.stop.wait(poll)
 
 
-def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, float]], poll: float) -> None:
+def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: float) -> None:
+    """Note until when each table that failed is left alone, and how often it has failed in a row."""
     for run in report.tables:
         if run.error is None:
             quiet.pop(run.table, None)
             continue
-        pause = min(max(2 * quiet.get(run.table, (0.0, 0.0))[1], poll), BACK_OFF_SECONDS_MAX)
-        quiet[run.table] = (time.monotonic() + pause, pause)
+        failures = quiet.get(run.table, (0.0, 0))[1] + 1
+        quiet[run.table] = (time.monotonic() + replace(FOLLOW, base_seconds=poll).pause(failures), failures)
 
 
 def open_work(config: Config, options: RunOptions) -> Work:
@@ -259,7 +260,7 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) ->
     contract = work.contracts.get(mirror)
     line = Line(work.config.name, backlog.table, work.source, work.registry, contract, lakes.of(mirror))
     while not options.stop.is_set():
-        batch = advance(line, backlog.topic)
+        batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop)
         if batch is None:
             return
         if options.on_batch is not None:

@@ -18,8 +18,8 @@ LAYERS = (
     (
         *("demo", "truth", "run", "plan", "verify", "adopt", "status", "review", "replay", "why", "trial"),
         *("release", "maintain", "sampling", "data_docs", "testing"),
-        *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "source_settings"),
-        *("rows", "verdict", "life", "audit", "quarantine", "history", "stops"),
+        *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "invariants"),
+        *("source_settings", "rows", "verdict", "life", "tally", "audit", "quarantine", "history", "stops"),
     ),
     ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
     (
@@ -39,7 +39,7 @@ LAYERS = (
     ),
     ("config",),
     ("jars",),
-    ("environment", "marker", "snapshots", "lanes", "offsets", "strict_json", "logs"),
+    ("crash_points", "environment", "retry", "marker", "snapshots", "lanes", "offsets", "strict_json", "logs"),
     ("names",),
     ("errors",),
 )

@@ -18,6 +18,7 @@ import yaml
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -184,4 +185,4 @@ def test_no_branch_is_left(aftermath: Aftermath) -> None:
     for name in (MIRROR, MIRROR.raw, MIRROR.quarantine, MIRROR.history):
         table = lake.load(name)
         assert table is not None
-        assert set(table.refs()) == {"main"}
+        assert set(table.refs()) == {"main", MARKER_TAG}

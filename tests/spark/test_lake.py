@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,10 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import CommitConflict, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.line import marker_of
-from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
-from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,
@@ -27,143 +23,76 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from cdc_materializer.verify import verify_tables
+from tests.model.lake_contract import LakeContract
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = TableSchema((Column("id", "bigint"), Column("name", "string")))
 _numbers = itertools.count()
 
 
-def marker(batch: str, offset: int) -> Marker:
-    """A marker that says how far a table was filled."""
-    return Marker(
-        pipeline="tests",
-        batch=batch,
-        topic="t",
-        topic_id=None,
-        offsets=Offsets({0: offset}),
-        positions={},
-        source_snapshot=None,
-        contract=None,
-        counts={},
-    )
+class _Bench:
+    """The default catalog, as the contract of lakes handles one."""
+
+    def __init__(self, lake: Lake, namespace: str) -> None:
+        self.lake, self._namespace = lake, namespace
+
+    def process(self) -> Lake:
+        """A lake as another process has it; here they share one Spark, so its branches have the same name."""
+        return replace(self.lake, read_only=True)
+
+    def name(self) -> TableName:
+        """The name of the table."""
+        return TableName.parse(f"{self._namespace}.t")
+
+    def frame(self, rows: Sequence[tuple[str, str]]) -> Any:  # noqa: ANN401 - whatever a stage takes
+        """What a stage appends."""
+        return self.lake.spark.createDataFrame(list(rows), "key string, value string")
+
+    def rows(self, table: LakeTable) -> list[str]:
+        """The keys that a table has."""
+        return sorted(row["key"] for row in self.lake.rows(table).collect())
+
+    def refs(self) -> set[str]:
+        """The branches and tags of the table."""
+        return {row["name"] for row in self.lake.spark.table(f"lake.`{self._namespace}`.t.refs").collect()}
+
+    def insert(self, key: str) -> None:
+        """Another program adds a row."""
+        self._sql(f"INSERT INTO {{}} VALUES ('{key}', 'other')")
+
+    def branch(self, name: str) -> None:
+        """Someone makes a branch."""
+        self._sql(f"ALTER TABLE {{}} CREATE BRANCH {name}")
+
+    def expire(self) -> None:
+        """Another program removes every snapshot that nothing points to."""
+        call = "expire_snapshots(table => '{}', older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1)"
+        self.lake.spark.sql(f"CALL lake.system.{call.format(self._namespace + '.t')}")
+
+    def alter(self) -> None:
+        """Another program changes the columns."""
+        self._sql("ALTER TABLE {} ADD COLUMN another string")
+
+    def make(self) -> None:
+        """Another tool makes the table, with a row."""
+        self._sql("CREATE TABLE {} (key string, value string) USING iceberg")
+        self.insert("other")
+
+    def _sql(self, text: str) -> None:
+        self.lake.spark.sql(text.format(f"lake.`{self._namespace}`.t"))
 
 
 @pytest.fixture
-def lake(spark: "SparkSession") -> Lake:
+def bench(spark: "SparkSession", namespace: str) -> _Bench:
     """The catalog of the test run."""
-    return Lake(spark, "lake")
+    return _Bench(Lake(spark, "lake"), namespace)
 
 
-@pytest.fixture
-def table(lake: Lake, namespace: str) -> LakeTable:
-    """An empty table with its first marker."""
-    return lake.create(TableName.parse(f"{namespace}.t"), SCHEMA, marker("start", 0), {"format-version": "2"})
-
-
-def append(lake: Lake, base: LakeTable, batch: str, offset: int) -> int:
-    """Publish one row with a marker."""
-    rows = lake.spark.createDataFrame([(offset, batch)], "id bigint, name string")
-    return lake.publish(base, marker(batch, offset), lambda stage: stage.append(rows))
-
-
-def again(lake: Lake, table: LakeTable) -> LakeTable:
-    """The table as it is now."""
-    found = lake.load(table.name)
-    assert found is not None
-    return found
-
-
-def test_a_published_batch_shows_its_rows_and_its_marker(lake: Lake, table: LakeTable) -> None:
-    """Both stand in one snapshot, and no branch is left."""
-    head = append(lake, table, "one", 5)
-    found = again(lake, table)
-
-    assert found.head == head
-    assert found.marker == marker("one", 5)
-    assert [row.id for row in lake.rows(found).collect()] == [5]
-    assert _refs(lake, table) == {"main"}
-
-
-def _refs(lake: Lake, table: LakeTable) -> set[str]:
-    namespace, name = table.name.namespace[0], table.name.name
-    return {row.name for row in lake.spark.table(f"lake.`{namespace}`.`{name}`.refs").collect()}
-
-
-def test_the_loser_of_two_writers_changes_nothing(lake: Lake, table: LakeTable) -> None:
-    """Both planned on one head; the second is told that it lost, and readers see the first one's rows alone."""
-    won = append(lake, table, "winner", 5)
-
-    with pytest.raises(CommitConflict) as caught:
-        append(lake, table, "loser", 9)
-
-    found = again(lake, table)
-    assert caught.value.exit_code == 4
-    assert (found.head, found.marker) == (won, marker("winner", 5))
-    assert [row.id for row in lake.rows(found).collect()] == [5]
-
-
-def test_a_writer_between_staging_and_publishing_wins(lake: Lake, table: LakeTable) -> None:
-    """Also when the other one comes while the batch is being staged."""
-
-    def stage_slowly(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
-        lake.spark.sql(f"INSERT INTO lake.`{table.name.namespace[0]}`.t VALUES (1, 'other')")
-        stage.append(lake.spark.createDataFrame([(2, "mine")], "id bigint, name string"))
-
-    with pytest.raises(CommitConflict):
-        lake.publish(table, marker("loser", 9), stage_slowly)
-
-    found = again(lake, table)
-    assert [row.name for row in lake.rows(found).collect()] == ["other"]
-    assert found.marker == marker("start", 0)
-
-
-def test_left_over_branches_are_dropped_when_the_table_is_loaded(lake: Lake, table: LakeTable) -> None:
-    """A killed run leaves its branch; another tool's branch is none of our business."""
-    for branch in ("cdcm_killed", "someone"):
-        lake.spark.sql(f"ALTER TABLE lake.`{table.name.namespace[0]}`.t CREATE BRANCH {branch}")
-
-    again(lake, table)
-
-    assert _refs(lake, table) == {"main", "someone"}
-
-
-def test_a_failed_stage_can_be_tried_again(lake: Lake, table: LakeTable) -> None:
-    """The branch of the first try, with the same batch id, does not stand in the second's way."""
-
-    def fail(_: Any) -> None:  # noqa: ANN401 - the lake's own stage
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        lake.publish(table, marker("one", 5), fail)
-    append(lake, again(lake, table), "one", 5)
-
-    assert [row.id for row in lake.rows(again(lake, table)).collect()] == [5]
-
-
-def test_the_marker_survives_a_snapshot_without_one(lake: Lake, table: LakeTable) -> None:
-    """Compaction and the like write snapshots that say nothing of ours; the newest marker behind them counts."""
-    append(lake, table, "one", 5)
-    lake.spark.sql(f"INSERT INTO lake.`{table.name.namespace[0]}`.t VALUES (6, 'other')")
-
-    found = again(lake, table)
-
-    assert found.marker == marker("one", 5)
-    assert len(lake.rows(found).collect()) == 2
-
-
-def test_a_table_without_a_marker_is_refused(lake: Lake, namespace: str) -> None:
-    """It is another tool's, and nobody can say what it holds."""
-    lake.spark.sql(f"CREATE TABLE lake.`{namespace}`.t (id bigint) USING iceberg")
-    lake.spark.sql(f"INSERT INTO lake.`{namespace}`.t VALUES (1)")
-    found = lake.load(TableName.parse(f"{namespace}.t"))
-    assert found is not None
-
-    with pytest.raises(LakeUnavailable, match="no snapshot of it says how far"):
-        marker_of(found)
+class TestSparkLake(LakeContract):
+    """Iceberg itself, in Spark."""
 
 
 # --- hostile names, through the whole line ---------------------------------------------------------------------------

@@ -26,14 +26,14 @@ def _line(snapshot_id: int, parent: int | None, marker: Marker | None = None) ->
 
 
 def test_where_ancestors_have_expired_the_tagged_marker_counts() -> None:
-    """A tag keeps the marked snapshot; a staged or older one that is not tagged is no answer."""
+    """Our tag keeps the marked snapshot; a staged or older one that it does not point to is no answer."""
     old, marked = replace(MARKER, batch="old"), MARKER
     lines = [_line(1, None, old), _line(2, 1, marked), _line(4, 3), _line(9, 2, replace(MARKER, batch="staged"))]
 
-    assert newest_marker(lines, 4, [1, 2]) == marked
-    assert newest_marker(lines, 4, []) is None
-    assert newest_marker(lines, None, [1, 2]) is None
-    assert newest_marker([_line(1, None)], 1, [1]) is None
+    assert newest_marker(lines, 4, 2) == marked
+    assert newest_marker(lines, 4, None) is None
+    assert newest_marker(lines, None, 2) is None
+    assert newest_marker([_line(1, None)], 1, 1) is None
 
 
 def _assert_both_ways_agree(lake: Lake, ids: list[int]) -> None:

@@ -1,0 +1,37 @@
+"""Named points of a commit at which a test can end the process, as a power cut would.
+
+They are in the released code, so that what is killed is what users run: `CDCM_CRASH_AT=mirror.staged cdcm run`. Unset,
+a point costs a comparison. SIGKILL leaves no time for anything: no branch is dropped, no session is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import product
+
+from cdc_materializer.environment import crash_at
+from cdc_materializer.names import RESERVED_SUFFIXES, TableName
+
+#: A table was made and has no snapshot yet; its branch was made; everything is on the branch; readers see it.
+STEPS = ("made", "branched", "staged", "published")
+_KINDS = {suffix: suffix.strip("_") for suffix in RESERVED_SUFFIXES}
+#: Every point by its name.
+POINTS = tuple(f"{kind}.{step}" for kind, step in product(("mirror", *_KINDS.values()), STEPS))
+
+
+def reach(step: str, table: TableName) -> None:
+    """End the process here and now, if this is the point that `CDCM_CRASH_AT` names; see POINTS.
+
+    Args:
+        step: one of STEPS.
+        table: what is being written.
+    """
+    if crash_at() == point_of(step, table):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def point_of(step: str, table: TableName) -> str:
+    """The name of a point."""
+    kind = next((kind for suffix, kind in _KINDS.items() if table.name.endswith(suffix)), "mirror")
+    return f"{kind}.{step}"

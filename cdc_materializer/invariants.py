@@ -1,0 +1,83 @@
+"""What must hold of a mirror's tables, as far as their metadata tells: for `cdcm doctor`, and for tests after a crash.
+
+Pure. A run asserts the same before each commit (`lake_commit`, `tally`, `line.check_pair`); here it is looked for in
+what is there, whoever wrote it. That the mirror is the fold of raw, and has one row a key, takes a look at the rows:
+`cdcm verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.marker import MARKER_PREFIX, Marker
+from cdc_materializer.offsets import Offsets
+
+#: Counts of a batch that are no outcome of a message.
+_NO_OUTCOMES = frozenset({"read", "swept", "stopped"})
+
+
+def broken_in(table: str, lines: Sequence[SnapshotLine], *, is_raw: bool) -> Iterator[str]:
+    """Say what is wrong with one table's snapshots, a sentence each.
+
+    Args:
+        table: its name.
+        lines: its snapshots, newest first.
+        is_raw: whether each of its rows is a message.
+    """
+    marked = [(line, marker) for line in lines if (marker := Marker.from_summary(line.summary)) is not None]
+    for line, marker in marked[:1]:
+        total, landed = int(line.summary.get("total-records", "0")), sum(marker.offsets.values())
+        if is_raw and total > landed:
+            yield f"{table} has {total} messages and got to offsets of {landed} in all: some are there twice."
+    for line, marker in marked:
+        told = sum(count for name, count in marker.counts.items() if name not in _NO_OUTCOMES)
+        if told != marker.counts.get("read", told):
+            read = marker.counts["read"]
+            yield f"Snapshot {line.snapshot_id} of {table} read {read} messages and accounts for {told}."
+    yield from _gone_back(table, lines)
+
+
+def _gone_back(table: str, lines: Sequence[SnapshotLine]) -> Iterator[str]:
+    newer: tuple[SnapshotLine, Marker] | None = None
+    for line in lines:
+        marker = Marker.from_summary(line.summary)
+        if marker is None:
+            # A replay begins with an empty table, and reads the log once more from wherever it likes.
+            newer = None if line.summary.get("total-records") == "0" else newer
+            continue
+        back = [p for p, at in marker.offsets.items() if newer[1].offsets.get(p, -1) < at] if newer else []
+        if back and newer is not None and newer[1].batch:
+            yield f"The offsets of {table} went back in partition {back[0]} with snapshot {newer[0].snapshot_id}."
+        newer = line, marker
+
+
+def broken_between(table: str, raw_uuid: str | None, raw: Marker | None, mirror: Marker | None) -> Iterator[str]:
+    """Say what is wrong between a mirror and its raw table, a sentence each.
+
+    Args:
+        table: the mirror's name.
+        raw_uuid: raw's identity; None where there is no raw table.
+        raw: raw's marker.
+        mirror: the mirror's.
+    """
+    if mirror is None:
+        return
+    if mirror.raw_table is not None and mirror.raw_table != raw_uuid:
+        yield f"{table} was folded from another raw table than the one that is there."
+    landed = raw.offsets if raw is not None else Offsets()
+    ahead = next((p for p, at in mirror.offsets.items() if at > landed.get(p, 0)), None)
+    if ahead is not None:
+        reached = f"{mirror.offsets[ahead]} past {landed.get(ahead, 0)}" if raw is not None else "no raw"
+        yield f"The mirror is ahead of raw in partition {ahead} ({reached})."
+
+
+def foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
+    """The snapshots that changed rows and that no batch of ours has made, newest first; compaction changes none."""
+    return [line for line in lines if _changes(line) and f"{MARKER_PREFIX}batch" not in line.summary]
+
+
+def _changes(line: SnapshotLine) -> bool:
+    counts = (line.summary.get(f"{what}-records", "0") for what in ("added", "deleted"))
+    deletes = line.summary.get("added-position-deletes", "0")
+    return line.summary.get("operation") != "replace" and any(count != "0" for count in (*counts, deletes))

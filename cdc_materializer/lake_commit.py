@@ -1,0 +1,187 @@
+"""What has to hold of a commit beyond what Iceberg itself checks, and the tag that keeps progress from being lost.
+
+Facts that the driver has anyway: references, ids and the counters of snapshot summaries. No table is read, so all of it
+stays on for every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from cdc_materializer.errors import CommitConflict, InvariantBroken
+from cdc_materializer.lake_line import snapshot_line
+from cdc_materializer.marker import MARKER_PREFIX, MARKER_TAG, Marker
+from cdc_materializer.names import HISTORY_SUFFIX, RAW_SUFFIX, TableName, shown
+
+if TYPE_CHECKING:
+    from cdc_materializer.lake import LakeTable
+
+#: Properties of every table that we make. A commit that failed is planned anew (`retry`) or found to have happened; a
+#: library that tries again beneath us would put it on top of a head that it was not planned on.
+COMMIT_PROPERTIES = {"commit.retry.num-retries": "0"}
+_FOR_EVER_MS = 2**63 - 1
+_BUG = "Nothing was published. This is a bug; please report it with the output of `--debug`."
+
+
+def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 - Java objects
+    """The newest marker on the line of a snapshot; where expiry has cut the line off, the one that the tag keeps.
+
+    Only where the line breaks off: a table that was rolled back has the marker of the state that it was rolled back to.
+    """
+    parent = None
+    while snapshot is not None:
+        marker = Marker.from_summary(dict(snapshot.summary()))
+        if marker is not None:
+            return marker
+        parent = snapshot.parentId()
+        snapshot = table.snapshot(parent) if parent is not None else None
+    tagged = table.snapshot(MARKER_TAG) if parent is not None else None
+    return Marker.from_summary(dict(tagged.summary())) if tagged is not None else None
+
+
+def keep_marker(update: Any, table: Any, head: int) -> Any:  # noqa: ANN401 - Java objects
+    """Add to an update of references that the tag moves to a marked snapshot: in one commit with `main`, or not at all.
+
+    Args:
+        update: from `manageSnapshots`.
+        table: the table as it was loaded for that update.
+        head: the snapshot.
+    """
+    if table.refs().containsKey(MARKER_TAG):
+        return update.replaceTag(MARKER_TAG, head)
+    # A table may say when references expire; this one must not.
+    return update.createTag(MARKER_TAG, head).setMaxRefAgeMs(MARKER_TAG, _FOR_EVER_MS)
+
+
+def open_main(table: Any, branch: str, name: TableName) -> None:  # noqa: ANN401 - a Java object
+    """Let readers see a table that was just made and marked on a branch, and keep its first marker.
+
+    Raises:
+        CommitConflict: another process has made it meanwhile, or taken it for left over.
+    """
+    made = table.snapshot(branch)
+    if made is None or table.currentSnapshot() is not None:
+        what = f"Table {name} was made by another process at the same time."
+        raise CommitConflict(what, "Nothing was written to it; run again. One process should write a table.")
+    update = table.manageSnapshots().createBranch("main", made.snapshotId())
+    keep_marker(update, table, made.snapshotId()).removeBranch(branch).commit()
+
+
+def check_made(made: LakeTable, marker: Marker) -> None:
+    """Refuse a table that was written to since it was made: what is to be written was planned on an empty one.
+
+    Raises:
+        CommitConflict: another process has been there.
+    """
+    if made.marker != marker:
+        what = f"Another process has written to {made.name} since it was made."
+        raise CommitConflict(what, "Run again; one process should write a table.")
+
+
+def head_of(table: Any, branch: str, name: TableName) -> int:  # noqa: ANN401 - a Java object
+    """The snapshot at the head of a staging branch.
+
+    Raises:
+        CommitConflict: the branch is gone.
+    """
+    head = table.snapshot(branch)
+    if head is None:
+        what = f"What was staged for {name} was removed by another process; nothing was published."
+        raise CommitConflict(what, "Run again; one process should write a table.")
+    return int(head.snapshotId())
+
+
+def check_same(table: Any, base: LakeTable) -> None:  # noqa: ANN401 - a Java object
+    """Refuse to write to a table that has been replaced, or whose columns or layout were changed, since it was loaded.
+
+    Raises:
+        CommitConflict: it is not the one that the batch was planned on.
+    """
+    found = {"table": table.uuid().toString(), "schema": table.schema().schemaId(), "layout": table.spec().specId()}
+    known = {"table": base.uuid, "schema": base.schema_id, "layout": base.spec_id}
+    changed = [name for name, now in found.items() if known[name] not in (now, None)]
+    if changed:
+        what = f"The {changed[0]} of {base.name} was changed by another program while this batch was being planned."
+        raise CommitConflict(what, "Nothing was published; run again, and it is planned anew.")
+
+
+def check_staged(table: Any, branch: str, base: LakeTable, steps: Sequence[int], marker: Marker) -> int:  # noqa: ANN401 - a Java object
+    """Assert that a branch holds what was staged on the planned head and nothing else, and that its marker says so.
+
+    A branch that another process dropped comes back with the next write, without what was staged before.
+
+    Args:
+        table: the table, loaded after everything was staged.
+        branch: the branch.
+        base: the table as the batch was planned on it.
+        steps: the snapshots that the batch has made.
+        marker: the batch's.
+
+    Returns:
+        The branch's head.
+
+    Raises:
+        CommitConflict: another process has meddled with the branch.
+        InvariantBroken: the marker does not read as it was written, or contradicts what is there.
+    """
+    head = table.snapshot(branch)
+    line = snapshot_line(table, head.snapshotId(), base.head) if head is not None else []
+    if head is None or set(line) != {base.head, *steps, int(head.snapshotId())}:
+        what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
+        raise CommitConflict(what, "Run again; one process should write a table.")
+    summary = dict(head.summary())
+    if not marker.to_summary().items() <= summary.items():
+        raise InvariantBroken(f"The marker of {base.name} does not read as it was written.", _BUG)
+    _check_landed(base, marker, summary)
+    return int(head.snapshotId())
+
+
+def check_progress(base: LakeTable, marker: Marker) -> None:
+    """Assert that a table's progress does not go back; what it has done it never does twice.
+
+    A history is told what was tried, and a batch that is tried again may be a shorter one.
+
+    Raises:
+        InvariantBroken: an offset would go back, or a partition would be forgotten.
+    """
+    if base.marker is None or base.name.name.endswith(HISTORY_SUFFIX):
+        return
+    back = [p for p, offset in base.marker.offsets.items() if marker.offsets.get(p, -1) < offset]
+    if back:
+        what = f"The offsets of {base.name} would go back in partition {back[0]}."
+        raise InvariantBroken(what, _BUG)
+
+
+def _check_landed(base: LakeTable, marker: Marker, summary: dict[str, str]) -> None:
+    """Assert that raw took no more messages than its offsets have moved; offsets without a message are no fault."""
+    if not base.name.name.endswith(RAW_SUFFIX) or base.marker is None:
+        return
+    moved = sum(marker.offsets.values()) - sum(base.marker.offsets.values())
+    if int(summary.get("added-records", "0")) > moved:
+        what = f"{base.name} would take {summary['added-records']} messages of a span of {moved}: some of them twice."
+        raise InvariantBroken(what, _BUG)
+
+
+def written_by(load: Callable[[], Any], branch: str) -> str:
+    """Who made the newest snapshot of a branch, as far as its summary says; for people.
+
+    Args:
+        load: loads the table as it is now; where it cannot, nothing is known.
+        branch: the branch.
+    """
+    try:
+        snapshot = load().snapshot(branch)
+        told = dict(snapshot.summary()) if snapshot is not None else {}
+    except (Py4JJavaError, PySparkException):
+        told = {}
+    engine = " ".join(told[name] for name in ("engine-name", "engine-version") if name in told)
+    known = {
+        "pipeline": told.get(f"{MARKER_PREFIX}pipeline"),
+        "engine": engine or None,
+        "application": told.get("spark.app.id") or told.get("app-id"),
+    }
+    return ", ".join(f"{name} {shown(value)}" for name, value in known.items() if value) or "it has left no name"

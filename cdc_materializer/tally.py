@@ -1,0 +1,83 @@
+"""What became of a batch's messages: counted in one pass over its states, and held against what raw says it has.
+
+Raw's own counters come from the files that Iceberg wrote, and a batch's from its fold, so a message that the fold loses
+or doubles shows as a difference between the two before anything is published.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_materializer import fold, life, verdict
+from cdc_materializer.errors import Code, InvariantBroken
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_line import landed
+from cdc_materializer.line import Decided, Line
+from cdc_materializer.offsets import Offsets
+
+#: How far back raw's snapshots are looked through; a batch is nearly always what the last one landed.
+_SNAPSHOTS_MAX = 20
+
+
+def outcomes() -> list[Column]:
+    """How many messages of a batch came to each outcome."""
+    own = F.col(fold.CURRENT)
+    return [F.count_if(own & (F.col(verdict.OUTCOME) == outcome)).alias(outcome) for outcome in verdict.OUTCOMES]
+
+
+def sums(*, lives: bool) -> list[Column]:
+    """What else a batch's states add up to: violations by code, rules that block, rows to write.
+
+    Args:
+        lives: whether more than the last state of a row is kept.
+    """
+    codes = [F.sum(F.size(verdict.with_code(F.col(verdict.VIOLATIONS), code))).alias(f"code_{code}") for code in Code]
+    own = F.col(fold.CURRENT)
+    blocked = F.array_distinct(F.flatten(F.collect_set(F.when(own, F.col(verdict.BLOCKED))))).alias("blocked")
+    of_lives = {"marked": life.is_mark(), "applied": own & F.col(life.APPLIED)} if lives else {}
+    counts = {"published": F.col(verdict.PUBLISHED), **of_lives}
+    return [*codes, blocked, *[F.count_if(test).alias(name) for name, test in counts.items()]]
+
+
+def check(line: Line, raw: LakeTable, reached: Offsets, decided: Decided) -> None:
+    """Assert that each message of a batch has one outcome, as far as raw's snapshots tell how many there are.
+
+    They do where the batch ends where a landing ended and begins where one did; that is, unless `records_max` was
+    changed in between. A batch that reads earlier messages once more has at least as many.
+
+    Args:
+        line: the table's way.
+        raw: as the batch was read from it.
+        reached: how far the mirror has got; empty where it has nothing yet.
+        decided: the batch.
+
+    Raises:
+        InvariantBroken: a message is lost, or counted twice.
+    """
+    expected = expected_messages(landed(line.lake.iceberg(raw.name), raw.head, _SNAPSHOTS_MAX), reached, decided)
+    counted = sum(decided.counts.values())
+    if expected is None or counted == expected or (decided.again and counted > expected):
+        return
+    what = f"{raw.name} has {expected} messages for this batch, and it accounts for {counted}. Nothing was published."
+    do = "See with `cdcm doctor` whether another program has written to raw; if none has, please report this as a bug."
+    raise InvariantBroken(what, do)
+
+
+def expected_messages(known: list[tuple[Offsets, int]], reached: Offsets, decided: Decided) -> int | None:
+    """How many messages raw has for a batch; None where its snapshots do not tell.
+
+    Args:
+        known: raw's snapshots, newest first: how far each went, and how many messages it had.
+        reached: how far the mirror has got; empty where it has nothing yet.
+        decided: the batch.
+    """
+    start, end = decided.span.start, decided.span.end
+    after = next((total for offsets, total in known if offsets == end), None)
+    before = next((total for offsets, total in known if _is_at(offsets, start)), None) if reached else 0
+    return None if after is None or before is None else after - before
+
+
+def _is_at(offsets: Offsets, start: Offsets) -> bool:
+    """Whether raw went as far as the start of a span; of a partition that it did not know it had nothing."""
+    return all(offsets.get(partition, first) == first for partition, first in start.items())

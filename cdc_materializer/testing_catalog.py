@@ -1,0 +1,228 @@
+"""An Iceberg catalog in memory: tables with snapshots, branches and tags, and what goes wrong with commits to them.
+
+Public, as `testing_lake`, which puts the real lake on top of it. A commit swaps a table's metadata if nobody else did;
+a fault for each says which one is refused, lost, late, or the last of its process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from py4j.protocol import Py4JJavaError
+
+#: The branch that readers see.
+MAIN = "main"
+#: A row; its first item is what it is deleted by.
+Row: TypeAlias = tuple[Any, ...]
+#: What becomes of a commit. `refused`: nothing happened, and the catalog says so. `lost`: nothing happened, and nobody
+#: answers. `unanswered`: it happened, and nobody answers. `contradicted`: it happened, and the client, which asked
+#: twice, is told that it lost. `late`: nobody answers, and it happens at `deliver`, if it still can. `killed`: the
+#: process ends before it; `killed after`: right after it.
+Fault: TypeAlias = Literal["refused", "lost", "unanswered", "contradicted", "late", "killed", "killed after"]
+
+
+class Killed(BaseException):
+    """The end of the process that was committing; only a test catches it."""
+
+
+class JavaError(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
+    """What Java throws: a chain of classes, outermost first."""
+
+    def __init__(self, *classes: str) -> None:
+        """Make the chain of throwables."""
+        Exception.__init__(self, " < ".join(classes))
+        self.java_exception: Any = None
+        for name in reversed(classes):
+            self.java_exception = _Throwable(name, self.java_exception)
+
+    def __str__(self) -> str:
+        """Say the classes; there is no Java to ask for more."""
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class _Throwable:
+    name: str
+    cause: _Throwable | None
+
+    def getClass(self) -> _Throwable:  # noqa: N802 - Java's name
+        return self
+
+    def getSimpleName(self) -> str:  # noqa: N802
+        return self.name
+
+    def getCause(self) -> _Throwable | None:  # noqa: N802
+        return self.cause
+
+
+class JavaMap(dict[str, Any]):
+    """A map of Java's, as Py4J shows it."""
+
+    def containsKey(self, key: str) -> bool:  # noqa: N802 - Java's name
+        """Whether it has a key."""
+        return key in self
+
+
+@dataclass(frozen=True)
+class MemorySnapshot:
+    """A state of a table."""
+
+    number: int
+    parent: int | None
+    told: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+    def snapshotId(self) -> int:  # noqa: N802
+        """Its number."""
+        return self.number
+
+    def parentId(self) -> int | None:  # noqa: N802
+        """The number of the state that it was made from."""
+        return self.parent
+
+    def timestampMillis(self) -> int:  # noqa: N802
+        """A time that rises with the number."""
+        return self.number
+
+    def schemaId(self) -> None:  # noqa: N802
+        """The number of the columns that it was written with: not kept."""
+
+    def summary(self) -> JavaMap:
+        """What its commit says of itself."""
+        return JavaMap(self.told)
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What the catalog keeps of a table.
+
+    Attributes:
+        uuid: its identity.
+        properties: its properties.
+        snapshots: by number.
+        refs: the numbers that branches and tags point to.
+        version: goes up with each commit.
+        schema_id: the number of its columns.
+    """
+
+    uuid: str
+    properties: Mapping[str, str]
+    snapshots: Mapping[int, MemorySnapshot] = field(default_factory=dict)
+    refs: Mapping[str, int] = field(default_factory=dict)
+    version: int = 0
+    schema_id: int = 0
+
+    def line(self, ref: str = MAIN) -> Iterator[MemorySnapshot]:
+        """The state that a branch or tag points to and those before it, newest first, as far as they are kept."""
+        number = self.refs.get(ref)
+        while number is not None and number in self.snapshots:
+            yield self.snapshots[number]
+            number = self.snapshots[number].parent
+
+    def with_snapshot(self, told: Mapping[str, str], rows: tuple[Row, ...], ref: str, number: int) -> Metadata:
+        """Put a state on a branch; one that is not there begins at `main`."""
+        parent = self.refs.get(ref, self.refs.get(MAIN))
+        made = MemorySnapshot(number, parent, {**told, "total-records": str(len(rows))}, rows)
+        return replace(
+            self, snapshots={**self.snapshots, number: made}, refs={**self.refs, ref: number}, version=self.version + 1
+        )
+
+
+class MemoryCatalog:
+    """Tables by their quoted names, and what goes wrong with commits to them."""
+
+    def __init__(self) -> None:
+        """Begin without tables and faults."""
+        self.tables: dict[str, Metadata] = {}
+        #: Asked before each commit for what is to become of it; may do anything else meanwhile, such as let another
+        #: writer work.
+        self.fault: Callable[[str], Fault | None] = lambda _path: None
+        #: Told after each commit that happened.
+        self.happened: Callable[[str], None] = lambda _path: None
+        #: Whether nobody answers a question either.
+        self.is_silent = False
+        self._late: list[tuple[str, Metadata, Metadata]] = []
+        self._numbers = itertools.count(1)
+
+    def number(self) -> int:
+        """A number that was not used yet."""
+        return next(self._numbers)
+
+    def load(self, path: str) -> Metadata:
+        """A table's metadata as it is now."""
+        if self.is_silent:
+            raise JavaError("ServiceFailureException", "ConnectException")
+        if path not in self.tables:
+            raise JavaError("NoSuchTableException")
+        return self.tables[path]
+
+    def commit(self, path: str, base: Metadata, updated: Metadata) -> None:
+        """Put new metadata in the place of the old, if that is still what it was made from; or what a fault says.
+
+        Raises:
+            JavaError: as Iceberg's client throws it.
+            Killed: the process is to end here.
+        """
+        fault = self.fault(path)
+        if fault == "killed":
+            raise Killed
+        if fault == "refused":
+            raise JavaError("ServiceUnavailableException")
+        if fault == "late":
+            self._late.append((path, base, updated))
+        if fault in {"late", "lost"}:
+            raise JavaError("CommitStateUnknownException", "ServiceFailureException")
+        found = self.tables.get(path)
+        if found is None or (found.uuid, found.version) != (base.uuid, base.version):
+            raise JavaError("CommitFailedException")
+        self.tables[path] = updated
+        self.happened(path)
+        if fault == "killed after":
+            raise Killed
+        if fault == "unanswered":
+            raise JavaError("CommitStateUnknownException", "SocketTimeoutException")
+        if fault == "contradicted":
+            raise JavaError("CommitFailedException")
+
+    def deliver(self) -> None:
+        """Let late commits arrive, as at a REST catalog: if the references that they set stand where they stood."""
+        late, self._late = self._late, []
+        for path, base, updated in late:
+            now = self.tables.get(path)
+            changed = {ref: at for ref, at in updated.refs.items() if base.refs.get(ref) != at}
+            if now is None or now.uuid != base.uuid or any(now.refs.get(ref) != base.refs.get(ref) for ref in changed):
+                continue
+            made = {number: one for number, one in updated.snapshots.items() if number not in base.snapshots}
+            snapshots = {**now.snapshots, **made}
+            refs = {ref: at for ref, at in now.refs.items() if ref in updated.refs or ref not in base.refs}
+            if all(at in snapshots for at in changed.values()):
+                self.tables[path] = replace(now, snapshots=snapshots, refs=refs | changed, version=now.version + 1)
+                self.happened(path)
+
+    # --- other programs
+    # -----------------------------------------------------------------------------------------------
+
+    def compact(self, path: str) -> None:
+        """Write the same rows again, in a snapshot that says nothing of ours."""
+        now = self.tables[path]
+        rows = next(now.line()).rows
+        self.tables[path] = now.with_snapshot({"operation": "replace"}, rows, MAIN, self.number())
+
+    def expire(self, path: str) -> None:
+        """Remove every snapshot that no branch and no tag points to."""
+        now = self.tables[path]
+        kept = {number: one for number, one in now.snapshots.items() if number in now.refs.values()}
+        self.tables[path] = replace(now, snapshots=kept, version=now.version + 1)
+
+    def rewrite(self, path: str, rows: Iterable[Row]) -> None:
+        """Replace all rows."""
+        told = {"operation": "overwrite", "engine-name": "other", "added-records": "1"}
+        self.tables[path] = self.tables[path].with_snapshot(told, tuple(rows), MAIN, self.number())
+
+    def alter(self, path: str) -> None:
+        """Change the columns."""
+        now = self.tables[path]
+        self.tables[path] = replace(now, schema_id=now.schema_id + 1, version=now.version + 1)

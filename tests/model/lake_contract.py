@@ -1,0 +1,206 @@
+"""What every lake does, Iceberg's in Spark and the one in memory alike: the tests of both are these."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pytest
+
+from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.line import marker_of
+from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.schema import Column, TableSchema
+
+SCHEMA = TableSchema((Column("key", "string"), Column("value", "string")))
+
+
+class Bench(Protocol):
+    """A lake with one table, and what other programs do to it."""
+
+    lake: Lake
+
+    def process(self) -> Lake:
+        """A lake as another process has it that had loaded the table before."""
+
+    def name(self) -> TableName:
+        """The name of the table."""
+
+    def frame(self, rows: Sequence[tuple[str, str]]) -> Any:  # noqa: ANN401 - whatever a stage takes
+        """What a stage appends."""
+
+    def rows(self, table: LakeTable) -> list[str]:
+        """The keys that a table has."""
+
+    def refs(self) -> set[str]:
+        """The branches and tags of the table."""
+
+    def insert(self, key: str) -> None:
+        """Another program adds a row."""
+
+    def branch(self, name: str) -> None:
+        """Someone makes a branch."""
+
+    def expire(self) -> None:
+        """Another program removes every snapshot that nothing points to."""
+
+    def alter(self) -> None:
+        """Another program changes the columns."""
+
+    def make(self) -> None:
+        """Another tool makes the table, with a row."""
+
+
+def marker(batch: str, offset: int) -> Marker:
+    """A marker that says how far a table was filled."""
+    return Marker("tests", batch, "t", None, Offsets({0: offset}), {}, None, None, {})
+
+
+def create(bench: Bench) -> LakeTable:
+    """An empty table with its first marker."""
+    return bench.lake.create(bench.name(), SCHEMA, marker("start", 0), {"format-version": "2"})
+
+
+def append(bench: Bench, base: LakeTable, batch: str, offset: int) -> int:
+    """Publish one row with a marker; its key is the batch."""
+    return bench.lake.publish(base, marker(batch, offset), lambda stage: stage.append(bench.frame([(batch, "")])))
+
+
+def again(bench: Bench) -> LakeTable:
+    """The table as it is now."""
+    found = bench.lake.load(bench.name())
+    assert found is not None
+    return found
+
+
+class LakeContract:
+    """The tests; a subclass beside a fixture `bench` runs them."""
+
+    def test_a_published_batch_shows_its_rows_and_its_marker(self, bench: Bench) -> None:
+        """Both stand in one snapshot, no branch is left, and a tag keeps the snapshot."""
+        head = append(bench, create(bench), "one", 5)
+        found = again(bench)
+
+        assert found.head == head
+        assert found.marker == marker("one", 5)
+        assert bench.rows(found) == ["one"]
+        assert bench.refs() == {"main", MARKER_TAG}
+
+    def test_the_loser_of_two_writers_changes_nothing(self, bench: Bench) -> None:
+        """Both planned on one head; the second is told who was faster, and readers see the first one's rows alone."""
+        table = create(bench)
+        won = append(bench, table, "winner", 5)
+
+        with pytest.raises(CommitConflict, match="pipeline tests") as caught:
+            append(bench, table, "loser", 9)
+
+        found = again(bench)
+        assert (caught.value.exit_code, caught.value.retryable) == (4, True)
+        assert (found.head, found.marker) == (won, marker("winner", 5))
+        assert bench.rows(found) == ["winner"]
+
+    def test_a_writer_between_staging_and_publishing_wins(self, bench: Bench) -> None:
+        """Also when the other one comes while the batch is being staged."""
+        table = create(bench)
+
+        def stage_slowly(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+            bench.insert("other")
+            stage.append(bench.frame([("mine", "")]))
+
+        with pytest.raises(CommitConflict):
+            bench.lake.publish(table, marker("loser", 9), stage_slowly)
+
+        found = again(bench)
+        assert bench.rows(found) == ["other"]
+        assert found.marker == marker("start", 0)
+
+    def test_a_branch_that_was_dropped_and_came_back_is_not_published(self, bench: Bench) -> None:
+        """Another process took it for left over while it was written to; what was staged before is not on it."""
+        table = create(bench)
+
+        def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+            stage.append(bench.frame([("first", "")]))
+            stage.steps.append(bench.lake.branch_head(table.name, stage.branch))
+            again(bench)
+            stage.append(bench.frame([("second", "")]))
+
+        with pytest.raises(CommitConflict):
+            bench.lake.publish(table, marker("one", 5), stage)
+
+        assert bench.rows(again(bench)) == []
+
+    def test_left_over_branches_are_dropped_when_the_table_is_loaded(self, bench: Bench) -> None:
+        """A killed run leaves its branch; another tool's branch is none of our business."""
+        create(bench)
+        for branch in ("cdcm_killed", "someone"):
+            bench.branch(branch)
+
+        again(bench)
+
+        assert bench.refs() == {"main", MARKER_TAG, "someone"}
+
+    def test_a_failed_stage_can_be_tried_again(self, bench: Bench) -> None:
+        """The branch of the first try, with the same batch id, does not stand in the second's way."""
+        table = create(bench)
+
+        def fail(_: Any) -> None:  # noqa: ANN401 - the lake's own stage
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            bench.lake.publish(table, marker("one", 5), fail)
+        append(bench, again(bench), "one", 5)
+
+        assert bench.rows(again(bench)) == ["one"]
+
+    def test_the_marker_survives_whatever_other_tools_commit_and_expire(self, bench: Bench) -> None:
+        """Snapshots without one are passed over, and where expiry has cut their line off, the tag has the newest."""
+        append(bench, create(bench), "one", 5)
+        bench.insert("other")
+        assert again(bench).marker == marker("one", 5)
+
+        bench.insert("another")
+        bench.expire()
+
+        found = again(bench)
+        assert found.marker == marker("one", 5)
+        assert bench.rows(found) == ["another", "one", "other"]
+        append(bench, found, "two", 7)
+        assert again(bench).marker == marker("two", 7)
+
+    def test_a_table_without_a_marker_is_refused(self, bench: Bench) -> None:
+        """It is another tool's, or its progress was lost; what to do is said, and nothing is written."""
+        bench.make()
+
+        with pytest.raises(LakeUnavailable, match=r"no snapshot of it says how far.*makes it again from raw"):
+            marker_of(again(bench))
+
+    def test_a_table_whose_columns_were_changed_meanwhile_is_not_written_to(self, bench: Bench) -> None:
+        """The batch was planned for other columns; planned anew it goes through."""
+        table = create(bench)
+        bench.alter()
+
+        with pytest.raises(CommitConflict, match="schema"):
+            append(bench, table, "one", 5)
+
+        found = again(bench)
+        bench.lake.publish(found, marker("one", 5), lambda _: None)
+        assert again(bench).marker == marker("one", 5)
+
+    def test_progress_never_goes_back(self, bench: Bench) -> None:
+        """A batch that would take offsets back, or forget a partition, is a bug, and nothing of it is written."""
+        append(bench, create(bench), "one", 5)
+
+        with pytest.raises(InvariantBroken, match="would go back in partition 0"):
+            append(bench, again(bench), "two", 4)
+
+        assert again(bench).marker == marker("one", 5)
+
+    def test_a_table_that_another_process_makes_at_once_is_made_once(self, bench: Bench) -> None:
+        """Who comes second is told so, and what the first has written stays."""
+        append(bench, create(bench), "one", 5)
+
+        with pytest.raises(CommitConflict, match="made by another writer"):
+            bench.process().create(bench.name(), SCHEMA, marker("start", 0), {"format-version": "2"})
+
+        assert bench.rows(again(bench)) == ["one"]

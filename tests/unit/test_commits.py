@@ -1,0 +1,438 @@
+"""The commit protocol under faults: random schedules over a lake in memory, and mistakes that they have to notice.
+
+Two hundred schedules in a run of seconds; `make test` asks for two thousand by CDCM_SEEDS, `make soak` for a hundred
+thousand. CDCM_SEED=17 begins with that one.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from cdc_materializer import lake_commit, tally
+from cdc_materializer.crash_points import POINTS, STEPS, point_of
+from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import MEANINGS, lake_error
+from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.merge import table_path
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.retry import RetryPolicy
+from cdc_materializer.testing_catalog import JavaError, MemoryCatalog
+from cdc_materializer.testing_lake import MemoryRows, _References, memory_lake
+from tests.model.commits import FAULTS, World, schedule
+from tests.model.lake_contract import SCHEMA, LakeContract, again, append, create, marker
+
+_FIRST = int(os.environ.get("CDCM_SEED", "1"))
+_SEEDS = int(os.environ.get("CDCM_SEEDS", "200"))
+NAME = TableName.parse("shop.t")
+PATH = table_path("lake", NAME)
+
+
+class _Bench:
+    """The lake in memory, as the contract of lakes handles one."""
+
+    def __init__(self) -> None:
+        self.catalog = MemoryCatalog()
+        self.lake: Lake = memory_lake(self.catalog)
+
+    def process(self) -> Lake:
+        """A lake as another process has it that had loaded the table before."""
+        return replace(memory_lake(self.catalog, "app-2"), read_only=True)
+
+    def name(self) -> TableName:
+        """The name of the table."""
+        return NAME
+
+    def frame(self, rows: Sequence[tuple[str, str]]) -> Any:  # noqa: ANN401 - stands for a DataFrame
+        """What a stage appends."""
+        return MemoryRows(self.lake, tuple(rows))
+
+    def rows(self, table: LakeTable) -> list[str]:
+        """The keys that a table has."""
+        found: Any = self.lake.rows(table)
+        return sorted(row[0] for row in found)
+
+    def refs(self) -> set[str]:
+        """The branches and tags of the table."""
+        return set(self.catalog.tables[PATH].refs)
+
+    def insert(self, key: str) -> None:
+        """Another program adds a row."""
+        self.catalog.rewrite(PATH, [*next(self.catalog.tables[PATH].line()).rows, (key, "other")])
+
+    def branch(self, name: str) -> None:
+        """Someone makes a branch."""
+        now = self.catalog.tables[PATH]
+        self.catalog.tables[PATH] = replace(now, refs={**now.refs, name: now.refs["main"]}, version=now.version + 1)
+
+    def expire(self) -> None:
+        """Another program removes every snapshot that nothing points to."""
+        self.catalog.expire(PATH)
+
+    def alter(self) -> None:
+        """Another program changes the columns."""
+        self.catalog.alter(PATH)
+
+    def make(self) -> None:
+        """Another tool makes the table, with a row."""
+        self.lake.spark.sql(f"CREATE TABLE {PATH} (key string) USING iceberg TBLPROPERTIES ()")
+        self.catalog.rewrite(PATH, [("other", "")])
+
+
+@pytest.fixture
+def bench() -> _Bench:
+    """A catalog of the test's own."""
+    return _Bench()
+
+
+class TestMemoryLake(LakeContract):
+    """The public fake."""
+
+
+# --- schedules
+# --------------------------------------------------------------------------------------------------------
+
+
+def test_whatever_happens_nothing_is_lost_doubled_or_half_visible() -> None:
+    """Changes, re-sends, key changes, kills, lost and late commits, other writers, maintenance, retention, new topics.
+
+    After every commit that readers can see the mirror is the fold of raw, and at the end raw has all that was there.
+    """
+    met: Counter[str] = Counter()
+    for seed in range(_FIRST, _FIRST + _SEEDS):
+        try:
+            met.update(schedule(seed).met)
+        except (AssertionError, CdcError, AttributeError) as error:
+            pytest.fail(f"CDCM_SEED={seed}: {error}")
+
+    seldom = {*FAULTS, "CommitConflict", "CommitUnknown", "LakeUnavailable", "maintain", "retain", "make again"}
+    assert seldom <= set(met)
+
+
+class Machine(RuleBasedStateMachine):
+    """The same world, whose steps hypothesis chooses, so that it can tell the shortest way to a failure."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        super().__init__()
+        self.world = World(random.Random(0))  # noqa: S311 - repeatable, not secret
+
+    @rule(key=st.integers(0, 4), value=st.sampled_from(["a", "b", None]), bad=st.booleans())
+    def change(self, key: int, value: str | None, bad: bool) -> None:  # noqa: FBT001
+        """A row changes."""
+        self.world.change(key, value, bad=bad)
+
+    @rule()
+    def redeliver(self) -> None:
+        """Something is sent again."""
+        self.world.redeliver()
+
+    @rule(batches=st.integers(1, 3))
+    def run(self, batches: int) -> None:
+        """A process works."""
+        self.world.run(batches)
+
+    @rule(fault=st.sampled_from(FAULTS), at=st.integers(1, 14), silent=st.booleans())
+    def fail(self, fault: Any, at: int, silent: bool) -> None:  # noqa: ANN401, FBT001 - one of FAULTS
+        """One commit of a process goes wrong."""
+        self.world.run_faulty(fault, at, silent=silent)
+
+    @rule(at=st.integers(1, 14), batches=st.integers(1, 2), unaware=st.booleans(), after=st.booleans())
+    def overtake(self, at: int, batches: int, unaware: bool, after: bool) -> None:  # noqa: FBT001
+        """A process sleeps while another one works."""
+        self.world.run_overtaken(at, batches, unaware=unaware, after=after)
+
+    @rule()
+    def deliver(self) -> None:
+        """Late commits arrive."""
+        self.world.catalog.deliver()
+
+    @rule(path=st.integers(0, 2), twice=st.booleans())
+    def maintain(self, path: int, twice: bool) -> None:  # noqa: FBT001
+        """Another tool compacts and expires."""
+        found = [path for path, metadata in self.world.catalog.tables.items() if metadata.refs.get("main")]
+        for _ in range((1 + twice) if found else 0):
+            self.world.catalog.compact(found[path % len(found)])
+        if found:
+            self.world.catalog.expire(found[path % len(found)])
+
+    @rule()
+    def retain(self) -> None:
+        """The broker forgets."""
+        self.world.retain()
+
+    @rule()
+    def make_again(self) -> None:
+        """The topic is made again."""
+        self.world.make_again()
+
+    @rule()
+    def adopt(self) -> None:
+        """Someone accepts what was lost."""
+        self.world.adopt()
+
+    @invariant()
+    def holds(self) -> None:
+        """What has to hold, does."""
+        self.world.check()
+
+    def teardown(self) -> None:
+        """At the end nothing is missing."""
+        self.world.finish()
+
+
+Machine.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None, derandomize=True)
+TestMachine = Machine.TestCase
+
+
+def _no_parent(table: Any, branch: str, *_: object) -> int:  # noqa: ANN401 - a Java object
+    return int(table.snapshot(branch).snapshotId())
+
+
+MISTAKES: dict[str, tuple[Any, str, Any]] = {
+    "the parent is not asserted": (lake_commit, "check_staged", _no_parent),
+    "the guard of the fast-forward is gone": (_References, "fastForwardBranch", _References.replaceBranch),
+    "no tag keeps the marker": (lake_commit, "keep_marker", lambda update, *_: update),
+    "left-over branches stay": (Lake, "_drop_left_over_branches", lambda *_: None),
+    "an unanswered commit is taken for lost": (Lake, "is_published", lambda *_: False),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_protocol_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of its parts some schedule breaks an invariant."""
+    monkeypatch.setattr(*MISTAKES[name])
+
+    with pytest.raises((AssertionError, CdcError)):
+        Counter(schedule(seed).topic_id for seed in range(1, 200))
+
+
+# --- one fault at a time
+# ----------------------------------------------------------------------------------------------
+
+
+def _publishing(bench: _Bench, then: Callable[[], str | None]) -> None:
+    """Let something happen at the commit that moves `main`: the third of a batch."""
+    left = [3]
+
+    def fault(_path: str) -> Any:  # noqa: ANN401 - a Fault
+        left[0] -= 1
+        return then() if left[0] == 0 else None
+
+    bench.catalog.fault = fault
+
+
+@pytest.mark.parametrize("fault", ["unanswered", "contradicted"])
+def test_a_commit_that_happened_is_found_to_have_happened(bench: _Bench, fault: str) -> None:
+    """Its answer was lost, or a client that asked twice was told that it lost: the snapshot is looked for."""
+    table = create(bench)
+    _publishing(bench, lambda: fault)
+
+    head = append(bench, table, "one", 5)
+
+    found = again(bench)
+    assert (found.head, bench.rows(found)) == (head, ["one"])
+
+
+def test_a_commit_whose_outcome_nobody_tells_ends_with_7_and_nothing_is_deleted(bench: _Bench) -> None:
+    """The catalog stays silent; what was staged is still there, so a commit that arrives later is whole."""
+    table = create(bench)
+
+    def fall_silent() -> str:
+        bench.catalog.is_silent = True
+        return "late"
+
+    _publishing(bench, fall_silent)
+    with pytest.raises(CommitUnknown) as caught:
+        append(bench, table, "one", 5)
+    staged = bench.catalog.tables[PATH].snapshots
+
+    bench.catalog.is_silent, bench.catalog.fault = False, lambda _: None
+    bench.catalog.deliver()
+
+    assert caught.value.exit_code == 7
+    assert len(staged) == 2
+    assert bench.rows(again(bench)) == ["one"]
+
+
+def test_a_catalog_that_refuses_a_commit_is_told_of_with_4(bench: _Bench) -> None:
+    """It answered 503 before it did anything; running again goes through."""
+    table = create(bench)
+    _publishing(bench, lambda: "refused")
+
+    with pytest.raises(LakeUnavailable, match="does not answer") as caught:
+        append(bench, table, "one", 5)
+    append(bench, again(bench), "one", 5)
+
+    assert caught.value.exit_code == 4
+    assert bench.rows(again(bench)) == ["one"]
+
+
+def test_the_first_commit_of_a_table_is_not_made_on_main(bench: _Bench) -> None:
+    """The library removes the files of a commit that it takes for failed, so readers must not stand on them yet."""
+    seen: list[set[str]] = []
+    bench.catalog.happened = lambda path: seen.append(set(bench.catalog.tables[path].refs))
+
+    create(bench)
+
+    assert [min(refs).startswith("cdcm_made_") for refs in seen] == [True, False]
+    assert seen[-1] == {"main", MARKER_TAG}
+
+
+def test_a_writer_that_is_faster_is_named(bench: _Bench) -> None:
+    """With the pipeline, engine and application that its snapshot tells of, shortened and made printable."""
+    table = create(bench)
+    told = {"engine-name": "trino", "engine-version": "476", "app-id": "a\x00" + "b" * 200}
+    now = bench.catalog.tables[PATH]
+    bench.catalog.tables[PATH] = now.with_snapshot(told, (), "main", bench.catalog.number())
+
+    with pytest.raises(CommitConflict, match=r"engine trino 476, application a\?b+…"):
+        append(bench, table, "one", 5)
+
+
+def test_a_marker_that_reads_otherwise_than_it_was_written_is_not_published(
+    bench: _Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read back from the branch before readers see it."""
+    table = create(bench)
+    written = marker("one", 5).to_summary()
+    monkeypatch.setattr("cdc_materializer.marker.Marker.to_summary", lambda _: {**written, "cdcm.offsets": "{}"})
+
+    def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+        stage.append(bench.frame([("one", "")]))
+        monkeypatch.undo()
+
+    with pytest.raises(InvariantBroken, match="does not read as it was written"):
+        bench.lake.publish(table, marker("one", 5), stage)
+    assert bench.rows(again(bench)) == []
+
+
+def test_raw_takes_no_more_messages_than_its_offsets_move(bench: _Bench) -> None:
+    """More rows than offsets would be messages that are there twice; fewer are holes that compaction has left."""
+    name = NAME.raw
+    table = bench.lake.create(name, SCHEMA, marker("start", 0), {})
+
+    with pytest.raises(InvariantBroken, match="3 messages of a span of 2"):
+        bench.lake.publish(table, marker("one", 2), lambda stage: stage.append(bench.frame([("a", "")] * 3)))
+    bench.lake.publish(table, marker("two", 9), lambda stage: stage.append(bench.frame([("a", "")] * 3)))
+
+
+def test_a_named_point_ends_the_process() -> None:
+    """Only that one, of that kind of table, and by a signal that nothing can answer."""
+    code = "from cdc_materializer import crash_points as c, names as n; t = n.TableName.parse('a.b'); "
+    code += (
+        "c.reach('staged', t.raw); c.reach('made', t); print('there', flush=True); c.reach('staged', t); print('on')"
+    )
+    environment = {**os.environ, "CDCM_CRASH_AT": "mirror.staged"}
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment)
+
+    assert (ended.returncode, ended.stdout.split()) == (-signal.SIGKILL, ["there"])
+    assert {point_of(step, NAME.history) for step in STEPS} <= set(POINTS)
+
+
+# --- accounting
+# -------------------------------------------------------------------------------------------------------
+
+
+def _decided(count: int, end: int, *, again: bool = False) -> Any:  # noqa: ANN401 - as much of a Decided as is asked
+    span = Span("t", Offsets({0: 4}), Offsets({0: end}))
+    return SimpleNamespace(span=span, counts={"upserted": count}, again=again)
+
+
+@pytest.mark.parametrize(
+    ("count", "again", "is_right"), [(3, False, True), (2, False, False), (4, False, False), (4, True, True)]
+)
+def test_a_message_without_an_outcome_stops_the_batch(bench: _Bench, count: int, again: bool, is_right: bool) -> None:  # noqa: FBT001
+    """Raw's own counters say how many there are; more than that are right only where some are read once more."""
+    table = bench.lake.create(NAME.raw, SCHEMA, marker("start", 4), {})
+    bench.lake.publish(table, marker("one", 9), lambda stage: stage.append(bench.frame([("a", "")] * 3)))
+    raw = bench.lake.load(NAME.raw)
+    line: Any = SimpleNamespace(lake=bench.lake)
+    assert raw is not None
+
+    if is_right:
+        tally.check(line, raw, Offsets({0: 4}), _decided(count, 9, again=again))
+        return
+    with pytest.raises(InvariantBroken, match=rf"has 3 messages for this batch, and it accounts for {count}"):
+        tally.check(line, raw, Offsets({0: 4}), _decided(count, 9))
+
+
+def test_nothing_is_concluded_where_a_batch_ends_between_two_landings(bench: _Bench) -> None:
+    """Raw's snapshots then do not tell how many messages it has."""
+    raw = bench.lake.create(NAME.raw, SCHEMA, marker("start", 4), {})
+
+    tally.check(SimpleNamespace(lake=bench.lake), raw, Offsets({0: 4}), _decided(9, 7))  # type: ignore[arg-type]
+
+
+# --- errors and retries
+# -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("meaning", MEANINGS, ids=lambda meaning: min(meaning.classes))
+def test_a_java_error_is_known_by_any_class_in_its_chain(meaning: Any) -> None:  # noqa: ANN401 - a Meaning
+    """However deep it is wrapped; the error that comes of it has an exit code and a remedy."""
+    for name in meaning.classes:
+        found = lake_error(NAME, JavaError("RuntimeException", "UncheckedIOException2", name), "someone")
+
+        assert type(found) is meaning.error
+        assert found.exit_code in {4, 7}
+        assert found.do.endswith(".")
+
+
+def test_an_unknown_outcome_goes_before_what_else_is_in_the_chain() -> None:
+    """Iceberg wraps the failure that left it in doubt."""
+    error = JavaError("CommitStateUnknownException", "CommitFailedException")
+
+    assert isinstance(lake_error(NAME, error, "someone"), CommitUnknown)
+
+
+def test_what_only_a_commit_can_mean_is_not_concluded_while_a_batch_is_staged() -> None:
+    """Spark's planner throws the same class for a mistake of ours, and a staging branch concerns no reader."""
+    for name in ("IllegalArgumentException", "CommitStateUnknownException"):
+        assert type(lake_error(NAME, JavaError(name))) is LakeUnavailable
+
+
+def test_a_retryable_step_is_done_again_with_growing_pauses_and_no_more_often_than_allowed() -> None:
+    """Others are not, and neither is anything once the run is to stop."""
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return False
+
+    stop: Any = SimpleNamespace(wait=wait)
+    policy = RetryPolicy(attempts=4, base_seconds=1.0, cap_seconds=3.0)
+    failures: list[CdcError] = [CommitConflict("Lost.", "Again.")] * 3
+
+    def step() -> str:
+        if failures:
+            raise failures.pop()
+        return "done"
+
+    assert policy.call(step, stop) == "done"
+    assert pauses == [1.0, 2.0, 3.0]
+
+    for errors, ended in (([CommitConflict("Lost.", "Again.")] * 9, 3), ([LakeUnavailable("Down.", "Up.")], 0)):
+        pauses.clear()
+        failures.extend(errors)
+        with pytest.raises(LakeUnavailable):
+            policy.call(step, stop)
+        assert len(pauses) == ended
+        failures.clear()
+
+    failures.append(CommitConflict("Lost.", "Again."))
+    with pytest.raises(CommitConflict):
+        policy.call(step, SimpleNamespace(wait=lambda _: True))  # type: ignore[arg-type]

@@ -1,0 +1,71 @@
+"""What must hold of a mirror's tables, told from their metadata alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from cdc_materializer.invariants import broken_between, broken_in, foreign
+from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.marker import Marker
+from cdc_materializer.offsets import Offsets
+
+MARKER = Marker("p", "b", "t", None, Offsets({0: 4, 1: 2}), {}, None, None, {"read": 3, "upserted": 2, "ignored": 1})
+
+
+def line(number: int, marker: Marker | None = None, total: int = 3, **told: str) -> SnapshotLine:
+    """A snapshot with a marker, or with what else its summary tells."""
+    known = {"cdcm.batch" if name == "batch" else name.replace("_", "-"): value for name, value in told.items()}
+    summary = {"operation": "append", "total-records": str(total), **known}
+    return SnapshotLine(number, number - 1, number, summary | (marker.to_summary() if marker else {}))
+
+
+def test_sound_tables_have_nothing_wrong() -> None:
+    """Rising offsets, counts that add up, no more messages than offsets, one raw table."""
+    earlier = replace(MARKER, offsets=Offsets({0: 1}), counts={})
+    lines = [line(3, MARKER), line(2, total=3, operation="replace"), line(1, earlier, 1)]
+
+    assert list(broken_in("t", lines, is_raw=True)) == []
+    assert list(broken_between("t", "u", MARKER, replace(MARKER, raw_table="u"))) == []
+    assert foreign(lines) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([line(1, MARKER, 7)], "t has 7 messages and got to offsets of 6 in all"),
+        ([line(1, replace(MARKER, counts={"read": 3, "upserted": 2}))], "read 3 messages and accounts for 2"),
+        ([line(2, MARKER), line(1, replace(MARKER, offsets=Offsets({0: 5})))], "went back in partition 0"),
+        ([line(2, MARKER), line(1, replace(MARKER, offsets=Offsets({7: 1})))], "went back in partition 7"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said(lines: list[SnapshotLine], said: str) -> None:
+    """Messages twice, messages without an outcome, offsets that went back, partitions that were forgotten."""
+    (found,) = broken_in("t", lines, is_raw=True)
+
+    assert said in found
+
+
+def test_a_replay_may_begin_before_what_was_read() -> None:
+    """It empties the table first, in a snapshot of its own."""
+    lines = [line(3, MARKER), line(2, total=0, cdcm="x"), line(1, replace(MARKER, offsets=Offsets({0: 9})))]
+
+    assert list(broken_in("t", lines, is_raw=False)) == []
+
+
+def test_a_mirror_belongs_to_one_raw_table_and_is_never_ahead_of_it() -> None:
+    """Raw was replaced, rolled back, or dropped."""
+    mirror = replace(MARKER, raw_table="u")
+
+    assert ["another raw table" in found for found in broken_between("t", "v", MARKER, mirror)] == [True]
+    ahead = list(broken_between("t", "u", replace(MARKER, offsets=Offsets({0: 4})), mirror))
+    assert ahead == ["The mirror is ahead of raw in partition 1 (2 past 0)."]
+    assert len(list(broken_between("t", None, None, mirror))) == 2
+
+
+def test_snapshots_of_other_programs_are_found_wherever_they_are() -> None:
+    """Also below our own newer ones; compaction changes no rows, and what a batch stages has its id."""
+    other = line(2, added_records="1", engine_name="trino")
+    staged = line(3, operation="delete", added_position_deletes="2", batch="b")
+    compacted = line(1, operation="replace", added_records="9", deleted_records="9")
+
+    assert foreign([line(4, MARKER, added_records="1"), staged, other, compacted]) == [other]
