@@ -95,10 +95,11 @@ def _order(row: Row) -> tuple[datetime, int, int]:
     return in_utc(at) or _EARLIEST, row["partition"], row["offset"]
 
 
-def group_of(rows: Sequence[Row], messages: int | None, rules: Mapping[str, StatedRule]) -> ViolationGroup:
+def group_of(table: str, rows: Sequence[Row], messages: int | None, rules: Mapping[str, StatedRule]) -> ViolationGroup:
     """Say of violations that are one code, rule, column and treatment how many they are, where, and what to do.
 
     Args:
+        table: name of the mirror.
         rows: one of the lists of `grouped`.
         messages: how many messages raw has; None where that is not known.
         rules: those of the contract file, by name.
@@ -124,7 +125,7 @@ def group_of(rows: Sequence[Row], messages: int | None, rules: Mapping[str, Stat
         since=oldest(waiting),
         states=stated.states if stated is not None else None,
         explanation=explanation(code, rule, of_table=of_table, done=done),
-        remedy=remedy(code, rule, of_table=of_table, done=done),
+        remedy=remedy(code, rule, table, of_table=of_table, done=done),
     )
 
 

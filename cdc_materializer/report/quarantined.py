@@ -99,7 +99,7 @@ def quarantine_details(
             done=treatment(row),
             schema_id=None if is_of_table(row) else ids.get((row["partition"], row["offset"])),
             explanation=explanation(row["code"], row["rule"], of_table=is_of_table(row), done=treatment(row)),
-            remedy=remedy(row["code"], row["rule"], of_table=is_of_table(row), done=treatment(row)),
+            remedy=remedy(row["code"], row["rule"], str(table.mirror), of_table=is_of_table(row), done=treatment(row)),
         )
         for row in taken
     ]

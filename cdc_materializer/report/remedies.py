@@ -1,9 +1,13 @@
 """What each violation means, and what to do about it; a remedy never needs a value of the row."""
 
+import re
 from collections.abc import Mapping
 
 from cdc_materializer.decode.refusals import REFUSALS, Refusal
 from cdc_materializer.errors import MAX_QUARANTINED, Code
+
+#: A command that is about one table, without the table, or with a sign for it.
+_COMMAND = re.compile(r"`cdcm (quarantine release|adopt|replay)(?: …)?(?=[ `])")
 
 #: What to do about each code; a remedy never needs a value of the row.
 REMEDIES: Mapping[Code, str] = {
@@ -83,8 +87,20 @@ def explanation(code: str, rule: str | None = None, *, of_table: bool = False, d
     return Code(code).explanation if code in set(Code) else "A code that this version does not know."
 
 
-def remedy(code: str, rule: str | None = None, *, of_table: bool = False, done: str = "held") -> str:
-    """Return what to do about a violation; the arguments are those of `explanation`."""
+def remedy(code: str, rule: str | None, table: str, *, of_table: bool = False, done: str = "held") -> str:
+    """Return what to do about a violation of a mirror, with commands as they are typed.
+
+    Args:
+        code: its code.
+        rule: the rule of the contract, or what the message is.
+        table: name of the mirror.
+        of_table: as for `explanation`.
+        done: likewise.
+    """
+    return _COMMAND.sub(lambda found: f"`cdcm {found[1]} {table}", _remedy(code, rule, of_table=of_table, done=done))
+
+
+def _remedy(code: str, rule: str | None, *, of_table: bool, done: str) -> str:
     refusal = _refusal(code, rule)
     if refusal is not None:
         return refusal.do

@@ -164,7 +164,9 @@ def _table_violations(
     latest = latest_rows(rows)
     rules = contract.by_name if contract is not None else {}
     members = grouped(latest)
-    violations = _with_schemas(table.mirror, lake, [group_of(found, messages, rules) for found in members])
+    violations = _with_schemas(
+        table.mirror, lake, [group_of(str(table.mirror), found, messages, rules) for found in members]
+    )
     columns = None
     if sampling is not None:
         chosen = [choose(found, sampling.rows_max) for found in members]

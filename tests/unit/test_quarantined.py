@@ -12,7 +12,7 @@ from cdc_materializer.report.quarantined import (
     quarantine_details,
     quarantine_list,
 )
-from cdc_materializer.report.remedies import REMEDIES
+from cdc_materializer.report.remedies import remedy
 from cdc_materializer.report.violation_models import QuarantineDetails
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake
 from tests.unit.quarantines import row as _row
@@ -71,7 +71,7 @@ def test_a_violation_is_told_with_everything_but_values() -> None:
     assert [detail.rule for detail in found.violations] == ["known-status", "other"]
     first = found.violations[0]
     assert (first.offset, first.schema_id, first.done, first.column) == (1, 4, "held", "status")
-    assert (first.explanation, first.remedy) == (Code.CONTRACT.explanation, REMEDIES[Code.CONTRACT])
+    assert (first.explanation, first.remedy) == (Code.CONTRACT.explanation, remedy("CONTRACT", None, "shop.orders"))
 
 
 def test_the_key_stands_for_the_schema_of_a_message_without_a_value() -> None:

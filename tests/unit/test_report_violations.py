@@ -10,7 +10,7 @@ from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.groups import StatedRule, treatment
-from cdc_materializer.report.remedies import REMEDIES
+from cdc_materializer.report.remedies import REMEDIES, remedy
 from cdc_materializer.report.violation_models import TableVerdict, TableViolations
 from cdc_materializer.report.violations import REPORT_COLUMNS, ContractFile, violation_report
 from cdc_materializer.report.wording import at_words, contract_lines, found_words, headline, masked_line, standing
@@ -36,7 +36,7 @@ def test_a_group_tells_what_how_many_where_and_since_when() -> None:
     assert group.first.timestamp == NOW - timedelta(days=1) + timedelta(minutes=5)
     assert group.since == NOW - timedelta(hours=3) + timedelta(minutes=5)
     assert group.explanation == Code.CONTRACT.explanation
-    assert group.remedy == REMEDIES[Code.CONTRACT]
+    assert group.remedy == remedy("CONTRACT", "known-status", "shop.orders")
     assert [entry.rule for entry in table.violations] == ["known-status", "other"]
 
 
@@ -280,3 +280,17 @@ def test_masked_columns_are_told_from_the_mirrors_own_marker() -> None:
 def test_what_to_do_about_a_broken_rule_depends_on_what_was_done(action: str, says: str) -> None:
     """Nothing can be released where nothing is held."""
     assert says in _orders(_row(1, action=action)).violations[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("code", "command"),
+    [
+        ("CONTRACT", "`cdcm quarantine release shop.orders`"),
+        ("OFFSET_GAP", "`cdcm adopt shop.orders`"),
+        ("SCHEMA_INCOMPATIBLE", "`cdcm replay shop.orders --publish`"),
+    ],
+)
+def test_commands_name_the_table(code: str, command: str) -> None:
+    """What to do can be copied."""
+    assert command in remedy(code, None, "shop.orders")
+    assert "…" not in remedy(code, None, "shop.orders")
