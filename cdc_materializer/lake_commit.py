@@ -30,16 +30,17 @@ _BUG = "Nothing was published. This is a bug; please report it with the output o
 def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 - Java objects
     """The newest marker on the line of a snapshot; where expiry has cut the line off, the one that the tag keeps.
 
-    Only where the line breaks off: a table that was rolled back has the marker of the state that it was rolled back to.
+    Only where the line has none: a table that was rolled back has the marker of the state that it was rolled back to.
+    Whether it was cut off cannot be told: PyIceberg makes what is left of a line look like a whole one.
     """
-    parent = None
+    is_there = snapshot is not None
     while snapshot is not None:
         marker = Marker.from_summary(dict(snapshot.summary()))
         if marker is not None:
             return marker
         parent = snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
-    tagged = table.snapshot(MARKER_TAG) if parent is not None else None
+    tagged = table.snapshot(MARKER_TAG) if is_there else None
     return Marker.from_summary(dict(tagged.summary())) if tagged is not None else None
 
 

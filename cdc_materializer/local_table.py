@@ -67,7 +67,7 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: i
     """Return the newest marker of main: that of ``head``, else of the nearest ancestor that has one.
 
     Maintenance leaves snapshots without a marker and can expire those between head and the marked one; a tag keeps that
-    one (design section 3), so the ``tagged`` snapshot counts where the line of ancestors breaks off.
+    one (design section 3), so the ``tagged`` snapshot counts where no ancestor that is left has a marker.
     """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     next_id = head
@@ -76,7 +76,7 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: i
         if marker is not None:
             return marker
         next_id = by_id[next_id].parent_id
-    if next_id is None or tagged not in by_id:
+    if head is None or tagged not in by_id:
         return None
     return Marker.from_summary(by_id[tagged].summary)
 

@@ -211,10 +211,15 @@ class MemoryCatalog:
         rows = next(now.line()).rows
         self.tables[path] = now.with_snapshot({"operation": "replace"}, rows, MAIN, self.number())
 
-    def expire(self, path: str) -> None:
-        """Remove every snapshot that no branch and no tag points to."""
+    def expire(self, path: str, *, tidy: bool = False) -> None:
+        """Remove every snapshot that no branch and no tag points to.
+
+        With `tidy` those that are left do not name them as their parents any more, as PyIceberg does it.
+        """
         now = self.tables[path]
         kept = {number: one for number, one in now.snapshots.items() if number in now.refs.values()}
+        if tidy:
+            kept = {n: one if one.parent in kept else replace(one, parent=None) for n, one in kept.items()}
         self.tables[path] = replace(now, snapshots=kept, version=now.version + 1)
 
     def rewrite(self, path: str, rows: Iterable[Row]) -> None:

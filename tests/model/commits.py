@@ -389,7 +389,7 @@ def _maintain(world: World) -> None:
     for _ in range(world.chance.randint(1, 2)):
         world.catalog.compact(path)
     if world.chance.random() < 0.7:
-        world.catalog.expire(path)
+        world.catalog.expire(path, tidy=world.chance.random() < 0.5)
 
 
 def _run(world: World) -> None:

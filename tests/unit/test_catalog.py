@@ -13,6 +13,7 @@ from pyiceberg.expressions import EqualTo
 from cdc_materializer.catalog import open_tables, spark_properties
 from cdc_materializer.config import CatalogConfig
 from cdc_materializer.errors import LakeUnavailable
+from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
@@ -42,6 +43,27 @@ def test_the_newest_marker_counts_and_snapshots_without_one_are_passed_over(lake
 
     assert table is not None
     assert lake.tables.marker(table) == lake.tables.marker_of(NAME) == newer
+
+
+def test_what_others_expired_is_found_by_our_tag_and_by_no_other(lake: Lake) -> None:
+    """Where the line of snapshots breaks off, a tag that someone else has set says nothing of progress."""
+    written, newer = lake.create(), replace(MARKER, batch="b2")
+    for marker in (MARKER, newer):
+        written.append(ROWS, snapshot_properties=marker.to_summary())
+    older, newest = (snapshot.snapshot_id for snapshot in written.snapshots())
+    written.manage_snapshots().create_tag(newest, MARKER_TAG).create_tag(older, "backup").commit()
+    for _ in range(2):
+        written.append(ROWS)
+    written.maintenance.expire_snapshots().by_id(written.snapshots()[2].snapshot_id).commit()
+
+    table = lake.tables.load(NAME)
+    assert table is not None
+    assert lake.tables.marker(table) == lake.tables.marker_of(NAME) == newer
+
+    written.manage_snapshots().remove_tag(MARKER_TAG).commit()
+    table = lake.tables.load(NAME)
+    assert table is not None
+    assert lake.tables.marker(table) is lake.tables.marker_of(NAME) is None
 
 
 def test_a_table_without_a_commit_has_no_marker_and_no_rows(lake: Lake) -> None:
@@ -175,6 +197,7 @@ import json, sys
 from pathlib import Path
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import CatalogConfig
+from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 tables = open_tables(CatalogConfig.model_validate({}, context={"root": Path(sys.argv[1])}))
 name = TableName.parse("shop.orders")

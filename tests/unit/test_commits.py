@@ -167,7 +167,7 @@ class Machine(RuleBasedStateMachine):
         for _ in range((1 + twice) if found else 0):
             self.world.catalog.compact(found[path % len(found)])
         if found:
-            self.world.catalog.expire(found[path % len(found)])
+            self.world.catalog.expire(found[path % len(found)], tidy=twice)
 
     @rule()
     def retain(self) -> None:
