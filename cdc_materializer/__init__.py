@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cdc_materializer.config import load_config
+    from cdc_materializer.fresh import read
     from cdc_materializer.run import run_once
     from cdc_materializer.versions import type_2, type_2_query
 
-__all__ = ["__version__", "load_config", "run_once", "type_2", "type_2_query"]
+__all__ = ["__version__", "load_config", "read", "run_once", "type_2", "type_2_query"]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "load_config": "cdc_materializer.config",
+    "read": "cdc_materializer.fresh",
     "run_once": "cdc_materializer.run",
     "type_2": "cdc_materializer.versions",
     "type_2_query": "cdc_materializer.versions",

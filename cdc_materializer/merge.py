@@ -222,10 +222,10 @@ def delete_keys(catalog: str, table: TableName, branch: str, keys_view: str, sch
 
 def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate, origin: Origin | None) -> str:
     """Delete the rows that a truncate removes; with an origin only those of its own source table."""
-    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {_is_truncated(truncate, origin)}"
+    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {is_truncated(truncate, origin)}"
 
 
-def _is_truncated(truncate: Truncate, origin: Origin | None) -> str:
+def is_truncated(truncate: Truncate, origin: Origin | None) -> str:
     """Whether a row `t` is one that a truncate ends: of its table, and from before it."""
     if origin is None or truncate.table is None:
         return _is_before(truncate)
@@ -274,7 +274,7 @@ def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Trunca
         DELETED: "true",
     }
     changed = ", ".join(f"t.{cdc}.{quote(name)} = {value}" for name, value in values.items())
-    where = f"({_is_truncated(truncate, origin)}) AND NOT t.{cdc}.{DELETED}"
+    where = f"({is_truncated(truncate, origin)}) AND NOT t.{cdc}.{DELETED}"
     return f"UPDATE {branch_path(catalog, table, branch)} t SET {changed} WHERE {where}"
 
 
@@ -309,7 +309,12 @@ def one_number(query: str) -> str:
 
     Two rows at most, which is one too many already.
     """
-    return f"SELECT * FROM (\n{query}\n) LIMIT 2"
+    return first_rows(query, 2)
+
+
+def first_rows(query: str, count: int) -> str:
+    """The first rows that a user's query gives; within a subquery Spark takes nothing that writes."""
+    return f"SELECT * FROM (\n{query}\n) LIMIT {int(count)}"
 
 
 def transform(text: str) -> str:

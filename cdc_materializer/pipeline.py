@@ -209,17 +209,16 @@ def read(line: Line, raw: LakeTable, tables: Tables) -> Reading | None:
     limit = line.table.records_max
     while True:
         span = plan_span(waiting.topic, waiting.start, waiting.start, waiting.end, limit)
-        reading = reading_of(line, raw, span, retried, current)
+        reading = reading_of(line, line.lake.rows(raw), span, retried, current)
         if current is not None or reading.decoders.make_a_table or span.end == waiting.end:
             return reading
         limit *= 4
 
 
 def reading_of(
-    line: Line, raw: LakeTable, span: Span, retried: DataFrame | None, current: TableSchema | None
+    line: Line, stored: DataFrame, span: Span, retried: DataFrame | None, current: TableSchema | None
 ) -> Reading:
     """The messages of a span, and of raw's rows those from before it that are read once more, with their decoders."""
-    stored = line.lake.rows(raw)
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
     own, earlier = (batch.messages(stored, part, line.id_bytes) for part in (span, before))
     if retried is not None:

@@ -14,30 +14,26 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import DataFrame
 
-from cdc_materializer import batch, rows
+from cdc_materializer import batch
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.errors import CdcError, worst_exit_code
+from cdc_materializer.fresh import unlanded
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, marker_of
-from cdc_materializer.offsets import Span
+from cdc_materializer.line import Line
 from cdc_materializer.pipeline import plan_folding
-from cdc_materializer.progress import Backlog, backlogs, plan_reading
+from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.plan_models import ColumnPlan, MisfitPlan, PlanReport, RenamePlan, TablePlan, TypePlan
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
 from cdc_materializer.schema import Misfit, SchemaPlan
 from cdc_materializer.session import beside
-from cdc_materializer.source import as_raw_counts, read_span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config
-
-#: More than any topic has.
-_ALL_MESSAGES = 1 << 62
 
 
 def plan_tables(config: Config, tables: Sequence[str] = (), spark: SparkSession | None = None) -> PlanReport:
@@ -108,14 +104,8 @@ def _waiting(
         landed = plan_folding(line, raw, mirror)
         found.append((batch.messages(line.lake.rows(raw), landed, line.id_bytes), landed.count))
     if backlog.topic is not None:
-        known = marker_of(raw) if raw is not None else None
         # As many as there are, for a run goes on to the end of the topic, batch by batch.
-        every = line.table.model_copy(update={"records_max": _ALL_MESSAGES})
-        topic = as_raw_counts(backlog.topic, known)
-        span = plan_reading(every, topic, known)
-        there = span if known is None else Span(span.topic, known.in_topic(span.start), known.in_topic(span.end))
-        read = read_span(line.source, line.lake.spark, there, topic.topics)
-        stored = rows.raw_rows(read, "", known.bases if known is not None else {}, line.id_bytes)
+        stored, span = unlanded(line, raw, backlog.topic)
         found.append((batch.messages(stored, None, line.id_bytes), span.count))
     return [(frame, count) for frame, count in found if count]
 

@@ -92,8 +92,9 @@ def _release(line: Line, tables: Tables, wanted: Wanted) -> ReleaseReport:
     tried = places.count()
     if tried == 0:
         return nothing
-    again = batch.at_places(line.lake.rows(tables.raw), places)
-    reading = reading_of(line, tables.raw, Span(line.table.topic, here, here), again, tables.mirror.schema)
+    stored = line.lake.rows(tables.raw)
+    again = batch.at_places(stored, places)
+    reading = reading_of(line, stored, Span(line.table.topic, here, here), again, tables.mirror.schema)
     decided = decide(line, tables, reading)
     try:
         done = publish(line, tables.raw, tables, decided)

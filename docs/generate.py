@@ -20,7 +20,15 @@ from cdc_materializer.config_readers import READERS, TRIED
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
-from cdc_materializer.report import models, plan_models, row_models, setup_models, trial_models, violation_models
+from cdc_materializer.report import (
+    models,
+    plan_models,
+    query_models,
+    row_models,
+    setup_models,
+    trial_models,
+    violation_models,
+)
 from cdc_materializer.report.remedies import REMEDIES
 from cdc_materializer.schema import TableSchema
 
@@ -365,6 +373,7 @@ def _errors_of(code: int) -> Iterator[str]:
 _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm run --json", models.RunReport),
     ("cdcm run --plan --json", plan_models.PlanReport),
+    ("cdcm query --json", query_models.QueryReport),
     ("cdcm status --json", models.StatusReport),
     ("cdcm report --json", violation_models.ViolationReport),
     ("cdcm verify --json", models.VerifyReport),

@@ -10,7 +10,7 @@ from cdc_materializer.names import nearest, shown
 
 #: Commands that are designed and not built yet, by the group they belong to; the reference page lists them.
 LATER: Mapping[str, tuple[str, ...]] = {
-    "cdcm": ("query", "maintain"),
+    "cdcm": ("maintain",),
 }
 
 

@@ -1,4 +1,4 @@
-"""The commands that work: `demo`, `run`, `verify`, `replay`, `adopt`. They start Spark where there is work."""
+"""The commands that work: `demo`, `run`, `verify`, `replay`, `adopt`, `query`. They start Spark where there is work."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cdc_materializer.line import Batch
     from cdc_materializer.run import RunOptions
 
+#: Most rows of an answer when nobody says.
+QUERY_ROWS = 100
 #: Where the demo goes when nobody says.
 DEMO_FOLDER = Path("demo")
 
@@ -27,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(verify)
     app.command()(replay)
     app.command()(adopt)
+    app.command()(query)
 
 
 def demo(
@@ -221,3 +224,30 @@ def replay(  # noqa: PLR0913 - the options are the command's own
             found = replay_tables(loaded, tuple(tables), ReplayOptions(publish, restart, advance))
     output.show(found)
     return exit_code_of_replay(found)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, in Spark's SQL.")],
+    *,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="As if a run had brought the mirrors up to the ends of their topics.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")] = QUERY_ROWS,
+    config: ConfigFile = CONFIG_DEFAULT,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Ask the mirrors, with what is not published yet if you like.
+
+    Shows values, masked as the contract says. For example: `cdcm query "SELECT count(*) FROM shop.orders" --fresh`.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.query import run_query
+
+    loaded = load(config)
+    with Steps(output) as steps:
+        steps.begin("Asking")
+        found = run_query(loaded, sql, limit, fresh=fresh)
+    output.show(found)
+    return EXIT_DONE

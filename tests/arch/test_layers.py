@@ -17,7 +17,7 @@ LAYERS = (
     ("cli",),
     (
         *("demo", "truth", "run", "plan", "verify", "adopt", "status", "review", "replay", "why", "trial"),
-        *("release", "maintain", "sampling", "data_docs", "testing"),
+        *("release", "fresh", "query", "maintain", "sampling", "data_docs", "testing"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "invariants"),
         *("source_settings", "rows", "verdict", "life", "tally", "audit", "quarantine", "history", "stops"),
     ),

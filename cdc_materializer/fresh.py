@@ -1,0 +1,161 @@
+"""A mirror with what has not been published yet: landed or still in the topic, folded as it is read, never written.
+
+The fold and the contract are the run's own (`pipeline.decide`), so a row that the run would hold is not shown, and what
+would stop the run stops the reader too. Two things wait for the run: rules about a whole table, which are judged on
+what is staged, and rows that a snapshot did not show (`snapshot_sweep`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from cdc_materializer import life, rows, stops
+from cdc_materializer.decode.fit import conformed, ddl_of
+from cdc_materializer.errors import UsageError
+from cdc_materializer.lake import Lake
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.line import Decided, Line, Tables, marker_of
+from cdc_materializer.merge import CDC, Origin, cdc_struct, is_truncated
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.pipeline import decide, plan_folding, reading_of
+from cdc_materializer.progress import backlogs, plan_reading
+from cdc_materializer.quarantine import find_retries
+from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.session import beside
+from cdc_materializer.source import TopicState, as_raw_counts, read_span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cdc_materializer.config import Config
+    from cdc_materializer.lake import LakeTable
+
+#: More than any topic has.
+_ALL_MESSAGES = 1 << 62
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The rows of a mirror, and how fresh they are.
+
+    Attributes:
+        rows: as the mirror has them, with its columns and `__cdc`.
+        messages: how many messages are in them that the mirror has not got.
+        held: how many of these would be held.
+        newest: the time of the newest of them in Kafka; None where there are none.
+    """
+
+    rows: DataFrame
+    messages: int = 0
+    held: int = 0
+    newest: datetime | None = None
+
+
+def read(config: Config, table: str, spark: SparkSession, *, fresh: bool = True) -> DataFrame:
+    """The rows of a mirror; with `fresh` as if a run had brought it up to the end of its topic.
+
+    Args:
+        config: from `load_config`.
+        table: name of the mirror.
+        spark: a session with Iceberg's extensions.
+        fresh: whether messages count that are not published yet. They are folded once, when this is called.
+
+    Returns:
+        The mirror's columns and `__cdc`, masked as the contract says. Deleted rows that the mirror keeps are not among
+        them, if `fresh`.
+
+    Raises:
+        UsageError: there is no such mirror.
+        CdcError: a run of the table would stop.
+    """
+    work = open_work(config, RunOptions(tables=(table,)))
+    with session_for(work, spark, messages=0) as session:
+        entry = work.tables[0]
+        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        line = Line(config.name, entry, work.source, work.registry, work.contracts.get(str(entry.mirror)), lake)
+        backlog = backlogs(config, work.source, work.tables)[0] if fresh else None
+        if backlog is not None and backlog.error is not None:
+            raise backlog.error
+        return fresh_rows(line, backlog.topic if backlog is not None else None).rows
+
+
+def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
+    """The mirror's rows with those of all messages up to the ends of the topic.
+
+    Args:
+        line: the table's way, through a lake that is only read.
+        topic: its beginnings and ends; None to leave out what is not published.
+
+    Raises:
+        UsageError: there is no mirror, and no message that could make one.
+        CdcError: a run of the table would stop.
+    """
+    lake, name = line.lake, line.mirror
+    with translated(name):
+        tables = Tables(lake.load(name.raw), line.load_mirror(), lake.load(name.quarantine))
+        decided, newest = _decide(line, tables, topic) if topic is not None else (None, None)
+        if decided is None:
+            if tables.mirror is None:
+                raise UsageError(f"There is no mirror {name} yet.", "`cdcm run` makes it.")
+            return Fresh(lake.rows(tables.mirror))
+        stops.stop_if_asked(line, decided)
+        if tables.mirror is None and not decided.decoders.make_a_table:
+            what = f"There is no mirror {name} yet, and no message that tells what it would be."
+            raise UsageError(what, "`cdcm run` says more.")
+        read = sum(decided.counts.values())
+        return Fresh(_together(line, tables.mirror, decided), read, decided.counts["quarantined"], newest)
+
+
+def unlanded(line: Line, raw: LakeTable | None, topic: TopicState) -> tuple[DataFrame, Span]:
+    """The messages of a topic that raw has not got, as rows of raw, and where they lie as raw counts.
+
+    Raises:
+        OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
+    """
+    known = marker_of(raw) if raw is not None else None
+    every = line.table.model_copy(update={"records_max": _ALL_MESSAGES})
+    counted = as_raw_counts(topic, known)
+    span = plan_reading(every, counted, known)
+    there = span if known is None else Span(span.topic, known.in_topic(span.start), known.in_topic(span.end))
+    messages = read_span(line.source, line.lake.spark, there, counted.topics)
+    return rows.raw_rows(messages, "", known.bases if known is not None else {}, line.id_bytes), span
+
+
+def _decide(line: Line, tables: Tables, topic: TopicState) -> tuple[Decided | None, datetime | None]:
+    """What a run would decide of all that is not published, as one batch; None where there is nothing."""
+    tail, ahead = unlanded(line, tables.raw, topic)
+    if tables.raw is None:
+        stored, waiting, retried = tail, ahead, None
+    else:
+        landed = plan_folding(line, tables.raw, tables.mirror)
+        stored = line.lake.rows(tables.raw).select(*tail.columns).unionByName(tail)
+        waiting = Span(landed.topic, landed.start, Offsets({**landed.end, **ahead.end}))
+        retried = find_retries(line, tables.raw, tables)
+    if waiting.is_empty and retried is None:
+        return None, None
+    current = tables.mirror.schema if tables.mirror is not None else None
+    reading = reading_of(line, stored, waiting, retried, current)
+    micros = reading.own.agg(F.unix_micros(F.max("timestamp")).alias("newest")).collect()[0]["newest"]
+    return decide(line, tables, reading), _EPOCH + timedelta(microseconds=micros) if micros is not None else None
+
+
+def _together(line: Line, mirror: LakeTable | None, decided: Decided) -> DataFrame:
+    """The live rows of the mirror that a batch leaves as they are, and the batch's."""
+    target = decided.decoders.plan.target
+    routed = decided.facts.routed or (mirror is not None and mirror.routed)
+    final = rows.final_rows(decided.states, target, soft=False, routed=routed)
+    if mirror is None or mirror.is_empty:
+        return final
+    kept = life.live_rows(line.lake.rows(mirror), target)
+    cdc = conformed(F.col(CDC), ddl_of(kept.schema[CDC].dataType), cdc_struct(soft=False, routed=routed))
+    kept = kept.withColumn(CDC, cdc).alias("t")
+    origin = Origin(marker_of(mirror).source_table) if routed else None
+    for truncate in decided.truncates:
+        kept = kept.where(~F.coalesce(F.expr(is_truncated(truncate, origin)), F.lit(False)))
+    replaced = rows.published_keys(decided.states, target, soft=False)
+    return kept.join(replaced, list(target.key), "left_anti").select(*final.columns).unionByName(final)

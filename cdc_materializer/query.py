@@ -1,0 +1,172 @@
+"""`cdcm query`: an SQL query over the mirrors, with `--fresh` over what they would be after a run.
+
+The query is Spark's; it can do nothing but read. With `--fresh` the mirrors that it names are replaced by views of
+their fresh rows (`fresh`), so it is written the same either way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode.fit import ddl_of
+from cdc_materializer.errors import LakeUnavailable, UsageError
+from cdc_materializer.fresh import Fresh, fresh_rows
+from cdc_materializer.lake import Lake
+from cdc_materializer.line import Line
+from cdc_materializer.merge import first_rows
+from cdc_materializer.names import TableName, quote
+from cdc_materializer.progress import backlogs
+from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
+from cdc_materializer.run import RunOptions, Work, open_work, session_for
+from cdc_materializer.session import beside
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from cdc_materializer.config import Config, TableConfig
+
+#: A string or comment, which is left alone, or a name of one or several parts.
+_PIECE = re.compile(
+    r"""(?P<other>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)""",
+    re.DOTALL,
+)
+#: Times with all their digits: Spark's own form ends at milliseconds.
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+_PART = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
+
+
+def run_query(config: Config, query: str, limit: int, *, fresh: bool, spark: SparkSession | None = None) -> QueryReport:
+    """Answer a query.
+
+    Args:
+        config: from `load_config`.
+        query: SQL, with mirrors by the names that the configuration has for them.
+        limit: most rows of the answer.
+        fresh: whether messages count that are not published yet.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Raises:
+        UsageError: the query cannot be understood, or names what is not there.
+        CdcError: something cannot be read, or a run of a table that is asked for would stop.
+    """
+    work = open_work(config, RunOptions())
+    names = [_parts(table.mirror) for table in work.tables]
+    asked = [work.tables[names.index(name)] for name in named_in(query, names, config.catalog.name)]
+    waiting = {backlog.table.mirror: backlog for backlog in backlogs(config, work.source, asked)} if fresh else {}
+    failed = next((backlog.error for backlog in waiting.values() if backlog.error is not None), None)
+    if failed is not None:
+        raise failed
+    with session_for(work, spark, sum(backlog.messages for backlog in waiting.values())) as session:
+        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        lake.spark.catalog.setCurrentCatalog(config.catalog.name)
+        found = {mirror: fresh_rows(_line(work, lake, one.table), one.topic) for mirror, one in waiting.items()}
+        views = _views(list(found))
+        for name, one in found.items():
+            one.rows.createOrReplaceTempView(views[_parts(name)])
+        columns, answer = _answer(lake, renamed(query, views, config.catalog.name), limit)
+    return QueryReport(
+        pipeline=config.name,
+        columns=columns,
+        rows=answer[:limit],
+        more=len(answer) > limit,
+        fresh=[_freshness(str(name), one) for name, one in found.items()],
+    )
+
+
+def _parts(name: TableName) -> tuple[str, ...]:
+    return (*name.namespace, name.name)
+
+
+def _views(names: Sequence[TableName]) -> dict[tuple[str, ...], str]:
+    """Names of views: the tables' own last ones, by which a query may call their columns, where these are distinct."""
+    last = [name.name.casefold() for name in names]
+    return {
+        _parts(name): name.name if last.count(name.name.casefold()) == 1 else "_".join(_parts(name)) for name in names
+    }
+
+
+def named_in(query: str, names: Sequence[tuple[str, ...]], catalog: str) -> list[tuple[str, ...]]:
+    """Those of some tables that a query names, each once."""
+    found = [_table_of(match["name"], names, catalog) for match in _PIECE.finditer(query) if match["name"]]
+    return list(dict.fromkeys(name for name, _ in filter(None, found)))
+
+
+def renamed(query: str, views: Mapping[tuple[str, ...], str], catalog: str) -> str:
+    """A query with views in the places of tables; columns behind a table's name stay behind the view's.
+
+    Args:
+        query: the query.
+        views: names of views by those of tables, in their parts.
+        catalog: the catalog that the tables may be named with.
+    """
+
+    def put(match: re.Match[str]) -> str:
+        found = _table_of(match["name"], list(views), catalog) if match["name"] else None
+        if found is None:
+            return match[0]
+        name, behind = found
+        return ".".join(map(quote, (views[name], *behind)))
+
+    return _PIECE.sub(put, query)
+
+
+def _table_of(
+    name: str, tables: Sequence[tuple[str, ...]], catalog: str
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The table that a name begins with, and the parts behind; None where it begins with none of them."""
+    parts = tuple(quoted.replace("``", "`") if plain == "" else plain for quoted, plain in _PART.findall(name))
+    if len(parts) > 1 and parts[0].casefold() == catalog.casefold():
+        parts = parts[1:]
+    folded = tuple(part.casefold() for part in parts)
+    found = next((one for one in tables if folded[: len(one)] == tuple(part.casefold() for part in one)), None)
+    return (found, parts[len(found) :]) if found is not None else None
+
+
+def _line(work: Work, lake: Lake, table: TableConfig) -> Line:
+    return Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
+
+
+def _answer(lake: Lake, query: str, limit: int) -> tuple[list[QueryColumn], list[list[Any]]]:
+    try:
+        answer = lake.answer(first_rows(query, limit + 1))
+        columns = [QueryColumn(name=field.name, type=ddl_of(field.dataType)) for field in answer.schema]
+        return columns, [json.loads(row[0]) for row in _as_json(answer).collect()]
+    except (ParseException, AnalysisException) as error:
+        what = f"The query cannot be answered ({error.getCondition() or type(error).__name__})."
+        do = "It is one SELECT in Spark's SQL, over mirrors by their full names; `--debug` shows Spark's own words."
+        raise UsageError(what, do) from error
+    except (PySparkException, Py4JJavaError) as error:
+        condition = error.getCondition() if isinstance(error, PySparkException) else None
+        # Spark's own words have the value that it could not take.
+        what = f"The query failed while it read ({condition or type(error).__name__})."
+        raise LakeUnavailable(what, "See --debug for Spark's own words.") from error
+
+
+def _as_json(answer: DataFrame) -> DataFrame:
+    """Each row as a JSON array; decimals as texts, which keeps their digits."""
+    named = answer.toDF(*[f"c{at}" for at in range(len(answer.columns))])
+    values = [F.to_json(F.struct(F.col(name).alias("v")), _JSON) for name in named.columns]
+    texts = [
+        F.to_json(F.struct(F.col(field.name).cast("string").alias("v")), _JSON)
+        if ddl_of(field.dataType).startswith("decimal")
+        else value
+        for field, value in zip(named.schema, values, strict=True)
+    ]
+    bare = [F.expr("1")] if not texts else [F.regexp_extract(text, r"(?s)^\{\"v\":(.*)\}$", 1) for text in texts]
+    return named.select(F.concat(F.lit("["), F.concat_ws(",", *bare), F.lit("]")))
+
+
+def _freshness(table: str, found: Fresh) -> Freshness:
+    return Freshness(table=table, messages=found.messages, held=found.held, newest=found.newest)

@@ -1,0 +1,90 @@
+"""Answers over mirrors as they are, and as they would be after a run; nothing is written either way."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import UsageError
+from cdc_materializer.fresh import read
+from cdc_materializer.query import run_query
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import TopicBuilder, debezium_envelope
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+
+@pytest.fixture
+def asked(lake_config: Config) -> tuple[Config, TopicBuilder]:
+    """A pipeline of one table, and its topic, which has nothing in it yet."""
+    path = lake_config.root / "asked.yaml"
+    table = {"topic": "asked.public.orders", "mirror": "asked.orders", "contract": "asked_contract.yaml"}
+    path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": "asked"}, "tables": [table]}))
+    contract: dict[str, Any] = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "o", "name": "O"}
+    contract |= {"version": "1.0.0", "status": "active"}
+    columns = [
+        {"name": "id", "logicalType": "integer", "physicalType": "bigint", "primaryKey": True},
+        {
+            "name": "total",
+            "logicalType": "number",
+            "physicalType": "decimal(12,2)",
+            "logicalTypeOptions": {"minimum": 0},
+        },
+        {"name": "note", "logicalType": "string", "physicalType": "string"},
+    ]
+    contract["schema"] = [{"name": "orders", "properties": columns}]
+    (lake_config.root / "asked_contract.yaml").write_text(yaml.safe_dump(contract))
+    return load_config(path), TopicBuilder("asked.public.orders")
+
+
+def _send(config: Config, topic: TopicBuilder, op: str, key: int, row: dict[str, Any] | None) -> None:
+    before = {"id": key} if row is None else None
+    envelope = debezium_envelope(op, before, row, lsn=100 + len(topic.messages))
+    topic.add(json.dumps({"id": key}).encode(), json.dumps(envelope).encode())
+    folder = config.root / "asked"
+    folder.mkdir(exist_ok=True)
+    topic.write(folder)
+
+
+def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
+    spark: "SparkSession", asked: tuple[Config, TopicBuilder]
+) -> None:
+    """What a run would hold is not in it, and asking changes nothing."""
+    config, topic = asked
+    for key in (1, 2, 3):
+        _send(config, topic, "c", key, {"id": key, "total": "10.50", "note": f"it's {key}"})
+    assert run_once(config, spark).exit_code == 0
+    _send(config, topic, "u", 1, {"id": 1, "total": "20.00", "note": None})
+    _send(config, topic, "d", 2, None)
+    _send(config, topic, "c", 4, {"id": 4, "total": "4.25", "note": "d"})
+    _send(config, topic, "u", 3, {"id": 3, "total": "-1.00", "note": "bad"})
+    wanted = "SELECT o.id, o.total, note FROM asked.orders o ORDER BY 1"
+
+    published = run_query(config, wanted, 10, fresh=False, spark=spark)
+    fresh = run_query(config, wanted, 10, fresh=True, spark=spark)
+    rows = read(config, "asked.orders", spark).drop("__cdc")
+    again = run_query(config, "SELECT count(*), sum(asked.orders.total) FROM asked.orders", 1, fresh=False, spark=spark)
+
+    assert published.rows == [[1, "10.50", "it's 1"], [2, "10.50", "it's 2"], [3, "10.50", "it's 3"]]
+    assert [column.type for column in fresh.columns] == ["bigint", "decimal(12,2)", "string"]
+    assert fresh.rows == [[1, "20.00", None], [3, "10.50", "it's 3"], [4, "4.25", "d"]]
+    assert [(one.table, one.messages, one.held) for one in fresh.fresh] == [("asked.orders", 4, 1)]
+    assert sorted(row["id"] for row in rows.collect()) == [1, 3, 4]
+    assert again.rows == [[3, "31.50"]]
+    assert run_query(config, wanted, 2, fresh=False, spark=spark).more
+    times = "SELECT TIMESTAMP_NTZ '2026-01-02 03:04:05.000006', TIMESTAMP '0001-02-03 00:00:00.5Z', DATE '2026-01-02'"
+    assert run_query(config, times, 1, fresh=False, spark=spark).rows == [
+        ["2026-01-02T03:04:05.000006", "0001-02-03T00:00:00.500000Z", "2026-01-02"]
+    ]
+
+    assert run_once(config, spark).exit_code == 0
+    assert run_query(config, wanted, 10, fresh=False, spark=spark).rows == fresh.rows
+    assert run_query(config, wanted, 10, fresh=True, spark=spark).fresh[0].messages == 0
+    with pytest.raises(UsageError, match="cannot be answered"):
+        run_query(config, "DELETE FROM asked.orders", 10, fresh=False, spark=spark)
