@@ -31,10 +31,11 @@ soak: $(READY) ## a hundred thousand schedules of faults; SEED=17 begins with th
 	CDCM_TESTS=all $(BIN)/python -m pytest -m spark tests/spark/test_crash.py
 
 .PHONY: check
-check: $(READY) ## lint, format, types
+check: $(READY) ## lint, format, types, and what `datacontract lint` says of the contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	@for file in contracts/*.yaml cdc_materializer/demo_data/contracts/*.yaml; do $(BIN)/datacontract lint $$file || exit 1; done
 
 .PHONY: integration
 integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, catalog; SHORT=1 leaves the longer half out
@@ -54,8 +55,8 @@ integration-faults: $(READY)
 	$(CHAIN) integration $(addprefix --ignore=,$(FOLLOWING))
 
 .PHONY: bench
-bench: ## measure
-	@echo "make bench: there is nothing to run yet; the benchmarks come with later work." >&2; exit 2
+bench: $(READY) ## measure: every benchmarks/bench_*.py; ARGS="--changes 100000 --pairs 2" for smaller ones
+	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) $(ARGS) || exit 1; done
 
 .PHONY: docs
 docs: $(READY) ## write the reference pages anew from the code

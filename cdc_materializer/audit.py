@@ -1,31 +1,68 @@
 """Rules about a whole table, judged on what is staged: the rows that readers would see, before they see them.
 
-What can be counted is counted in one pass; each rule about duplicates and each query takes one of its own. A contract
-without such rules costs nothing. A rule that cannot be judged is not kept: it never passes unseen.
+What can be counted is counted in one pass over the columns that the rules name; rules about duplicates, other mirrors,
+queries, and what Great Expectations has to judge itself take jobs of their own. A contract without such rules costs
+nothing. A rule that cannot be judged blocks the batch whatever it says of itself: it never passes unseen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import life
 from cdc_materializer.changes import model as m
-from cdc_materializer.contract import Rule, Scope
+from cdc_materializer.contract import Rule
 from cdc_materializer.contract import table_rules as said
+from cdc_materializer.contract.counted import Counted, counted
+from cdc_materializer.contract.gx import CannotBeJudged
+from cdc_materializer.contract.native import is_kept
 from cdc_materializer.errors import TableRuleBroken
-from cdc_materializer.lake import Lake, Stage
+from cdc_materializer.lake import MAIN, Lake, Stage
 from cdc_materializer.line import Line
-from cdc_materializer.merge import one_number
-from cdc_materializer.names import quote
+from cdc_materializer.merge import one_number, table_path
+from cdc_materializer.names import TableName, quote
 from cdc_materializer.schema import TableSchema
 
 _VIEW = "__cdc_result"
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A rule that the table is not as it says, or that nobody can tell of: then `why` names what went wrong."""
+
+    rule: Rule
+    why: str | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether nothing of the batch may be published."""
+        return not self.rule.shadow and (self.rule.enforces or self.why is not None)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The table as a batch would leave it.
+
+    Attributes:
+        lake: where it is.
+        mirror: its name.
+        rows: its rows, in their columns.
+        types: the DDL types of these, by name.
+        before: its rows as readers see them; None where there are none yet, or nothing to compare.
+    """
+
+    lake: Lake
+    mirror: TableName
+    rows: DataFrame
+    types: Mapping[str, str]
+    before: DataFrame | None
 
 
 def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
@@ -37,68 +74,136 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
         target: the mirror's columns.
 
     Returns:
-        The names of the rules that are broken and only warn.
+        The names of the rules that are broken and do not block.
 
     Raises:
-        TableRuleBroken: another one is broken; nothing is published.
+        TableRuleBroken: others are broken, or cannot be judged; nothing is published.
     """
-    rules = [rule for rule in line.contract.rules if rule.scope is Scope.TABLE] if line.contract is not None else []
+    rules = line.contract.table_rules if line.contract is not None else ()
     if not rules:
         return ()
-    result = life.live_rows(stage.rows(), target).select(*[m.column(name) for name in target.types])
-    broken = _broken(stage.lake, result, rules)
-    blocking = tuple(rule.name for rule in broken if rule.action != "warn")
+    # A replay is compared with what it is to replace, not with its own beginning.
+    main = replace(stage.lake, branch=MAIN, read_only=True)
+    live = main.load(line.mirror) if line.replays else stage.base
+    before = None if live is None or live.is_empty else _live(stage.lake.rows(live), target)
+    found = judge_table(Result(stage.lake, line.mirror, _live(stage.rows(), target), target.types, before), rules)
+    blocking = [one for one in found if one.blocks]
     if blocking:
-        raise TableRuleBroken(str(line.mirror), blocking)
-    return tuple(rule.name for rule in broken)
+        broken = tuple(one.rule.name for one in blocking if one.why is None)
+        raise TableRuleBroken(str(line.mirror), broken, {one.rule.name: one.why for one in blocking if one.why})
+    return tuple(one.rule.name for one in found)
 
 
-def _broken(lake: Lake, result: DataFrame, rules: Sequence[Rule]) -> list[Rule]:
-    counts = [rule for rule in rules if rule.expectation in {said.NULLS, said.MISSING}]
-    columns = [F.count_if(_is_missing(rule)).alias(f"rule_{at}") for at, rule in enumerate(counts)]
+def _live(rows: DataFrame, target: TableSchema) -> DataFrame:
+    return life.live_rows(rows, target).select(*[m.column(name) for name in target.types])
+
+
+def judge_table(result: Result, rules: Sequence[Rule]) -> list[Audited]:
+    """Return the rules that the table is not as they say, and those that cannot be judged."""
+    found: dict[str, Audited] = {}
+    counting: list[Counted] = []
+    for number, rule in enumerate(rules):
+        try:
+            one = counted(rule, result.types, result.rows, f"r{number}_")
+        except Exception as failure:  # noqa: BLE001 - GX raises all kinds; whatever it is, no rule passes unjudged
+            found[rule.name] = Audited(rule, _reason(failure))
+            continue
+        if one is not None:
+            counting.append(one)
+        elif (outcome := _alone(result, rule)) is not None:
+            found[rule.name] = outcome
+    found |= {one.rule.name: one for one in _together(result, counting)}
+    return [found[rule.name] for rule in rules if rule.name in found]
+
+
+def _together(result: Result, counting: Sequence[Counted]) -> list[Audited]:
+    """Judge what is counted in one pass; each alone where one of them ends it, to find out which."""
+    if not counting:
+        return []
     try:
-        sums = result.agg(F.count(F.lit(1)).alias("rows"), *columns).collect()[0]
-    except PySparkException:
-        # One of the rules cannot be judged, and they were asked together.
-        return list(rules)
-    found = {rule.name: sums[f"rule_{at}"] for at, rule in enumerate(counts)}
-    return [rule for rule in rules if not _holds(lake, result, rule, found.get(rule.name), sums["rows"])]
+        inputs = {name: column for one in counting for name, column in one.inputs.items()}
+        frame = result.rows.select(*[column.alias(name) for name, column in inputs.items()])
+        sums = {name: column for one in counting for name, column in one.sums(frame).items()}
+        totals = frame.agg(F.count(F.lit(1)).alias("rows"), *[sums[name].alias(name) for name in sums]).collect()[0]
+        return [Audited(one.rule) for one in counting if not one.holds(totals.asDict(), totals["rows"])]
+    except Exception as failure:  # noqa: BLE001 - as above
+        if len(counting) == 1:
+            return [Audited(counting[0].rule, _reason(failure))]
+        return [outcome for one in counting for outcome in _together(result, [one])]
 
 
-def _holds(lake: Lake, result: DataFrame, rule: Rule, counted: int | None, rows: int) -> bool:
-    if rule.expectation == said.ROW_COUNT:
-        return said.holds(rule, rows, rows)
-    if counted is not None:
-        return said.holds(rule, counted, rows)
+def _alone(result: Result, rule: Rule) -> Audited | None:
+    judges: dict[str, Callable[[Result, Rule], bool]] = {
+        said.DUPLICATES: _are_duplicates_kept,
+        said.ROW_CHANGE: _is_change_kept,
+        said.REFERENCES: _refers,
+        said.SQL: _is_answer_kept,
+    }
+    judge = judges.get(rule.expectation)
     try:
-        measured = _duplicates(result, rule) if rule.expectation == said.DUPLICATES else _answer(lake, result, rule)
-    except (PySparkException, Py4JJavaError):
-        return False
-    return measured is not None and said.holds(rule, measured, rows)
+        kept = judge(result, rule) if judge is not None else is_kept(rule, result.rows, result.types)
+        return None if kept else Audited(rule)
+    except Exception as failure:  # noqa: BLE001 - as above
+        return Audited(rule, _reason(failure))
 
 
-def _is_missing(rule: Rule) -> Column:
-    """Whether the value is NULL, where that counts as missing, or one of those that do."""
-    value, texts = m.column(rule.kwargs["columns"][0]), [one for one in rule.kwargs["missing"] if one is not None]
-    missing = value.isNull() if None in rule.kwargs["missing"] or not texts else F.lit(False)
-    return missing | F.coalesce(value.cast("string").isin(*map(str, texts)), F.lit(False)) if texts else missing
-
-
-def _duplicates(result: DataFrame, rule: Rule) -> int:
-    """How many rows have the values of another one; NULL is no value."""
+def _are_duplicates_kept(result: Result, rule: Rule) -> bool:
+    """Whether as many rows have the values of another one as may; NULL is no value."""
     columns = [m.column(name) for name in rule.kwargs["columns"]]
-    known = result
+    known = result.rows
     for column in columns:
         known = known.where(column.isNotNull())
     several = known.groupBy(*columns).count().where(F.col("count") > 1)
-    return int(several.agg(F.coalesce(F.sum("count"), F.lit(0)).alias("rows")).collect()[0]["rows"])
+    found = several.agg(F.coalesce(F.sum("count"), F.lit(0)).alias("rows")).collect()[0]["rows"]
+    return said.holds(rule, found, _rows_of(result, rule))
 
 
-def _answer(lake: Lake, result: DataFrame, rule: Rule) -> int | float | Decimal | None:
-    """The one number that a query gives; None where it gives another thing."""
-    result.createOrReplaceTempView(_VIEW)
+def _is_change_kept(result: Result, rule: Rule) -> bool:
+    """Whether the number of rows changes as much as it may; the first rows of a table change nothing."""
+    if result.before is None:
+        return True
+    before = result.before.count()
+    return before == 0 or said.holds(rule, result.rows.count() - before, before)
+
+
+def _refers(result: Result, rule: Rule) -> bool:
+    """Whether all values are those of a live row of another mirror; where one of several is NULL, they are none."""
+    named = rule.kwargs["table"]
+    other = TableName.parse(named if "." in named else ".".join((*result.mirror.namespace, named)))
+    there = result.rows if other == result.mirror else _other(result.lake, other)
+    own, known = result.rows, there
+    pairs = []
+    for number, (name, target) in enumerate(zip(rule.kwargs["columns"], rule.kwargs["to"], strict=True)):
+        own = own.withColumn(f"__cdc_from_{number}", m.column(name)).where(m.column(name).isNotNull())
+        known = known.withColumn(f"__cdc_to_{number}", m.column(target))
+        pairs.append(F.col(f"__cdc_from_{number}") == F.col(f"__cdc_to_{number}"))
+    own = own.select([f"__cdc_from_{number}" for number in range(len(pairs))])
+    known = known.select([f"__cdc_to_{number}" for number in range(len(pairs))])
+    return own.join(known, pairs, "left_anti").isEmpty()
+
+
+def _other(lake: Lake, name: TableName) -> DataFrame:
+    return life.without_deleted(lake.spark.table(table_path(lake.catalog, name)))
+
+
+def _is_answer_kept(result: Result, rule: Rule) -> bool:
+    """Whether the one number that a query gives is as the rule says."""
+    result.rows.createOrReplaceTempView(_VIEW)
     column = quote(rule.column) if rule.column is not None else None
-    answer = lake.answer(one_number(said.query_of(rule, quote(_VIEW), column)))
+    answer = result.lake.answer(one_number(said.query_of(rule, quote(_VIEW), column)))
     rows = answer.collect()
-    value = rows[0][0] if len(rows) == 1 and len(answer.columns) == 1 else None
-    return value if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else None
+    value: Any = rows[0][0] if len(rows) == 1 and len(answer.columns) == 1 else None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise CannotBeJudged(rule.name)
+    return said.holds(rule, value, _rows_of(result, rule))
+
+
+def _rows_of(result: Result, rule: Rule) -> int:
+    """How many rows a percentage is of."""
+    return result.rows.count() if rule.kwargs.get("unit") == said.PERCENT else 0
+
+
+def _reason(failure: Exception) -> str:
+    """What went wrong, without a word of what stands in the rows."""
+    condition: str | None = failure.getCondition() if isinstance(failure, PySparkException) else None
+    return condition or type(failure).__name__

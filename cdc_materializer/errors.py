@@ -32,7 +32,7 @@ Exit codes are those of design section 4.1, violation codes those of section 4.5
 Messages name what, where, why and what to do; they never carry a row's values.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum, StrEnum
 from typing import ClassVar
 
@@ -278,11 +278,13 @@ class ContractBlocked(BatchBlocked):
 class TableRuleBroken(ContractBlocked):
     """Raised when what a batch would make of a mirror breaks a rule about the whole table."""
 
-    def __init__(self, mirror: str, rules: tuple[str, ...]) -> None:
-        """Say which rules."""
-        what = f"The contract of {mirror} blocks the batch: {', '.join(rules)} would not hold for the whole table."
+    def __init__(self, mirror: str, broken: tuple[str, ...], unjudged: Mapping[str, str]) -> None:
+        """Say which rules are broken, and why others cannot be judged."""
+        found = [f"{', '.join(broken)} would not hold for the whole table"] if broken else []
+        found += [f"{name} cannot be judged ({why})" for name, why in unjudged.items()]
+        what = f"The contract of {mirror} blocks the batch: {'; '.join(found)}."
         do = f"See `cdcm report --table {mirror}`, mend the data or the rule, and run again."
-        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, rules)
+        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, (*broken, *unjudged))
 
 
 class SchemaIncompatible(BatchBlocked):

@@ -65,7 +65,7 @@ def contract_text(found: Recognised, mirror: TableName) -> str:
         *comment(about),
         *_HEAD.splitlines(),
         *([*_MASKS] if any(is_personal(column.name) for column in found.schema.columns) else []),
-        "apiVersion: v3.0.2",
+        "apiVersion: v3.1.0",
         "kind: DataContract",
         f"id: {scalar('-'.join((*mirror.namespace, mirror.name)))}",
         f"name: {scalar(str(mirror))}",

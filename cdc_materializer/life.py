@@ -34,10 +34,7 @@ def live_rows(mirror: DataFrame, target: TableSchema) -> DataFrame:
 
     In the columns of the target, of which the batch may have brought some, or widened them, since their snapshot.
     """
-    cdc = mirror.schema[CDC].dataType
-    if isinstance(cdc, StructType) and DELETED in cdc.names:
-        mirror = mirror.where(~F.coalesce(F.col(CDC)[DELETED], F.lit(False)))
-    return mirror.select(*in_columns(mirror, target), CDC)
+    return without_deleted(mirror).select(*in_columns(mirror, target), CDC)
 
 
 def in_columns(rows: DataFrame, target: TableSchema) -> list[Column]:
@@ -48,6 +45,14 @@ def in_columns(rows: DataFrame, target: TableSchema) -> list[Column]:
         for name, ddl in target.types.items()
     }
     return [column.alias(name) for name, column in found.items()]
+
+
+def without_deleted(mirror: DataFrame) -> DataFrame:
+    """The rows of a mirror that are not deleted, in all its columns."""
+    cdc = mirror.schema[CDC].dataType if CDC in mirror.columns else None
+    if isinstance(cdc, StructType) and DELETED in cdc.names:
+        return mirror.where(~F.coalesce(F.col(CDC)[DELETED], F.lit(False)))
+    return mirror
 
 
 def with_wipes(

@@ -16,7 +16,7 @@ from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import ConfigError, ContractInvalid, InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import Code, ConfigError, ContractInvalid, InvariantBroken, LakeUnavailable
 from cdc_materializer.facts import Facts
 from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
@@ -236,6 +236,11 @@ class Decided:
     snapshots: SweepPlan = field(default_factory=SweepPlan)
     #: Whether it reads messages from before its span once more.
     again: bool = False
+
+    def violations_with(self, of_table: int) -> dict[str, int]:
+        """The violations by code, with so many rules about the table that only warn."""
+        code = str(Code.CONTRACT)
+        return self.violations | ({code: self.violations.get(code, 0) + of_table} if of_table else {})
 
 
 def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:

@@ -340,7 +340,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     if warned:
         quarantine.warn_of(line, warned, marker.offsets)
     offsets = marker_of(raw).in_topic(marker.offsets)
-    return Batch(decided.counts, decided.violations, offsets, raw.head or 0, head, swept)
+    return Batch(decided.counts, decided.violations_with(len(warned)), offsets, raw.head or 0, head, swept)
 
 
 def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:

@@ -113,18 +113,28 @@ def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None,
     open_rows = open_rows.where(F.col("rule").eqNullSafe(F.lit(rule)))
     if not open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1])).isEmpty():
         return
-    row = _row_without_message(line, code, place, {"rule": rule, "action": "stop", "status": verdict.OPEN})
+    said = _said_of(line, rule) if rule is not None else {}
+    row = _row_without_message(line, code, place, {**said, "action": "stop", "status": verdict.OPEN})
     line.lake.publish(table, replace(marker_of(table), counts={_STOPPED: 1}), lambda stage: stage.append(row))
 
 
 def warn_of(line: Line, rules: Sequence[str], reached: Offsets) -> None:
-    """Note rules about the table that the batch broke and that only warn."""
+    """Note rules about the table that the batch broke and that only warn, or are only tried."""
     table = line.lake.load(line.mirror.quarantine) or create(line, None)
     place = next(iter(reached.items()), (0, 0))
-    said = {"action": "warn", "status": verdict.RELEASED}
-    rows_of = [_row_without_message(line, Code.CONTRACT, place, {**said, "rule": rule}) for rule in rules]
+    told = {rule: {**_said_of(line, rule), "status": verdict.RELEASED} for rule in rules}
+    rows_of = [_row_without_message(line, Code.CONTRACT, place, told[rule]) for rule in rules]
     row = functools.reduce(DataFrame.unionByName, rows_of)
     line.lake.publish(table, marker_of(table), lambda stage: stage.append(row))
+
+
+def _said_of(line: Line, name: str) -> dict[str, str | None]:
+    """What the contract says of a rule, by column of quarantine; what a batch may hold is none of its rules."""
+    rules = {rule.name: rule for rule in (line.contract.rules if line.contract is not None else ())}
+    if name not in rules:
+        return {"rule": name}
+    rule = rules[name]
+    return {"rule": name, "column": rule.column, "severity": rule.severity, "action": rule.told_action}
 
 
 def _row_without_message(line: Line, code: Code, place: tuple[int, int], said: Mapping[str, str | None]) -> DataFrame:

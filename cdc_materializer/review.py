@@ -83,7 +83,9 @@ def _as_reported(contract: Contract) -> ContractFile:
         version=contract.version,
         fingerprint=contract.fingerprint,
         rules=[
-            StatedRule(rule.name, rule.description or _in_words(rule.expectation), rule.action, rule.scope, rule.column)
+            StatedRule(
+                rule.name, rule.description or _in_words(rule.expectation), rule.told_action, rule.scope, rule.column
+            )
             for rule in contract.rules
         ],
         max_quarantined=str(contract.max_quarantined) if contract.max_quarantined is not None else None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, worst_exit_
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
-from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.report.models import ContractChange, ErrorInfo, RunReport, TableRun
 from cdc_materializer.retry import FOLLOW, REPLAN
 from cdc_materializer.source import Source, open_source
 
@@ -87,11 +87,13 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     options = options or RunOptions()
     work = open_work(config, options)
     waiting = backlogs(config, work.source, work.tables)
+    changes = _tell_changes(work, waiting)
     if all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
-        return _report(config, [_stopped(b, b.error) if b.error is not None else _idle(b) for b in waiting])
+        done = _report(config, [_stopped(b, b.error) if b.error is not None else _idle(b) for b in waiting])
+        return _with_changes(done, changes)
     with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
-        return _run_tables(work, Lakes(session, config), waiting, options)
+        return _with_changes(_run_tables(work, Lakes(session, config), waiting, options), changes)
 
 
 def run_forever(
@@ -116,6 +118,32 @@ def run_forever(
                 yield report
             if not any(run.batches for run in report.tables):
                 options.stop.wait(poll)
+
+
+def _tell_changes(work: Work, waiting: Sequence[Backlog]) -> dict[str, ContractChange]:
+    """Say which contracts are others than those that judged the mirrors' newest batches, and what that means."""
+    changes: dict[str, ContractChange] = {}
+    for backlog in waiting:
+        mirror = str(backlog.table.mirror)
+        contract = work.contracts.get(mirror)
+        before = backlog.mirror.contract if backlog.mirror is not None else None
+        now = contract.fingerprint if contract is not None else None
+        # A mirror of which nothing was published has been judged by none.
+        if backlog.mirror is None or not backlog.mirror.counts or before == now:
+            continue
+        says = (
+            f"The contract of {mirror} is another one than its newest batch was judged by. Changes from here on are "
+            "judged by it, and with them the held messages of their rows. Rows that readers see are not judged again, "
+            f"nor is what else is held: `cdcm quarantine release {mirror}` does that, `cdcm replay {mirror}` both."
+        )
+        _LOG.warning("%s", says)
+        changes[mirror] = ContractChange(before=before, now=now, says=says)
+    return changes
+
+
+def _with_changes(report: RunReport, changes: Mapping[str, ContractChange]) -> RunReport:
+    told = [run.model_copy(update={"contract_change": changes.get(run.table)}) for run in report.tables]
+    return report.model_copy(update={"tables": told})
 
 
 def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: float) -> None:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig, resolve_tables
-from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, DifferenceFound, TopicMissing, worst_exit_code
+from cdc_materializer.errors import (
+    EXIT_DONE,
+    CdcError,
+    ConfigError,
+    ContractInvalid,
+    DifferenceFound,
+    TopicMissing,
+    worst_exit_code,
+)
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
@@ -179,9 +187,26 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
         known |= _lag(topic, _published(mirror, raw), mirror, as_of)
     except CdcError as failure:
         error = error or failure
+    known |= _promised(table, known.get("lag_seconds"))
     if error is not None:
         known["error"] = ErrorInfo(code=error.code or type(error).__name__, message=str(error))
     return TableStatus.model_validate(known)
+
+
+def _promised(table: TableConfig, lag: object) -> dict[str, object]:
+    """How far behind the contract lets the table be, and whether it is further."""
+    if table.contract is None:
+        return {}
+    from cdc_materializer.contract import load_contract
+
+    try:
+        freshness = load_contract(table.contract, str(table.mirror)).freshness
+    except ContractInvalid:  # `run` and `contract lint` say so
+        return {}
+    if freshness is None:
+        return {}
+    seconds = freshness.total_seconds()
+    return {"freshness_seconds": seconds, "late": lag > seconds if isinstance(lag, float) else None}
 
 
 def _of_raw(raw: _Stored | None) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 The line's own fold and verdict over everything that raw holds, under the contract that is tried; nothing is written.
 Every state that a row has had is judged, and not the last of each batch alone: how the log was cut, or will be, decides
-which of them readers see. Where no raw table is there yet, the topic itself is read.
+which of them readers see. Rules about the whole table are judged on the rows that history ends with. Where no raw table
+is there yet, the topic itself is read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, rows, verdict
+from cdc_materializer import batch, fold, rows, verdict
+from cdc_materializer.audit import Result, judge_table
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract, Rule, load_contract
@@ -29,8 +31,9 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TrialReport
+from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
 from cdc_materializer.run import RunOptions, open_work, session_for, with_key
+from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
@@ -161,6 +164,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         found = _broken(counted, history.stored) if sums["broken"] else {}
         codes = _codes(counted)
         counted.unpersist()
+        of_table = _table_rules(line, contract, decided, target)
     finally:
         folded.release()
     return TrialReport(
@@ -175,6 +179,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         read_from="raw" if history.is_raw else "topic",
         since=since,
         rules=_rules(contract.row_rules, found, sums["judged"]),
+        table_rules=of_table,
         codes=codes,
         **sums.asDict(),
     )
@@ -222,7 +227,7 @@ def _rules(rules: Sequence[Rule], found: Mapping[str, RuleTrial], judged: int) -
     """All rules of the contract with what was found, those that are broken most first."""
     told = []
     for rule in rules:
-        said = {"column": rule.column, "expectation": rule.expectation, "action": str(rule.action)}
+        said = {"column": rule.column, "expectation": rule.expectation, "action": rule.told_action}
         known = found.get(rule.name)
         counts = known.model_dump(include=_COUNTED) if known is not None else {}
         share = counts.get("messages", 0) / judged if judged else None
@@ -233,6 +238,30 @@ def _rules(rules: Sequence[Rule], found: Mapping[str, RuleTrial], judged: int) -
 
 
 _COUNTED = {"messages", "keys", "held", "first", "last", "schemas"}
+
+
+def _table_rules(line: Line, contract: Contract, decided: DataFrame, target: TableSchema) -> list[TableRuleTrial]:
+    """Whether the rules about the table hold for the rows that history ends with; none of it is staged anywhere."""
+    if not contract.table_rules:
+        return []
+    live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
+    final = live.select(*[m.column(name).cast(ddl).alias(name) for name, ddl in target.types.items()]).persist()
+    found = judge_table(Result(line.lake, line.mirror, final, target.types, None), contract.table_rules)
+    final.unpersist()
+    broken = {one.rule.name: one for one in found}
+    return [
+        TableRuleTrial(
+            rule=rule.name,
+            column=rule.column,
+            expectation=rule.expectation,
+            action=rule.told_action,
+            severity=rule.severity,
+            states=rule.description,
+            holds=None if rule.name in broken and broken[rule.name].why else rule.name not in broken,
+            why=broken[rule.name].why if rule.name in broken else None,
+        )
+        for rule in contract.table_rules
+    ]
 
 
 def _codes(counted: DataFrame) -> list[CodeTrial]:

@@ -27,7 +27,7 @@ PASSES = "__cdc_passes"
 PUBLISHED = "__cdc_published"
 VIOLATIONS = "__cdc_violations"
 BLOCKED = "__cdc_blocked"
-#: Names of the holding rules that the state breaks, and of those that only warn.
+#: Names of the holding rules that the state breaks, and of those that only warn or are only tried.
 FAILED, WARNED = "__cdc_failed", "__cdc_warned"
 
 UPSERTED, DELETED, UNCHANGED, SUPERSEDED = "upserted", "deleted", "unchanged", "superseded"
@@ -84,8 +84,8 @@ def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> D
         judgement: how they are judged.
         cut: a column that says which batch each state belongs to, where they are of several; each publishes its own.
     """
-    holding = [rule for rule in judgement.rules if rule.rule.action != "warn"]
-    warning = [rule for rule in judgement.rules if rule.rule.action == "warn"]
+    holding = [rule for rule in judgement.rules if rule.rule.enforces]
+    warning = [rule for rule in judgement.rules if not rule.rule.enforces]
     broken = {FAILED: _names(holding), WARNED: _names(warning)}
     lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
     judged = masking.judged(states, broken, lists, fold.CARRIED).withColumn("__cdc_previous_delete", _follows_delete())
@@ -239,13 +239,13 @@ def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:
     found = []
     for compiled in rules:
         rule = compiled.rule
-        if (rule.action == "warn") == held:
+        if rule.enforces != held:
             continue
         named = F.array_contains(FAILED if held else WARNED, rule.name)
         status = F.lit(OPEN if held else RELEASED)
         row = _violation(
             F.lit(str(Code.CONTRACT)),
-            rule.action,
+            rule.told_action,
             status=status,
             column=F.lit(rule.column),
             rule=F.lit(rule.name),
@@ -277,7 +277,7 @@ def _violation(
 
 
 def _blocked(after_final: Column, rules: Sequence[CompiledRule]) -> Column:
-    names = [rule.rule.name for rule in rules if rule.rule.action == "block"]
+    names = [rule.rule.name for rule in rules if rule.rule.blocks]
     blocking = F.array(*[F.lit(name) for name in names]) if names else F.array().cast("array<string>")
     judged = after_final & (F.size(misfits()) == 0)
     return F.when(judged, F.array_intersect(FAILED, blocking)).otherwise(F.array().cast("array<string>"))

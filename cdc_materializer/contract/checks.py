@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 from cdc_materializer.contract.document import Findings, Place
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, Draft
+from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
 from cdc_materializer.contract.types import Family, family
@@ -27,7 +27,13 @@ _JAVA_ONLY = re.compile(r"\\[pP]\{[^}]*\}|\\[pP]\w|\\[zGXRhHvVQEN]|\(\?<(?=[A-Za
 
 
 def check_draft(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
-    """Note everything wrong with one rule. ``types``: Spark DDL type by column name, None where it is not known."""
+    """Note everything wrong with one rule of an expectation about rows.
+
+    Args:
+        draft: the rule.
+        types: Spark DDL type by column name, None where it is not known.
+        findings: where problems go.
+    """
     known = ROW[draft.expectation]
     before = len(findings.problems)
     _check_arguments(draft, findings)
@@ -72,9 +78,6 @@ def _check_arguments(draft: Draft, findings: Findings) -> None:
             findings.add(draft.place, f"{draft.expectation} needs the argument {key}.", "Add it.")
     if known.columns == ("column",) and not draft.column:
         findings.add(draft.place, f"{draft.expectation} needs a column.", "Add it to kwargs.")
-    if draft.kwargs.get("mostly", 1) != 1:
-        message = f"mostly below 1 makes a rule about the whole table, which {NOT_AVAILABLE}."
-        findings.add(draft.place, message, "Set mostly to 1, or remove the rule for now.")
     _check_shapes(draft, findings)
     _check_condition(draft, findings)
 
@@ -117,7 +120,7 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         _check_between(draft, ddl, findings)
     elif "value_set" in kwargs and ddl:
         _check_set(draft, ddl, findings)
-    elif "sum_total" in kwargs and not _is_number(kwargs["sum_total"]):
+    elif "sum_total" in kwargs and not is_number(kwargs["sum_total"]):
         findings.add(draft.place, "sum_total is not a number.", "Write a number.")
     for pattern in [kwargs.get("regex"), *(kwargs.get("regex_list") or ())]:
         if pattern is not None and (broken := broken_pattern(pattern)):
@@ -144,7 +147,7 @@ def _check_lengths(draft: Draft, findings: Findings) -> None:
     elif any(isinstance(length, bool) or not isinstance(length, int) or length < 0 for length in lengths):
         findings.add(draft.place, "a length is not a whole number from 0.", "Write a whole number.")
     else:
-        _check_order(draft, draft.kwargs.get("min_value"), draft.kwargs.get("max_value"), findings)
+        check_order(draft, draft.kwargs.get("min_value"), draft.kwargs.get("max_value"), findings)
 
 
 def _check_between(draft: Draft, ddl: str | None, findings: Findings) -> None:
@@ -157,10 +160,11 @@ def _check_between(draft: Draft, ddl: str | None, findings: Findings) -> None:
         findings.add(draft.place, f"a bound does not fit the column's type {ddl}: {misfit}.", "Mend the bound.")
         return
     low, high = bounds if ddl is None or family(ddl) is Family.NUMBER else fitted
-    _check_order(draft, low, high, findings)
+    check_order(draft, low, high, findings)
 
 
-def _check_order(draft: Draft, low: object, high: object, findings: Findings) -> None:
+def check_order(draft: Draft, low: object, high: object, findings: Findings) -> None:
+    """Note bounds that nothing can lie between."""
     if low is None or high is None:
         return
     a, b = comparable(low), comparable(high)
@@ -178,10 +182,11 @@ def interval(draft: Draft) -> tuple[object, object]:
 
 def comparable(value: object) -> Any:  # noqa: ANN401 - Decimal or str, which only compare with their own kind
     """Return a number as Decimal and anything else as text, so that like compares with like."""
-    return Decimal(repr(value) if isinstance(value, float) else value) if _is_number(value) else str(value)  # type: ignore[arg-type] # _is_number
+    return Decimal(repr(value) if isinstance(value, float) else value) if is_number(value) else str(value)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float | Decimal]:
+    """Whether a value of the file is a number; true and false are none."""
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
@@ -205,8 +210,8 @@ def check_together(drafts: Sequence[Draft], findings: Findings) -> None:
             if draft.column == column:
                 own.setdefault(draft.expectation, []).append(draft)
         _check_null_rules(own, findings)
-        _check_ranges(own.get("expect_column_values_to_be_between", []), findings)
-        _check_ranges(own.get("expect_column_value_lengths_to_be_between", []), findings)
+        check_ranges(own.get("expect_column_values_to_be_between", []), findings)
+        check_ranges(own.get("expect_column_value_lengths_to_be_between", []), findings)
         _check_sets(own, findings)
 
 
@@ -216,12 +221,13 @@ def _check_null_rules(own: Mapping[str, list[Draft]], findings: Findings) -> Non
         _contradict(forbidden[0].place, needed[0].place, findings)
 
 
-def _check_ranges(drafts: Sequence[Draft], findings: Findings) -> None:
+def check_ranges(drafts: Sequence[Draft], findings: Findings) -> None:
+    """Note rules with bounds of which no two can be kept together."""
     for index, later in enumerate(drafts):
         for earlier in drafts[:index]:
             for one, other in ((earlier, later), (later, earlier)):
                 low, high = interval(one)[0], interval(other)[1]
-                if low is None or high is None or _is_number(low) != _is_number(high):
+                if low is None or high is None or is_number(low) != is_number(high):
                     continue
                 strict = bool(one.kwargs.get("strict_min") or other.kwargs.get("strict_max"))
                 if comparable(low) > comparable(high) or (strict and comparable(low) == comparable(high)):

@@ -12,10 +12,14 @@ from cdc_materializer.contract.model import Action, Rule, Scope
 NOT_AVAILABLE = "is not available in this version"
 REMOVE = "Remove it for now: a rule that is not enforced must not look as if it were."
 
-#: Properties of ours that a later version follows.
-_LATER_PROPERTIES = frozenset({"shadow"})
-#: Those that have a meaning elsewhere, and would be taken for something here.
-_MISPLACED = {"mask": "a column", "drop": "a column", "judge": "the table", "max_quarantined": "the table"}
+#: Properties that have a meaning elsewhere, and would be taken for something here.
+_MISPLACED = {
+    "mask": "a column",
+    "drop": "a column",
+    "judge": "the table",
+    "max_quarantined": "the table",
+    "shadow": "a rule or the table",
+}
 
 _KINDS = {
     "expect_column_values_to_not_be_null": "not_null",
@@ -42,12 +46,20 @@ class Draft:
     severity: str = "error"
     description: str | None = None
     scope: Scope = Scope.ROW
+    shadow: bool = False
 
 
-def refuse_later(
+def read_flag(entry: CustomProperty, at: Place, findings: Findings) -> bool:
+    """Return a custom property that is true or false, noting one that is neither."""
+    if not isinstance(entry.value, bool):
+        findings.add(at, f"{entry.property} is not true or false.", "Write true or false.")
+    return entry.value is True
+
+
+def refuse_misplaced(
     properties: Sequence[CustomProperty] | None, here: Place, findings: Findings, known: Collection[str] = ()
 ) -> None:
-    """Note the custom properties that would mean something in a later version, or elsewhere.
+    """Note the custom properties that would mean something elsewhere.
 
     Args:
         properties: what the file states.
@@ -57,9 +69,7 @@ def refuse_later(
     """
     for index, entry in enumerate(properties or ()):
         at = (*here, "customProperties", index)
-        if entry.property in _LATER_PROPERTIES:
-            findings.add(at, f"the custom property {entry.property} {NOT_AVAILABLE}.", REMOVE)
-        elif entry.property in _MISPLACED and entry.property not in known:
+        if entry.property in _MISPLACED and entry.property not in known:
             message = f"the custom property {entry.property} belongs to {_MISPLACED[entry.property]} as a whole."
             findings.add(at, message, "Move it there.")
 
@@ -80,7 +90,7 @@ def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
         taken.add(name)
         rules.append(
             Rule(name, draft.column, draft.expectation, draft.kwargs, draft.action, draft.severity,
-                 draft.scope, findings.line(draft.place), draft.description)
+                 draft.scope, findings.line(draft.place), draft.description, draft.shadow)
         )  # fmt: skip
     return tuple(rules)
 

@@ -4,13 +4,15 @@ A contract is checked without importing GX (that takes seconds), so what the che
 holds the table to GX's own classes. Three kinds:
 
 - `ROW`: yes or no for each row, with a Spark condition in GX. These are compiled (see ``judge``).
-- `TABLE`: about the whole table, or by window or sample over it. Recognised, and refused in this version.
-- `REFUSED`: about one row, but not to be had on Spark.
+- `TABLE`: about the whole table (see ``table_expectations``).
+- `REFUSED`: not to be had on Spark, or of no meaning for a mirror.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cdc_materializer.contract.table_expectations import REFUSED as REFUSED_OF_TABLES
+from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.contract.types import Family
 
 
@@ -78,7 +80,7 @@ ROW: Mapping[str, RowExpectation] = {
 
 _NO_SPARK = "Great Expectations 1.24 has no Spark implementation of it"
 
-#: Expectations about one row that are refused, and why.
+#: Expectations that are refused, and why.
 REFUSED: Mapping[str, str] = {
     "expect_column_values_to_match_like_pattern": _NO_SPARK,
     "expect_column_values_to_match_like_pattern_list": _NO_SPARK,
@@ -86,49 +88,11 @@ REFUSED: Mapping[str, str] = {
     "expect_column_values_to_not_match_like_pattern_list": _NO_SPARK,
     "expect_column_values_to_be_dateutil_parseable": _NO_SPARK,
     "expect_column_values_to_match_json_schema": "on Spark it ends the job at the first value that is not JSON",
+    **REFUSED_OF_TABLES,
 }
 
-TABLE = frozenset(
-    {
-        "expect_column_distinct_values_to_be_in_set",
-        "expect_column_distinct_values_to_contain_set",
-        "expect_column_distinct_values_to_equal_set",
-        "expect_column_kl_divergence_to_be_less_than",
-        "expect_column_max_to_be_between",
-        "expect_column_mean_to_be_between",
-        "expect_column_median_to_be_between",
-        "expect_column_min_to_be_between",
-        "expect_column_most_common_value_to_be_in_set",
-        "expect_column_proportion_of_non_null_values_to_be_between",
-        "expect_column_proportion_of_unique_values_to_be_between",
-        "expect_column_quantile_values_to_be_between",
-        "expect_column_stdev_to_be_between",
-        "expect_column_sum_to_be_between",
-        "expect_column_to_exist",
-        "expect_column_type_to_be",
-        "expect_column_unique_value_count_to_be_between",
-        "expect_column_value_z_scores_to_be_less_than",
-        "expect_column_values_to_be_decreasing",
-        "expect_column_values_to_be_in_type_list",
-        "expect_column_values_to_be_increasing",
-        "expect_column_values_to_be_of_type",
-        "expect_column_values_to_be_unique",
-        "expect_column_values_to_not_be_outliers",
-        "expect_compound_columns_to_be_unique",
-        "expect_query_results_to_match_comparison",
-        "expect_table_column_count_to_be_between",
-        "expect_table_column_count_to_equal",
-        "expect_table_columns_to_match_ordered_list",
-        "expect_table_columns_to_match_set",
-        "expect_table_row_count_to_be_between",
-        "expect_table_row_count_to_equal",
-        "expect_table_row_count_to_equal_other_table",
-        "unexpected_rows_expectation",
-    }
-)
-
 #: Every name that GX registers.
-KNOWN = frozenset(ROW) | frozenset(REFUSED) | TABLE
+KNOWN = frozenset(ROW) | frozenset(REFUSED) | frozenset(TABLE)
 
 
 def snake_case(name: str) -> str:

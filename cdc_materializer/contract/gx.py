@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.model import Rule
-from cdc_materializer.contract.table_rules import DUPLICATES, ROW_COUNT, SQL, query_of
+from cdc_materializer.contract.table_expectations import TABLE
+from cdc_materializer.contract.table_rules import DUPLICATES, REFERENCES, ROW_CHANGE, ROW_COUNT, SQL, query_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+#: Of all others GX takes nulls for no values, when it forms a share.
+_NULLS_TOO = frozenset({"column_values.nonnull", "column_values.null"})
 #: GX writes these providers' column names between backticks itself; all others want them quoted.
 _QUOTES_ITSELF = frozenset({"multicolumn_sum.equal"})
 
@@ -37,8 +40,8 @@ def preload() -> None:
 
 def unexpected(
     expectation: str, domain: dict[str, Any], values: dict[str, Any], names: Mapping[str, str], rows: "DataFrame"
-) -> "Column":
-    """Return GX's unexpected condition, for the rows of GX's domain, never null."""
+) -> tuple["Column", "Column"]:
+    """Return GX's unexpected condition, for the rows of GX's domain, and which rows these are; never null."""
     from great_expectations.expectations.registry import get_expectation_impl
     from pyspark.sql import functions as F
 
@@ -50,8 +53,69 @@ def unexpected(
     metrics = _Metrics(probe, names, whole_domain)
     condition, compute_domain, accessor_domain = metrics.call(f"{metric}.condition", defaults | values)
     filters = probe.filters(compute_domain | accessor_domain)  # both: GX reads `ignore_row_if` with the columns' names
-    applies = reduce(lambda left, right: left & right, [*filters, condition])
-    return F.coalesce(applies, F.lit(False))
+    looked_at = _all_of(filters)
+    if "column" in domain and metric not in _NULLS_TOO:
+        looked_at = looked_at & F.col(domain["column"]).isNotNull()
+    return F.coalesce(_all_of([*filters, condition]), F.lit(False)), F.coalesce(looked_at, F.lit(False))
+
+
+def applies(domain: dict[str, Any], names: Mapping[str, str], rows: "DataFrame") -> "Column":
+    """Return which rows a `row_condition` lets an expectation see, never null."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(_all_of(_probe(names, rows, quoted=True).filters(domain)), F.lit(False))
+
+
+def aggregate(metric: str, column: str, rows: "DataFrame") -> "Column":
+    """Return GX's aggregate of a column, such as ``column.max``.
+
+    Args:
+        metric: GX's name of it.
+        column: a plain name.
+        rows: has the column.
+    """
+    names = {column: rows.schema[column].dataType.simpleString()}
+    probe = _probe(names, rows.select(column), quoted=False)
+    found, _, _ = _Metrics(probe, names, {"column": column}).call(f"{metric}.aggregate_fn", {})
+    return found
+
+
+def is_met(expectation: str, kwargs: Mapping[str, Any], rows: "DataFrame") -> bool:
+    """Let GX judge an expectation by its own jobs; no values are in what it answers, and nothing is logged.
+
+    Args:
+        expectation: its registered name.
+        kwargs: its arguments.
+        rows: what it is about.
+
+    Raises:
+        CannotBeJudged: a metric could not be had.
+    """
+    from great_expectations.execution_engine import SparkDFExecutionEngine
+    from great_expectations.expectations.registry import get_expectation_impl
+    from great_expectations.validator.metrics_calculator import MetricsCalculator
+
+    stated = get_expectation_impl(expectation)(**{key: _as_yaml(value) for key, value in kwargs.items()})
+    engine = SparkDFExecutionEngine(persist=False, spark=rows.sparkSession, batch_data_dict={"result": rows})
+    told: dict[str, Any] = {"result_format": {"result_format": "BOOLEAN_ONLY"}}
+    needed = stated.get_validation_dependencies(engine, told).get_metric_configurations()
+    calculator = MetricsCalculator(engine, show_progress_bars=False)
+    # Not `compute_metrics`, which logs what goes wrong, with the values in it.
+    graph = calculator.build_metric_dependency_graph(needed, told)
+    metrics, aborted = calculator.resolve_validation_graph(graph, told)
+    if aborted:
+        raise CannotBeJudged(expectation)
+    return bool(stated.metrics_validate(metrics, told, engine).success)
+
+
+class CannotBeJudged(Exception):
+    """Raised when GX cannot tell whether an expectation is met."""
+
+
+def _all_of(conditions: Sequence["Column"]) -> "Column":
+    from pyspark.sql import functions as F
+
+    return reduce(lambda left, right: left & right, conditions) if conditions else F.lit(True)
 
 
 def check_arguments(rule: Rule) -> None:
@@ -63,7 +127,8 @@ def check_arguments(rule: Rule) -> None:
 
 def _arguments(rule: Rule) -> dict[str, Any]:
     """A rule's arguments as GX's model of the expectation takes them."""
-    column = {"column": rule.column} if ROW[rule.expectation].columns == ("column",) else {}
+    known = ROW.get(rule.expectation) or TABLE[rule.expectation]
+    column = {"column": rule.column} if known.columns == ("column",) else {}
     return {**column, **{key: _as_yaml(value) for key, value in rule.kwargs.items()}}
 
 
@@ -108,7 +173,7 @@ def _as_yaml(value: object) -> Any:  # noqa: ANN401 - whatever GX takes
 
 
 def result_of_table(rule: Rule, states: str, *, is_kept: bool) -> Any:  # noqa: ANN401 - a class of GX's
-    """GX's result of a rule about the table, which GX did not judge: as the expectation that comes nearest.
+    """GX's result of a rule about the table: of its own expectation, or as the one that comes nearest.
 
     Args:
         rule: a rule about the table.
@@ -122,12 +187,16 @@ def result_of_table(rule: Rule, states: str, *, is_kept: bool) -> Any:  # noqa: 
     rows_query = query_of(rule, "{batch}", rule.column) if rule.expectation == SQL else ""
     nearest: dict[str, tuple[str, dict[str, Any]]] = {
         ROW_COUNT: ("expect_table_row_count_to_be_between", {}),
+        ROW_CHANGE: ("expect_table_row_count_to_be_between", {}),
+        REFERENCES: ("unexpected_rows_expectation", {"unexpected_rows_query": ""}),
         DUPLICATES: ("expect_column_values_to_be_unique", {"column": ", ".join(columns)}),
         SQL: ("unexpected_rows_expectation", {"unexpected_rows_query": rows_query}),
     }
     kind, arguments = nearest.get(rule.expectation, ("expect_column_values_to_not_be_null", {"column": rule.column}))
     if rule.expectation == DUPLICATES and len(columns) > 1:
         kind, arguments = "expect_compound_columns_to_be_unique", {"column_list": list(columns)}
+    if rule.expectation in ROW or rule.expectation in TABLE:
+        kind, arguments = rule.expectation, _arguments(rule)
     stated = ExpectationConfiguration(type=kind, kwargs=arguments, description=states, meta={"rule": rule.name})
     return ExpectationValidationResult(
         success=is_kept, expectation_config=stated, result={}, meta={}, exception_info={}

@@ -36,7 +36,7 @@ from cdc_materializer.names import nearest, quote
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["COMPILED", "CompiledRule", "compile_rules", "preload"]
+__all__ = ["COMPILED", "CompiledRule", "compile_rules", "empty_rows", "preload"]
 
 #: Expectations that are compiled; the parity test runs each of them both ways.
 COMPILED = frozenset(ROW)
@@ -51,10 +51,11 @@ _AFTERTHOUGHT = re.compile(r"\s*SQLSTATE|\n\n|\n?== SQL|; line \d|\^")
 
 @dataclass(frozen=True)
 class CompiledRule:
-    """A rule and the column that is true for rows that break it, false for all others, and never null."""
+    """A rule, which rows break it, and which rows it looks at at all; neither column is ever null."""
 
     rule: Rule
     failed: "Column"
+    looked_at: "Column"
 
 
 def compile_rules(rules: Sequence[Rule], columns: Mapping[str, str]) -> tuple[CompiledRule, ...]:
@@ -71,11 +72,11 @@ def compile_rules(rules: Sequence[Rule], columns: Mapping[str, str]) -> tuple[Co
     if not rules:
         return ()
     preload()
-    rows = _empty_rows(columns)
+    rows = empty_rows(columns)
     return tuple(_Compiler(rule, columns, rows).compiled() for rule in rules)
 
 
-def _empty_rows(columns: Mapping[str, str]) -> "DataFrame":
+def empty_rows(columns: Mapping[str, str]) -> "DataFrame":
     """Return a frame without rows that has the columns; what it can resolve, the batch can."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
@@ -104,15 +105,17 @@ class _Compiler:
             domain, values = self._arguments()
             check_arguments(self.rule)
             with _quiet():
-                failed = unexpected(self.rule.expectation, domain, values, self._names(), self.rows)
-                self.rows.select(failed.alias("failed"))  # analysed now, so that no running batch meets the mistake
+                failed, looked_at = unexpected(self.rule.expectation, domain, values, self._names(), self.rows)
+                self.rows.select(
+                    failed.alias("failed"), looked_at.alias("looked_at")
+                )  # analysed now, so that no running batch meets the mistake
         except (Misfit, PySparkException, Py4JError) as error:
             raise self.invalid(_reason(error)) from error
         except ContractInvalid:
             raise
         except Exception as error:  # GX raises all kinds; whatever it is, the rule must not pass unnoticed
             raise self.invalid(f"Great Expectations refuses it ({type(error).__name__}: {_reason(error)})") from error
-        return CompiledRule(self.rule, failed)
+        return CompiledRule(self.rule, failed, looked_at)
 
     def invalid(self, why: str) -> ContractInvalid:
         """Return the error that refuses this rule."""

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from decimal import Context, Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +17,10 @@ from cdc_materializer.masks import Mask, Masks
 FINGERPRINT_LENGTH = 16
 
 _EVERY_DIGIT = Context(prec=400)
+
+
+#: In place of an action: the rule is tried, and nothing is done where it fails.
+SHADOW = "shadow"
 
 
 class Action(StrEnum):
@@ -63,7 +67,7 @@ class Rule:
 
     ``name`` is unique within the contract and stays the same while the file's own name, id or column does.
     ``kwargs`` are the expectation's, with numbers as int or exact Decimal. ``line`` is where the file states the rule,
-    ``description`` what the file says of it.
+    ``description`` what the file says of it. A ``shadow`` rule is judged and reported, and its action is not taken.
     """
 
     name: str
@@ -75,6 +79,22 @@ class Rule:
     scope: Scope = Scope.ROW
     line: int | None = field(default=None, compare=False)
     description: str | None = field(default=None, compare=False)
+    shadow: bool = False
+
+    @property
+    def told_action(self) -> str:
+        """What quarantine and reports say of it: its action, or that it is only tried."""
+        return SHADOW if self.shadow else str(self.action)
+
+    @property
+    def enforces(self) -> bool:
+        """Whether what breaks it is not published."""
+        return not self.shadow and self.action is not Action.WARN
+
+    @property
+    def blocks(self) -> bool:
+        """Whether one row that breaks it blocks the batch."""
+        return not self.shadow and self.action is Action.BLOCK
 
     def __post_init__(self) -> None:
         """Make ``kwargs`` read-only."""
@@ -102,8 +122,8 @@ class Contract:
     """One table's contract, as one file states it.
 
     ``judge`` says whether rules see values before or after their masks, ``max_quarantined`` from where on a batch is
-    blocked for what it would hold. ``mask_key`` is the secret of the hashes, which no file states (`with_key`); it is
-    never shown.
+    blocked for what it would hold, ``freshness`` how far the table may be behind its source. ``mask_key`` is the secret
+    of the hashes, which no file states (`with_key`); it is never shown.
     """
 
     path: Path
@@ -113,6 +133,7 @@ class Contract:
     rules: tuple[Rule, ...]
     judge: Literal["before", "after"] = "before"
     max_quarantined: Limit | None = None
+    freshness: timedelta | None = field(default=None, compare=False)
     mask_key: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -124,6 +145,11 @@ class Contract:
     def public(self) -> tuple[str, ...]:
         """The columns whose values a report may show: those that are called public and are not masked."""
         return tuple(column.name for column in self.columns if column.public and column.mask is None)
+
+    @property
+    def table_rules(self) -> tuple[Rule, ...]:
+        """The rules about the whole table."""
+        return tuple(rule for rule in self.rules if rule.scope is Scope.TABLE)
 
     @property
     def hashes(self) -> bool:
@@ -162,7 +188,7 @@ class Contract:
         content: dict[str, object] = {
             "columns": sorted((_column(c) for c in self.columns), key=str),
             "rules": sorted(
-                ([r.name, r.column, r.expectation, _canonical(r.kwargs), r.action, r.severity] for r in self.rules),
+                (_rule(rule) for rule in self.rules),
                 key=str,
             ),
         }
@@ -172,6 +198,11 @@ class Contract:
             content["max_quarantined"] = str(self.max_quarantined)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
+
+
+def _rule(rule: Rule) -> list[object]:
+    stated = [rule.name, rule.column, rule.expectation, _canonical(rule.kwargs), rule.action, rule.severity]
+    return [*stated, SHADOW] if rule.shadow else stated
 
 
 def _column(column: ContractColumn) -> list[object]:

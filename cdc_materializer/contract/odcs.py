@@ -11,13 +11,14 @@ from typing import Any
 from open_data_contract_standard.model import OpenDataContractStandard, SchemaObject
 from pydantic import ValidationError
 
-from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.checks import check_draft, check_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import named
 from cdc_materializer.contract.masking import check_masks, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.rules import read_columns, read_rules
+from cdc_materializer.contract.service_levels import read_freshness
+from cdc_materializer.contract.table_checks import check_table_draft, check_tables_together
 from cdc_materializer.contract.table_rules import read_limit
 from cdc_materializer.contract.types import family
 from cdc_materializer.masks import Mask
@@ -82,17 +83,22 @@ def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | Non
     columns = read_columns(found, place, findings)
     drafts = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
     judge, limit = read_judge(found, place, findings), read_limit(found, place, findings)
-    types = seen_types(columns, _types(columns, actual, place, findings), judge)
+    known = _types(columns, actual, place, findings)
+    types, stored = seen_types(columns, known, judge), seen_types(columns, known, "after")
     of_rows = [draft for draft in drafts if draft.scope is Scope.ROW]
+    of_table = [draft for draft in drafts if draft.scope is Scope.TABLE]
     for draft in of_rows:
         check_draft(draft, types, findings)
-    for draft in drafts:
-        if draft.scope is Scope.TABLE:
-            table_rules.check(draft, {column.name for column in columns if column.mask is not Mask.DROP}, findings)
+    for draft in of_table:
+        check_table_draft(draft, stored, findings)
     if not findings.problems:  # between malformed rules there is nothing to compare
         check_together(of_rows, findings)
+        check_tables_together(of_table, findings)
     name = document.name or document.id or found.name or findings.path.stem
-    contract = Contract(findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit)
+    contract = Contract(
+        findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,
+        read_freshness(document, found, findings),
+    )  # fmt: skip
     if not findings.problems:
         check_masks(contract, [(*place, "properties", index) for index in range(len(columns))], findings)
     return contract
@@ -110,7 +116,7 @@ def _validated(data: dict[str, Any], findings: Findings) -> OpenDataContractStan
     if document.kind != "DataContract":
         findings.add(("kind",), "kind is not DataContract.", "Write kind: DataContract.")
     if not (document.apiVersion or "").startswith(_ODCS_MAJOR):
-        findings.add(("apiVersion",), "apiVersion is not one of ODCS 3.", "Write apiVersion: v3.0.2 or later.")
+        findings.add(("apiVersion",), "apiVersion is not one of ODCS 3.", "Write apiVersion: v3.1.0 or later.")
     return document
 
 

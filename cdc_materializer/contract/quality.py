@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import yaml
-from open_data_contract_standard.model import DataQuality
+from open_data_contract_standard.model import CustomProperty, DataQuality, Relationship
 
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, parse_exact
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
-from cdc_materializer.contract.expectations import KNOWN, PRESENTATION_KWARGS, REFUSED, TABLE, snake_case
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced
+from cdc_materializer.contract.expectations import KNOWN, PRESENTATION_KWARGS, REFUSED, snake_case
 from cdc_materializer.contract.model import Action, Scope
+from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.names import nearest
 
 _METRIC_ARGUMENTS: Mapping[str, frozenset[str]] = {
@@ -20,6 +21,7 @@ _METRIC_ARGUMENTS: Mapping[str, frozenset[str]] = {
     "invalidValues": frozenset({"validValues", "pattern"}),
 }
 _ENGINE = "greatexpectations"
+_KNOWN_PROPERTIES = ("action", "shadow")
 
 
 def read_quality(
@@ -28,18 +30,32 @@ def read_quality(
     """Yield the rules of one element's quality entries; ``column`` is None for those of the table."""
     for index, entry in enumerate(entries or ()):
         at = (*here, "quality", index)
-        action = _action(entry, at, findings)
+        action, shadow = _action(entry.customProperties, at, findings)
         if action is None:
             continue
         for draft in _entry_rules(entry, column, at, findings):
             stated = entry.name or entry.id
             name = f"{stated}.{draft.kind}" if stated and draft.kind else stated
             own = action if draft.scope is Scope.ROW else _table_action(entry, action, at, findings)
-            said = entry.description or draft.description
-            yield replace(draft, name=name, action=own, severity=entry.severity or "error", description=said)
+            said, severity = entry.description or draft.description, entry.severity or "error"
+            yield replace(draft, name=name, action=own, severity=severity, description=said, shadow=shadow)
 
 
-def _table_action(entry: DataQuality, action: Action, at: Place, findings: Findings) -> Action:
+def read_relationships(
+    stated: Sequence[Relationship] | None, column: str | None, here: Place, findings: Findings
+) -> Iterator[Draft]:
+    """Yield the rules of those relationships that say what a broken one does; others describe, as ODCS has them."""
+    for index, entry in enumerate(stated or ()):
+        at = (*here, "relationships", index)
+        action, shadow = _action(entry.customProperties, at, findings)
+        if action is None or not any(extra.property in {"action", "shadow"} for extra in entry.customProperties or ()):
+            continue
+        for draft in table_rules.read_relationship(entry, column, at, findings):
+            own = _table_action(entry, action, at, findings)
+            yield replace(draft, name=entry.id, action=own, shadow=shadow)
+
+
+def _table_action(entry: DataQuality | Relationship, action: Action, at: Place, findings: Findings) -> Action:
     """Return what a broken rule about the table does: it blocks, unless the file says that it warns."""
     if not any(extra.property == "action" for extra in entry.customProperties or ()):
         return Action.BLOCK
@@ -49,19 +65,23 @@ def _table_action(entry: DataQuality, action: Action, at: Place, findings: Findi
     return action
 
 
-def _action(entry: DataQuality, at: Place, findings: Findings) -> Action | None:
+def _action(properties: Sequence[CustomProperty] | None, at: Place, findings: Findings) -> tuple[Action | None, bool]:
+    """Return what a rule does when it fails, None for what is no action, and whether it is only tried (`shadow`)."""
     chosen: Action | None = Action.QUARANTINE
-    for index, extra in enumerate(entry.customProperties or ()):
+    shadow = False
+    for index, extra in enumerate(properties or ()):
         place = (*at, "customProperties", index)
         if extra.property == "action":
             chosen = Action(extra.value) if extra.value in set(Action) else None
             if chosen is None:
                 message = f"unknown action {str(extra.value)[:40]!r}."
                 findings.add(place, message, "The actions are quarantine, block and warn.")
-        elif extra.property and (near := nearest(extra.property, ["action"])):
+        elif extra.property == "shadow":
+            shadow = read_flag(extra, place, findings)
+        elif extra.property and (near := nearest(extra.property, _KNOWN_PROPERTIES)):
             findings.add(place, f"unknown custom property {extra.property!r}.", f"Did you mean {near}?")
-    refuse_later(entry.customProperties, at, findings)
-    return chosen
+    refuse_misplaced(properties, at, findings, known=_KNOWN_PROPERTIES)
+    return chosen, shadow
 
 
 def _entry_rules(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
@@ -86,11 +106,8 @@ def _library(entry: DataQuality, column: str | None, at: Place, findings: Findin
         findings.add(at, f"unknown metric {metric!r}.", do)
     elif column is None:
         findings.add(at, f"the metric {metric} needs a column.", "Move the rule under its column.")
-    elif not table_rules.is_about_rows(entry) and metric in {table_rules.NULLS, table_rules.MISSING}:
-        yield from table_rules.read_metric(entry, metric, column, at, findings)
     elif not table_rules.is_about_rows(entry):
-        message = f"{metric} with another condition than mustBe: 0 speaks of the whole table, which {NOT_AVAILABLE}."
-        findings.add(at, message, "Say mustBe: 0, or remove the rule for now.")
+        yield from table_rules.read_metric(entry, metric, column, at, findings)
     else:
         yield from _metric(metric, entry.arguments or {}, column, at, findings)
 
@@ -137,16 +154,15 @@ def _custom(entry: DataQuality, column: str | None, at: Place, findings: Finding
         findings.add((*at, "implementation"), f"Great Expectations has no expectation {str(written)[:80]!r}.", do)
     elif not isinstance(kwargs, dict):
         findings.add((*at, "implementation"), "kwargs is not a mapping.", "Write the expectation's arguments there.")
-    elif expectation in TABLE:
-        message = f"{expectation}, a rule about the whole table, {NOT_AVAILABLE}."
-        findings.add((*at, "implementation"), message, REMOVE)
     elif expectation in REFUSED:
-        message = f"{expectation} {NOT_AVAILABLE}: {REFUSED[expectation]}."
+        message = f"{expectation} cannot be used: {REFUSED[expectation]}."
         findings.add((*at, "implementation"), message, REMOVE)
     else:
         kept = {key: value for key, value in kwargs.items() if key not in PRESENTATION_KWARGS}
         own = kept.pop("column", column)
-        yield Draft((*at, "implementation"), expectation, kept, own if own is None else str(own))
+        of_table = expectation in TABLE or kept.get("mostly", 1) != 1
+        scope = Scope.TABLE if of_table else Scope.ROW
+        yield Draft((*at, "implementation"), expectation, kept, own if own is None else str(own), scope=scope)
 
 
 def _implementation(stated: object, at: Place, findings: Findings) -> dict[str, Any] | None:

@@ -13,10 +13,10 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, path_text
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, refuse_later
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
-from cdc_materializer.contract.quality import read_quality
+from cdc_materializer.contract.quality import read_quality, read_relationships
 from cdc_materializer.contract.types import column_type
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
@@ -61,21 +61,38 @@ def _is_public(declared: SchemaProperty) -> bool:
 
 
 def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
-    """Yield every rule that a table's schema object states, noting those this version cannot follow."""
-    refuse_later(table.customProperties, place, findings, known=("judge", "max_quarantined", "mask", "drop"))
+    """Yield every rule that a table's schema object states, noting those this version cannot follow.
+
+    Where the table says `shadow`, all of them are only tried.
+    """
+    shadow = any(
+        read_flag(entry, (*place, "customProperties", index), findings)
+        for index, entry in enumerate(table.customProperties or ())
+        if entry.property == "shadow"
+    )
+    for draft in _stated_rules(table, place, findings):
+        yield replace(draft, shadow=True) if shadow else draft
+
+
+def _stated_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
+    refuse_misplaced(
+        table.customProperties, place, findings, known=("judge", "max_quarantined", "shadow", "mask", "drop")
+    )
     keys = [declared for declared in table.properties or () if declared.primaryKey]
     for index, declared in enumerate(table.properties or ()):
         here = (*place, "properties", index)
         name = declared.physicalName or declared.name
         if not name:
             continue
-        refuse_later(declared.customProperties, here, findings, known=("mask", "drop"))
+        refuse_misplaced(declared.customProperties, here, findings, known=("mask", "drop"))
         if declared.unique and not (declared.primaryKey and len(keys) == 1):
             yield replace(table_rules.unique(name, (*here, "unique")), action=Action.BLOCK)
         _refuse_nested(declared, here, findings)
         yield from _column_rules(declared, name, here, findings)
         yield from read_quality(declared.quality, name, here, findings)
+        yield from read_relationships(declared.relationships, name, here, findings)
     yield from read_quality(table.quality, None, place, findings)
+    yield from read_relationships(table.relationships, None, place, findings)
 
 
 def _column_rules(declared: SchemaProperty, name: str, here: Place, findings: Findings) -> Iterator[Draft]:
@@ -132,5 +149,5 @@ def _refuse_nested(declared: SchemaProperty, here: Place, findings: Findings) ->
         options: Mapping[str, Any] = field.logicalTypeOptions or {}
         if stated or options.keys() - _DESCRIPTIVE_OPTIONS:
             findings.add(place, f"a rule about a part of a column ({path_text(place)}) {NOT_AVAILABLE}.", REMOVE)
-        refuse_later(field.customProperties, place, findings)
+        refuse_misplaced(field.customProperties, place, findings)
         _refuse_nested(field, place, findings)

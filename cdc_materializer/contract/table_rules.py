@@ -4,11 +4,11 @@ Judged before a batch is published, on the rows that readers would see (`audit`)
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from open_data_contract_standard.model import DataQuality, SchemaObject
+from open_data_contract_standard.model import DataQuality, Relationship, SchemaObject
 
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
@@ -16,6 +16,9 @@ from cdc_materializer.contract.model import Limit, Rule, Scope
 from cdc_materializer.names import nearest
 
 ROW_COUNT, DUPLICATES, NULLS, MISSING, SQL = "rowCount", "duplicateValues", "nullValues", "missingValues", "sql"
+INVALID = "invalidValues"
+#: How many rows more there are than before the batch; and values that another mirror does not have.
+ROW_CHANGE, REFERENCES = "rowCountChange", "references"
 #: Metrics that speak of the whole table whatever is asked of them.
 ALWAYS = frozenset({ROW_COUNT, DUPLICATES})
 CONDITIONS = {
@@ -30,8 +33,11 @@ CONDITIONS = {
 }
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
 _BETWEEN = frozenset({"mustBeBetween", "mustNotBeBetween"})
-_PERCENT = "percent"
-_PERCENT_MAX = 100
+PERCENT = "percent"
+_WHOLE = 100
+_ARGUMENTS = {MISSING: {"missingValues"}, INVALID: {"validValues", "pattern"}}
+_COMPARED, _PREVIOUS = "comparedTo", "previous"
+_NAMED = re.compile(r"[\w-]+(\.[\w-]+){1,4}")
 _TABLE_WORDS = ("{table}", "{object}", "{model}", "${table}", "${object}", "${model}")
 _COLUMN_WORDS = ("{column}", "{property}", "{field}", "${column}", "${property}", "${field}")
 
@@ -39,25 +45,72 @@ _COLUMN_WORDS = ("{column}", "{property}", "{field}", "${column}", "${property}"
 def is_about_rows(entry: DataQuality) -> bool:
     """Whether a metric asks each row alone: that not one breaks it."""
     stated = [key for key in CONDITIONS if getattr(entry, key) is not None]
-    return stated == ["mustBe"] and entry.mustBe == 0 and entry.unit in {None, "rows", _PERCENT}
+    return stated == ["mustBe"] and entry.mustBe == 0 and entry.unit in {None, "rows", PERCENT}
 
 
 def read_metric(entry: DataQuality, metric: str, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
     """Yield the rule of a metric about the whole table, noting what is wrong with it."""
+    if metric == ROW_COUNT and _COMPARED in (entry.arguments or {}):
+        yield from _row_change(entry, column, at, findings)
+        return
     columns = [column] if column is not None else (entry.arguments or {}).get("properties", [])
     given = set(entry.arguments or {}) - ({"properties"} if metric == DUPLICATES and column is None else set())
     missing = (entry.arguments or {}).get("missingValues", [None]) if metric == MISSING else [None]
-    if unknown := given - ({"missingValues"} if metric == MISSING else set()):
+    if unknown := given - _ARGUMENTS.get(metric, set()):
         findings.add((*at, "arguments"), f"{metric} has no argument {', '.join(sorted(unknown))}.", "Remove it.")
-    if metric == ROW_COUNT and (column is not None or entry.unit == _PERCENT):
-        findings.add(at, "rowCount counts the rows of a table.", "Move the rule to the table, without a percentage.")
+    if metric == ROW_COUNT and (column is not None or entry.unit == PERCENT):
+        do = f"Move the rule to the table; a percentage takes arguments: {{{_COMPARED}: {_PREVIOUS}}}."
+        findings.add(at, "rowCount counts the rows of a table.", do)
     elif metric != ROW_COUNT and (not isinstance(columns, list) or not columns):
         findings.add(at, f"the metric {metric} needs a column.", "Move it under its column, or name `properties`.")
     elif not isinstance(missing, list):
         findings.add((*at, "arguments"), "missingValues is not a list.", "Write a list.")
+    elif metric == INVALID and not given:
+        findings.add(at, "invalidValues says no values: it needs validValues or pattern.", "Add arguments.")
     else:
-        listed = {"columns": [str(name) for name in columns], "missing": missing, "unit": entry.unit or "rows"}
+        listed: dict[str, Any] = {"columns": [str(name) for name in columns], "missing": missing}
+        listed["unit"] = entry.unit or "rows"
+        listed |= {"rows": conditions_of(entry.arguments or {})} if metric == INVALID else {}
         yield from _draft(entry, metric, column, listed, at, findings)
+
+
+def conditions_of(arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What `invalidValues` asks of each row: arguments by expectation."""
+    asked = {
+        "validValues": ("expect_column_values_to_be_in_set", "value_set"),
+        "pattern": ("expect_column_values_to_match_regex", "regex"),
+    }
+    return {asked[key][0]: {asked[key][1]: value} for key, value in arguments.items()}
+
+
+def _row_change(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
+    """Yield the rule that compares the number of rows with that before the batch."""
+    if column is not None:
+        findings.add(at, "rowCount counts the rows of a table.", "Move the rule to the table.")
+    elif entry.arguments != {_COMPARED: _PREVIOUS}:
+        message = f"rowCount can be compared with the {_PREVIOUS} snapshot alone."
+        findings.add((*at, "arguments"), message, f"Write {{{_COMPARED}: {_PREVIOUS}}}.")
+    else:
+        yield from _draft(entry, ROW_CHANGE, None, {"columns": [], "unit": entry.unit or "rows"}, at, findings)
+
+
+def read_relationship(entry: Relationship, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
+    """Yield the rule that each value is one of another mirror's; NULL refers to nothing."""
+    to = [entry.to] if isinstance(entry.to, str) else list(entry.to or ())
+    stated = [entry.from_] if isinstance(entry.from_, str) else list(entry.from_ or ())
+    own = [column] if column is not None else [name.rpartition(".")[2] for name in stated]
+    targets = [target.rpartition(".") for target in to]
+    tables = {table for table, _, _ in targets}
+    if entry.type not in {None, "foreignKey"}:
+        findings.add(at, f"unknown type of relationship: {entry.type[:40]!r}.", "The type is foreignKey.")
+    elif not own or len(own) != len(to) or len(tables) != 1 or not all(map(_NAMED.fullmatch, to)):
+        message = "the relationship does not say which columns refer to which of one table."
+        findings.add(at, message, "Write to: customers.id, with the mirror's namespace (shop.customers.id) or without.")
+    else:
+        there = [name for _, _, name in targets]
+        kwargs = {"columns": own, "table": next(iter(tables)), "to": there, "condition": "mustBe", "value": 0}
+        said = f"Each {', '.join(own)} is one of {', '.join(to)}."
+        yield Draft(at, REFERENCES, kwargs, column, kind=REFERENCES, scope=Scope.TABLE, description=said)
 
 
 def read_sql(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
@@ -96,8 +149,8 @@ def _draft(
         findings.add(at, f"{metric} needs one condition.", f"One of {', '.join(CONDITIONS)}.")
         return
     condition, value = stated[0], getattr(entry, stated[0])
-    if entry.unit not in {None, "rows", _PERCENT}:
-        near = nearest(entry.unit, ["rows", _PERCENT])
+    if entry.unit not in {None, "rows", PERCENT}:
+        near = nearest(entry.unit, ["rows", PERCENT])
         do = f"Did you mean {near}?" if near else "Write rows or percent."
         findings.add((*at, "unit"), f"unknown unit {entry.unit[:40]!r}.", do)
     elif problem := _misfit(condition, value):
@@ -105,8 +158,9 @@ def _draft(
     else:
         of = f" of {', '.join(kwargs['columns'])}" if kwargs.get("columns") else ""
         limits = " and ".join(map(str, value)) if condition in _BETWEEN else str(value)
-        percent = " percent" if entry.unit == _PERCENT else ""
-        said = f"{metric}{of} {CONDITIONS[condition]} {limits}{percent}."
+        percent = " percent" if entry.unit == PERCENT else ""
+        what = f"{ROW_COUNT}, compared with the snapshot before," if metric == ROW_CHANGE else metric
+        said = f"{what}{of} {CONDITIONS[condition]} {limits}{percent}."
         stated_kwargs = {**kwargs, "condition": condition, "value": value}
         yield Draft(at, metric, stated_kwargs, column, scope=Scope.TABLE, description=said)
 
@@ -118,15 +172,6 @@ def _misfit(condition: str, value: object) -> str | None:
     if condition in _BETWEEN and (len(values) != len(("low", "high")) or values[0] > values[1]):
         return "it is not a list of the lower and the upper bound"
     return None
-
-
-def check(draft: Draft, types: Collection[str], findings: Findings) -> None:
-    """Note columns that a rule names and the contract does not declare."""
-    for column in draft.kwargs.get("columns", ()):
-        if column not in types:
-            near = nearest(column, types)
-            do = f"Did you mean {near}?" if near else "Declare it under properties."
-            findings.add(draft.place, f"the rule names the column {column[:80]!r}, which is not declared.", do)
 
 
 def query_of(rule: Rule, table: str, quoted_column: str | None) -> str:
@@ -146,13 +191,13 @@ def holds(rule: Rule, measured: float | Decimal, rows: int) -> bool:
     Args:
         rule: about the whole table.
         measured: what was counted, or what its query gave.
-        rows: how many rows the table has.
+        rows: how many rows a percentage is of.
     """
     found = Decimal(str(measured))
     if not found.is_finite():
         return False
-    if rule.kwargs.get("unit") == _PERCENT:
-        found = found * _PERCENT_MAX / rows if rows else Decimal(0)
+    if rule.kwargs.get("unit") == PERCENT:
+        found = found * _WHOLE / rows if rows else Decimal(0)
     value = rule.kwargs["value"]
     low, high = (Decimal(str(one)) for one in (value if isinstance(value, Sequence) else (value, value)))
     tests = {

@@ -26,6 +26,7 @@ _TREATMENTS: Mapping[str, Treatment] = {
     "quarantine": "held",
     "report": "reported",
     "warn": "reported",
+    "shadow": "reported",
     "block": "stopped",
     "stop": "stopped",
 }
@@ -41,7 +42,7 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 class StatedRule:
     """One rule as the contract file states it: its name, what it asks for in words, and what happens if it is broken.
 
-    `action` is quarantine, block or warn; `scope` is row or table.
+    `action` is quarantine, block, warn, or shadow for one that is only tried; `scope` is row or table.
     """
 
     name: str

@@ -42,6 +42,14 @@ class MessagePlace(Report):
 # --- cdcm run -----------------------------------------------------------------------------------------------------
 
 
+class ContractChange(Report):
+    """A contract that is another one than the mirror's newest batch was judged by."""
+
+    before: str | None = Field(description="Fingerprint of the contract that judged it; null: it had none.")
+    now: str | None = Field(description="Fingerprint of the contract in force; null: there is none.")
+    says: str = Field(description="What is judged by it, what is not, and what would have it judged again.")
+
+
 class TableRun(Report):
     """What one run did to one table.
 
@@ -74,6 +82,12 @@ class TableRun(Report):
         exclude_if=lambda swept: not swept,
         description="Rows, of no message, that a complete snapshot did not show and that were deleted; "
         "left out where there are none.",
+    )
+    contract_change: ContractChange | None = Field(
+        default=None,
+        exclude_if=lambda change: change is None,
+        description="That the contract was changed since the mirror's newest batch, and what it means for its rows; "
+        "left out where it was not.",
     )
 
 
@@ -119,6 +133,13 @@ class TableStatus(Report):
         description="With lag_messages above 0: seconds since the source made the newest change that the mirror has, "
         "or, where the source tells no times, since the last publish. 0 without lag; null: nothing was published yet, "
         "or the ends are not known.",
+    )
+    freshness_seconds: float | None = Field(
+        default=None,
+        description="What lag_seconds may be at most, as the contract promises; null: it promises nothing.",
+    )
+    late: bool | None = Field(
+        default=None, description="Whether lag_seconds is above that; null: one of the two is not known."
     )
     last_publish: datetime | None = Field(default=None, description="When the mirror was last published to.")
     quarantine_open: int = Field(

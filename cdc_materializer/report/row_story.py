@@ -18,7 +18,7 @@ from cdc_materializer.report.wording import quantity
 _SEEN = ("upserted", "deleted")
 _TRUNCATE = "t"
 #: Actions that hold nothing back.
-_REPORTED = ("report", "warn")
+_REPORTED = ("report", "warn", "shadow")
 #: Actions after which a message is read again, on its own, where it is released.
 _HELD = ("hold", "quarantine")
 

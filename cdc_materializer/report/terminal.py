@@ -133,7 +133,7 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
     table = new_table("table", "rows", "lag", "behind", "held", "files", "published", numbers=("rows", "lag", "held"))
     for status in report.tables:
         files = _files(status.files)
-        behind = "–" if status.lag_seconds is None else duration(status.lag_seconds)
+        behind = "–" if status.lag_seconds is None else duration(status.lag_seconds) + (", late" if status.late else "")
         held = Text(number(status.quarantine_open), style="yellow" if status.quarantine_open else "")
         published = age(now - status.last_publish) if status.last_publish else "never"
         table.add_row(

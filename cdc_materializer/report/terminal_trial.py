@@ -39,6 +39,12 @@ def trial_view(report: TrialReport, now: datetime) -> RenderableType:
     for rule in report.rules:
         if rule.messages:
             parts += [Text(""), heading(rule.rule, "", rule.expectation), fact_list(_facts(rule, now))]
+    for of_table in report.table_rules:
+        said = of_table.states or of_table.expectation
+        if of_table.holds is not True:
+            style = "yellow" if of_table.holds is False else "red"
+            outcome = f"cannot be judged ({of_table.why})" if of_table.holds is None else "does not hold for the table"
+            parts += [Text(""), heading(of_table.rule, style, outcome), fact_list([("rule", said)])]
     for code in report.codes:
         parts += [Text(""), heading(code.code, "yellow", quantity(code.messages, "message"))]
         parts.append(fact_list([("first", place_line(code.first, now))]))

@@ -14,7 +14,7 @@ class RuleTrial(Report):
     rule: str = Field(description="Name of the rule.")
     column: str | None = Field(default=None, description="Column that it speaks of; null: several.")
     expectation: str = Field(description="The expectation that states it.")
-    action: str = Field(description="`quarantine`, `block` or `warn`.")
+    action: str = Field(description="`quarantine`, `block` or `warn`; `shadow`: it is only tried.")
     severity: str = Field(description="Severity that the rule states.")
     states: str | None = Field(default=None, description="What the contract says of it in words.")
     messages: int = Field(default=0, ge=0, description="Messages after which the row breaks it.")
@@ -28,6 +28,19 @@ class RuleTrial(Report):
     schemas: dict[str, int] = Field(
         default_factory=dict, description="Messages that break it by the registry's id of their schema; `none`: no id."
     )
+
+
+class TableRuleTrial(Report):
+    """Whether a rule about the whole table holds for the rows that history ends with."""
+
+    rule: str = Field(description="Name of the rule.")
+    column: str | None = Field(default=None, description="Column that it speaks of; null: several, or the table.")
+    expectation: str = Field(description="The expectation, or the metric of ODCS, that states it.")
+    action: str = Field(description="`block` or `warn`; `shadow`: it is only tried.")
+    severity: str = Field(description="Severity that the rule states.")
+    states: str | None = Field(default=None, description="What the contract says of it in words.")
+    holds: bool | None = Field(description="Whether the table is as it says; null: it cannot be judged.")
+    why: str | None = Field(default=None, description="What went wrong where it cannot be judged, by its name.")
 
 
 class CodeTrial(Report):
@@ -54,11 +67,14 @@ class TrialReport(Report):
     messages: int = Field(ge=0, description="Messages read, those before `since` left out.")
     judged: int = Field(ge=0, description="Of them, those after which there is a whole row to judge.")
     broken: int = Field(ge=0, description="Of the judged, those whose row breaks a rule.")
-    rules: list[RuleTrial] = Field(description="Every rule of the contract, those that most break first.")
+    rules: list[RuleTrial] = Field(description="Every rule about rows, those that most break first.")
+    table_rules: list[TableRuleTrial] = Field(default_factory=list, description="Every rule about the whole table.")
     codes: list[CodeTrial] = Field(default_factory=list, description="What else would be held or reported.")
 
     @computed_field(description="Rules that would have stopped batches.")  # type: ignore[prop-decorator] # mypy 4473
     @property
     def blocks(self) -> list[str]:
-        """Name the rules with the action `block` that something breaks."""
-        return [rule.rule for rule in self.rules if rule.action == "block" and rule.messages]
+        """Name the rules with the action `block` that something breaks, and those that cannot be judged."""
+        of_rows = [rule.rule for rule in self.rules if rule.action == "block" and rule.messages]
+        broken = [rule for rule in self.table_rules if not rule.holds and rule.action != "shadow"]
+        return [*of_rows, *[rule.rule for rule in broken if rule.action == "block" or rule.holds is None]]

@@ -91,7 +91,7 @@ class RuleState(Report):
     rule: str = Field(description="Name of the rule.")
     column: str | None = Field(default=None, description="Column that it is about; null: none, or several.")
     states: str | None = Field(default=None, description="What it asks for.")
-    action: str = Field(description="What happens where it is broken: quarantine, block or warn.")
+    action: str = Field(description="What happens where it is broken: quarantine, block, warn, or shadow.")
     about: Literal["messages", "table"] = Field(description="Whether it judges rows, or the table as a whole.")
     count: int = Field(ge=0, description="Messages that broke it, or how often the table did; 0: it was kept.")
     open: int = Field(ge=0, description="Of those, violations that are still open.")

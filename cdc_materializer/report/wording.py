@@ -46,7 +46,12 @@ TREATMENTS: Mapping[str, str] = {
     "stopped": "stopped the table",
 }
 #: What a rule's action does where it is broken.
-ACTIONS: Mapping[str, str] = {"quarantine": "holds the row", "block": "stops the table", "warn": "only reports"}
+ACTIONS: Mapping[str, str] = {
+    "quarantine": "holds the row",
+    "block": "stops the table",
+    "warn": "only reports",
+    "shadow": "is only tried",
+}
 #: How each mask hides a column.
 MASKS: Mapping[str, str] = {
     "null": "always empty",

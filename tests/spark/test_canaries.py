@@ -66,7 +66,7 @@ _FORMS = (
 def _contract(path: Path, mail_action: str, limit: str) -> None:
     """Rules that every row with a canary breaks; the card is called public, and masked all the same."""
     rules = {"mail": ("no-mail", mail_action), "card": ("no-card", "warn")}
-    columns = [
+    columns: list[dict[str, Any]] = [
         {
             "name": name,
             "logicalType": "string",
@@ -86,9 +86,24 @@ def _contract(path: Path, mail_action: str, limit: str) -> None:
         }
         for name, (rule, action) in rules.items()
     ]
+    # Judged by GX itself, over the values; and a query whose error names one.
+    columns[1]["quality"].append(
+        {
+            "name": "known-cards",
+            "type": "custom",
+            "engine": "greatExpectations",
+            "implementation": {
+                "type": "expect_column_distinct_values_to_be_in_set",
+                "kwargs": {"value_set": ["none"]},
+            },
+            "customProperties": [{"property": "action", "value": "warn"}],
+        }
+    )
+    crash = {"name": "crash", "type": "sql", "query": "SELECT max(cast(card AS INT)) FROM {object}", "mustBe": 0}
+    shadowed = [{**crash, "customProperties": [{"property": "shadow", "value": True}]}]
     key = {"name": "id", "logicalType": "integer", "physicalType": "bigint", "primaryKey": True}
     note = {"name": "note", "logicalType": "string", "classification": "Public"}
-    about = {"customProperties": [_property("max_quarantined", limit)], "quality": [_TWO_ROWS]}
+    about = {"customProperties": [_property("max_quarantined", limit)], "quality": [_TWO_ROWS, *shadowed]}
     schema = [{"name": "canaries", "physicalType": "table", "properties": [key, *columns, note], **about}]
     head = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "canaries", "version": "1.0.0", "status": "active"}
     path.write_text(yaml.safe_dump({**head, "schema": schema}), encoding="utf-8")
@@ -163,10 +178,16 @@ def test_values_planted_in_violating_rows_are_in_no_output(
             assert shown.out
             told += [shown.out, shown.err]
         sampled, forms = _sampled(config, spark)
-    told += [held.to_json(), blocked.to_json(), too_many.to_json(), tried.to_json(), caplog.text, *forms]
+    # What `--debug` shows: of libraries nothing below INFO.
+    logged = [
+        caplog.handler.format(record)
+        for record in caplog.records
+        if record.levelno >= logging.INFO or record.name.startswith("cdc_materializer")
+    ]
+    told += [held.to_json(), blocked.to_json(), too_many.to_json(), tried.to_json(), *logged, *forms]
     told += [*_summaries(config, config.tables[0].mirror), *(path.read_text("utf-8") for path in docs.iterdir())]
 
-    assert held.tables[0].violations == {"CONTRACT": 2, "KEY_VALUE_MISMATCH": 1, "UNDECODABLE": 1}
+    assert held.tables[0].violations == {"CONTRACT": 5, "KEY_VALUE_MISMATCH": 1, "UNDECODABLE": 1}
     assert (blocked.exit_code, too_many.exit_code) == (EXIT_BLOCKED, EXIT_BLOCKED)
     assert [canary for canary in (MAIL, "canary.ann", CARD, CARD[-5:]) for text in told if canary in text] == []
     table = sampled.tables[0]
@@ -175,7 +196,8 @@ def test_values_planted_in_violating_rows_are_in_no_output(
     assert samples["no-mail", 0] == {"note": SHOWN}
     assert samples["no-card", 1] == {"note": f"{LONG[:200]}…"}
     assert all(SHOWN in form for form in forms)
-    assert {group.rule for group in table.violations if group.about == "table"} == {"many-rows", MAX_QUARANTINED}
+    of_table = {group.rule for group in table.violations if group.about == "table"}
+    assert of_table == {"many-rows", "known-cards", "crash", MAX_QUARANTINED}
     assert sorted(path.name for path in docs.iterdir()) == [
         f"{space}.canaries.html",
         f"{space}.canaries.json",

@@ -1,6 +1,7 @@
 """What a batch costs Spark: one shuffle for the fold, no Python in the executors, and a bounded number of jobs."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from cdc_materializer import batch, fold, life, owners, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes.debezium import to_changes
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.contract import load_contract
+from cdc_materializer.contract import Action, Rule, Scope, load_contract
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.lake import Lake
@@ -169,6 +170,30 @@ def test_a_batch_starts_a_bounded_number_of_jobs(spark: "SparkSession", line: Li
     jobs["later batch"] = _jobs(spark, line)
 
     assert all(jobs[name] <= limit for name, limit in JOBS_MAX.items()), jobs
+
+
+def test_twenty_rules_start_at_most_two_jobs_more(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
+    """Rules about rows are columns of the plan that runs anyway; what is counted of the table takes one pass."""
+    contract = line.contract
+    assert contract is not None
+    many = [
+        *[
+            Rule(f"row-{at}", "amount", "expect_column_values_to_be_between", {"max_value": 100 + at})
+            for at in range(16)
+        ],
+        Rule("mean", "amount", "expect_column_mean_to_be_between", {"min_value": 0}, Action.BLOCK, scope=Scope.TABLE),
+        Rule("sum", "amount", "expect_column_sum_to_be_between", {"min_value": 0}, Action.BLOCK, scope=Scope.TABLE),
+        Rule("rows", None, "expect_table_row_count_to_equal", {"value": 3}, Action.BLOCK, scope=Scope.TABLE),
+        Rule("most", "name", "expect_column_values_to_not_be_null", {"mostly": 0.5}, Action.BLOCK, scope=Scope.TABLE),
+    ]
+    other = TableConfig.model_validate({"topic": TOPIC, "mirror": f"{line.mirror}_without"})
+    under = replace(line, contract=replace(contract, rules=tuple(many)))
+    without = replace(line, contract=None, table=other)
+    jobs = {"first batch": (_jobs(spark, under), _jobs(spark, without))}
+    _write(tmp_path, 24)
+    jobs["later batch"] = (_jobs(spark, under), _jobs(spark, without))
+
+    assert all(ruled - free <= 2 for ruled, free in jobs.values()), jobs
 
 
 def _jobs(spark: "SparkSession", line: Line, upserted: int = 3) -> int:

@@ -220,6 +220,31 @@ def test_a_contract_is_tried_on_every_state_that_rows_have_had(things: Things) -
     assert things.spark.table(f"lake.{_TABLE}.snapshots").count() == snapshots
 
 
+def test_rules_about_the_table_are_tried_on_what_history_ends_with(things: Things) -> None:
+    """One row is left, the newest that raw has; rules that are only tried stop nothing."""
+    of_table = """
+    quality:
+      - {name: one-row, metric: rowCount, mustBe: 1}
+      - {name: two-rows, metric: rowCount, mustBe: 2}
+      - {name: tried, type: sql, query: 'SELECT max(price) FROM {object}', mustBe: 12,
+         customProperties: [{property: shadow, value: true}]}
+      - {name: nowhere, type: sql, query: SELECT 1 FROM nowhere, mustBe: 1,
+         customProperties: [{property: action, value: warn}]}
+    properties:"""
+    path = things.contract("whole.yaml", least=0)
+    path.write_text(path.read_text("utf-8").replace("\n    properties:", of_table), encoding="utf-8")
+
+    found = try_contract(things.config, _TABLE, path, None, things.spark)
+
+    assert [(one.rule, one.action, one.holds) for one in found.table_rules] == [
+        ("one-row", "block", True),
+        ("two-rows", "block", False),
+        ("tried", "shadow", False),
+        ("nowhere", "warn", None),
+    ]
+    assert found.blocks == ["two-rows", "nowhere"]
+
+
 # --- held messages, released ----------------------------------------------------------------------------------------
 
 

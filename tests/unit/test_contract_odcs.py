@@ -1,21 +1,27 @@
 """Contract files: what is read, and which rules it becomes."""
 
+import json
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
+from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 
 from cdc_materializer.contract import Action, Contract, load_contract
 from cdc_materializer.errors import ContractInvalid
-from tests.unit.contracts import problems_of
+from tests.unit.contracts import HEAD, problems_of
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Fresh
     from tests.unit.contracts import Write
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "contracts").glob("*.yaml"))
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "contracts").glob("*.yaml"))
+SHIPPED = [*EXAMPLES, *sorted((ROOT / "cdc_materializer" / "demo_data" / "contracts").glob("*.yaml"))]
 
 
 def _rules(contract: Contract) -> dict[str, tuple[str, dict[str, Any], Action]]:
@@ -27,6 +33,20 @@ def test_the_examples_that_ship_have_no_problem(path: Path) -> None:
     """Each file in contracts/ loads, has rules, and passes its own check."""
     assert problems_of(path) == []
     assert load_contract(path).rules
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
+def test_what_ships_is_valid_odcs(path: Path) -> None:
+    """The contracts that ship are valid by the schema of its version, by which other tools judge them."""
+    document = yaml.safe_load(path.read_text("utf-8"))
+    version = document["apiVersion"].removeprefix("v")
+    # Those that `datacontract lint` takes, which `make check` runs.
+    text = files("datacontract").joinpath("schemas", f"odcs-{version}.schema.json").read_text("utf-8")
+    schema = json.loads(text)
+
+    problems = [error.message for error in validator_for(schema)(schema).iter_errors(document)]
+
+    assert problems == []
 
 
 def test_there_are_examples() -> None:
@@ -212,3 +232,148 @@ def test_loading_a_contract_needs_neither_spark_nor_great_expectations(fresh: "F
     ended = fresh.run(code, str(EXAMPLES[0]))
 
     assert (ended.code, ended.err) == (0, "")
+
+
+def test_expectations_about_the_table_are_rules_that_block(write_contract: "Write") -> None:
+    """An expectation about the whole table blocks unless it says that it warns; so does one with `mostly`."""
+    contract = load_contract(
+        write_contract("""
+        - name: n
+          physicalType: int
+          quality:
+            - type: custom
+              engine: greatExpectations
+              implementation: {type: expect_column_mean_to_be_between, kwargs: {min_value: 0.5}}
+            - type: custom
+              engine: greatExpectations
+              implementation: {type: ExpectColumnMedianToBeBetween, kwargs: {max_value: 5}}
+              customProperties: [{property: action, value: warn}]
+            - name: mostly-there
+              type: custom
+              engine: greatExpectations
+              implementation: {type: expect_column_values_to_not_be_null, kwargs: {mostly: 0.95}}
+        """)
+    )
+
+    assert contract.row_rules == ()
+    assert _rules(contract) == {
+        "n.mean_to_be_between": ("expect_column_mean_to_be_between", {"min_value": Decimal("0.5")}, Action.BLOCK),
+        "n.median_to_be_between": ("expect_column_median_to_be_between", {"max_value": 5}, Action.WARN),
+        "mostly-there": ("expect_column_values_to_not_be_null", {"mostly": Decimal("0.95")}, Action.BLOCK),
+    }
+
+
+def test_a_rule_can_be_tried_in_the_shadow(write_contract: "Write") -> None:
+    """`shadow: true` at a rule lets it be judged and not enforced; to switch it on is another contract."""
+    stated = """
+        - name: n
+          physicalType: int
+          quality:
+            - metric: nullValues
+              mustBe: 0
+              customProperties: [{{property: shadow, value: {shadow}}}]
+        """
+    tried = load_contract(write_contract(stated.format(shadow="true")))
+    live = load_contract(write_contract(stated.format(shadow="false")))
+
+    assert [(rule.enforces, rule.told_action) for rule in tried.rules] == [(False, "shadow")]
+    assert [(rule.enforces, rule.told_action) for rule in live.rules] == [(True, "quarantine")]
+    assert tried.fingerprint != live.fingerprint
+
+
+def test_a_whole_contract_can_be_tried_in_the_shadow(tmp_path: Path) -> None:
+    """`shadow: true` at the table holds for every rule of it."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        HEAD.replace("- name: orders", "- name: orders\n    customProperties: [{property: shadow, value: true}]")
+        + "      - {name: n, physicalType: bigint, required: true}\n"
+        + "      - {name: code, physicalType: text, unique: true}\n"
+    )
+
+    contract = load_contract(path)
+
+    assert {rule.name: rule.told_action for rule in contract.rules} == {
+        "n.required": "shadow",
+        "code.unique": "shadow",
+    }
+
+
+def test_a_relationship_with_an_action_is_a_rule(write_contract: "Write") -> None:
+    """ODCS's relationships describe; one that says what to do when it is broken is judged."""
+    contract = load_contract(
+        write_contract("""
+        - name: customer
+          physicalType: int
+          relationships:
+            - {to: customers.id}
+            - {to: shop.customers.id, customProperties: [{property: action, value: warn}]}
+        """)
+    )
+
+    assert [(rule.name, rule.expectation, rule.action) for rule in contract.rules] == [
+        ("customer.references", "references", Action.WARN)
+    ]
+    assert dict(contract.rules[0].kwargs) == {
+        "columns": ["customer"],
+        "table": "shop.customers",
+        "to": ["id"],
+        "condition": "mustBe",
+        "value": 0,
+    }
+
+
+def test_rules_about_one_measure_that_no_table_can_pass_are_a_problem(write_contract: "Write") -> None:
+    """Two means that cannot both be are told, with the line of the other."""
+    path = write_contract("""
+        - name: n
+          physicalType: int
+          quality:
+            - type: custom
+              engine: greatExpectations
+              implementation: {type: expect_column_mean_to_be_between, kwargs: {min_value: 5}}
+            - type: custom
+              engine: greatExpectations
+              implementation: {type: expect_column_mean_to_be_between, kwargs: {max_value: 4}}
+        """)
+
+    assert [(problem.line, problem.message) for problem in problems_of(path)] == [
+        (18, "no value can pass this rule and the one of line 15 together.")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "seconds"),
+    [
+        ("{property: freshness, value: 15, unit: min}", 900),
+        ("{property: latency, value: 1.5, unit: h}", 5400),
+        ("{property: latency, value: 2, unit: d, element: orders.placed_at}", 172_800),
+        ("{property: latency, value: 2, unit: d, element: payments.at}", None),
+        ("{property: retention, value: 2, unit: y}", None),
+    ],
+)
+def test_a_contract_promises_how_old_a_table_may_be(tmp_path: Path, stated: str, seconds: float | None) -> None:
+    """By ODCS's latency, or freshness as many say; of this table, in seconds, minutes, hours or days."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(HEAD + f"slaProperties: [{stated}]\n")
+
+    found = load_contract(path).freshness
+
+    assert (None if found is None else found.total_seconds()) == seconds
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("{property: freshness, value: 15, unit: m}", "unknown unit"),
+        ("{property: latency, value: x, unit: h}", "above 0"),
+    ],
+)
+def test_a_freshness_that_says_nothing_is_a_problem(tmp_path: Path, stated: str, message: str) -> None:
+    """A month and a minute are both an m; what is no number promises nothing."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(HEAD + f"slaProperties: [{stated}]\n")
+
+    (problem,) = problems_of(path)
+
+    assert message in problem.message
+    assert problem.line == 10

@@ -1,21 +1,25 @@
 """What a run decides before any engine starts: what waits, which tables are meant, what the exit code is."""
 
+import json
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
-from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
+from cdc_materializer.run import RunOptions, _pause_failed, _report, _tell_changes, _with_changes, open_work, run_once
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import TopicBuilder
+from tests.unit.contracts import HEAD
 
 TOPICS = ("shop.public.orders", "shop.public.customers")
 
@@ -216,3 +220,36 @@ def test_a_run_that_can_reach_nothing_starts_no_spark(config: Config, monkeypatc
 
     assert report.exit_code == SourceUnavailable.exit_code
     assert [run.error.code for run in report.tables if run.error is not None] == ["SourceUnavailable"]
+
+
+@pytest.mark.parametrize(
+    ("before", "counts", "told"),
+    [
+        ("0123456789abcdef", {"read": 1}, True),
+        (None, {"read": 1}, True),
+        (None, {}, False),
+        ("now", {"read": 1}, False),
+    ],
+    ids=["another contract", "the first contract", "nothing published yet", "the same contract"],
+)
+def test_a_run_says_what_a_changed_contract_means(
+    config: Config,
+    caplog: pytest.LogCaptureFixture,
+    before: str | None,
+    counts: dict[str, int],
+    told: bool,  # noqa: FBT001 - what is expected
+) -> None:
+    """Once the mirror was judged by another contract, the run says what is judged by this one, and what is not."""
+    (config.root / "orders.yaml").write_text(f"{HEAD}", encoding="utf-8")
+    contract = load_contract(config.root / "orders.yaml")
+    judged = replace(marker({0: 15}), contract=contract.fingerprint if before == "now" else before, counts=counts)
+    work = replace(open_work(config, RunOptions()), contracts={"public.orders": contract})
+
+    changes = _tell_changes(work, [backlog(config, {0: 15}, marker({0: 15}), judged)])
+
+    assert bool(changes) == told
+    assert ("cdcm quarantine release public.orders" in caplog.text) == told
+    if told:
+        assert (changes["public.orders"].before, changes["public.orders"].now) == (before, contract.fingerprint)
+    document = json.loads(_with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
+    assert "contract_change" not in document["tables"][0]

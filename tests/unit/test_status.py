@@ -16,6 +16,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, StatusReport, TableStatus, TableVerify, VerifyReport
 from cdc_materializer.status import configured_tables, exit_code, exit_code_of, read_status
+from tests.unit.contracts import HEAD
 from tests.unit.lakes import open_writer
 
 _TOPIC = "shop.public.orders"
@@ -130,6 +131,24 @@ def test_the_lag_is_the_age_of_the_newest_change_in_the_mirror(
     assert found.last_publish is not None
     since_publish = (_NOW - found.last_publish).total_seconds()
     assert found.lag_seconds == pytest.approx(since_publish if seconds is None else seconds, abs=0.01)
+
+
+@pytest.mark.parametrize(("promised", "late"), [("{value: 1, unit: s}", True), ("{value: 90000, unit: d}", False)])
+def test_a_table_that_is_later_than_its_contract_promises_is_told(
+    filled: Filled,
+    tmp_path: Path,
+    promised: str,
+    late: bool,  # noqa: FBT001 - what is expected
+) -> None:
+    """The freshness of the contract is compared with how far the mirror is behind its source."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(HEAD + f"slaProperties: [{{property: freshness, {promised[1:]}]\n", encoding="utf-8")
+    tables = [table.model_copy(update={"contract": path}) for table in filled.config.tables]
+
+    found = read_status(filled.config.model_copy(update={"tables": tables}), _NOW, ["public.orders"]).tables[0]
+
+    assert found.late == late
+    assert found.freshness_seconds is not None
 
 
 def test_a_snapshot_of_maintenance_is_no_publish(filled: Filled) -> None:

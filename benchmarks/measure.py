@@ -1,0 +1,118 @@
+"""How benchmarks measure: whole commands in processes of their own, in turns, by the table that they end with."""
+
+import ctypes
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.config import load_config
+from cdc_materializer.names import TableName
+
+#: prctl's option by which processes whose parents are gone become our children, so that their time is told to us.
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one command cost: seconds on the clock, and of all processors in it and everything that it started."""
+
+    wall: float
+    cpu: float
+
+
+def cdcm(*arguments: str, folder: Path) -> Cost:
+    """Run a command of the product in a folder and measure it.
+
+    Raises:
+        RuntimeError: it failed; its last words are in the message.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    log = folder / "bench.log"
+    began = time.monotonic()
+    with log.open("wb") as told:
+        command = [sys.executable, "-m", "cdc_materializer", *arguments]
+        running = subprocess.Popen(command, cwd=folder, stdout=told, stderr=told)
+        cpu, failed = _reap(running.pid)
+    wall = time.monotonic() - began
+    running.returncode = failed
+    if failed:
+        raise RuntimeError(f"cdcm {' '.join(arguments)} ended with {failed}: {log.read_text()[-2_000:]}")
+    return Cost(wall, cpu)
+
+
+def _reap(first: int) -> tuple[float, int]:
+    """Wait for every process that there is below us; the CPU-seconds of all, and the exit code of the first."""
+    cpu, code = 0.0, 0
+    while True:
+        try:
+            pid, status, used = os.wait4(-1, 0)
+        except ChildProcessError:
+            return cpu, code
+        cpu += used.ru_utime + used.ru_stime
+        if pid == first:
+            code = os.waitstatus_to_exitcode(status)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Two ways measured in turns: what each pair cost, and how the second compares with the first."""
+
+    first: tuple[Cost, ...]
+    second: tuple[Cost, ...]
+
+    def ratio(self, of: Callable[[Cost], float]) -> tuple[float, float, float]:
+        """The lowest, middle and highest ratio of the pairs."""
+        found = sorted(of(two) / of(one) for one, two in zip(self.first, self.second, strict=True))
+        return found[0], statistics.median(found), found[-1]
+
+    def as_json(self, names: tuple[str, str]) -> dict[str, object]:
+        """As a document: seconds by way, and the ratios."""
+        told: dict[str, object] = {
+            name: {"wall": [round(c.wall, 2) for c in costs], "cpu": [round(c.cpu, 2) for c in costs]}
+            for name, costs in zip(names, (self.first, self.second), strict=True)
+        }
+        seconds: dict[str, Callable[[Cost], float]] = {"wall": lambda cost: cost.wall, "cpu": lambda cost: cost.cpu}
+        for unit, of in seconds.items():
+            low, middle, high = self.ratio(of)
+            told[f"ratio_{unit}"] = {"low": round(low, 3), "median": round(middle, 3), "high": round(high, 3)}
+        return told
+
+
+def in_pairs(first: Callable[[], Cost], second: Callable[[], Cost], pairs: int) -> Pairs:
+    """Measure two ways in turns, each as often first as second, after one run of each that does not count."""
+    first(), second()
+    one: list[Cost] = []
+    two: list[Cost] = []
+    for at in range(pairs):
+        for way, costs in ((first, one), (second, two)) if at % 2 == 0 else ((second, two), (first, one)):
+            costs.append(way())
+    return Pairs(tuple(one), tuple(two))
+
+
+def digest(folder: Path, table: str, key: str) -> str:
+    """A digest of a mirror's rows in the order of their key, without our own column."""
+    found = open_tables(load_config(folder / "pipeline.yaml").catalog).load(TableName.parse(table))
+    if found is None:
+        raise RuntimeError(f"There is no table {table}.")
+    rows = found.scan().to_arrow().drop_columns(["__cdc"])
+    rows = rows.take(pa.compute.sort_indices(rows[key])).combine_chunks()
+    told = hashlib.sha256(f"{rows.num_rows} {rows.column_names}".encode())
+    for column in rows.itercolumns():
+        for chunk in column.cast(pa.string()).chunks:
+            told.update(json.dumps(chunk.to_pylist()).encode())
+    return told.hexdigest()[:16]
+
+
+def machine() -> Mapping[str, object]:
+    """What the figures were measured on."""
+    return {"cores": len(os.sched_getaffinity(0)), "python": sys.version.split()[0]}

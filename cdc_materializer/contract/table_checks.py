@@ -1,0 +1,186 @@
+"""Checks of rules about a whole table: columns, kinds, arguments, bounds, and rules that contradict each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from cdc_materializer.contract.checks import (
+    CONDITION_PARSERS,
+    check_draft,
+    check_order,
+    check_ranges,
+    interval,
+    is_number,
+)
+from cdc_materializer.contract.document import Findings
+from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.expectations import ROW
+from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
+from cdc_materializer.contract.table_expectations import TABLE, Measure
+from cdc_materializer.contract.table_rules import INVALID
+from cdc_materializer.contract.types import family
+from cdc_materializer.names import nearest
+
+#: What shares and counts of rows can be at most; a bound beyond says nothing, or that nothing passes.
+_SHARES = frozenset({Measure.UNIQUE_SHARE, Measure.KNOWN_SHARE})
+#: Measures that have the type of their column; the others are numbers.
+_OF_COLUMN = frozenset({Measure.MAX, Measure.MIN})
+_LISTS = ("value_set", "column_list", "column_set")
+_FLAGS = ("strict_min", "strict_max", "ties_okay", "double_sided", "exact_match")
+
+
+def check_table_draft(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    """Note everything wrong with one rule about the table.
+
+    Args:
+        draft: the rule.
+        types: Spark DDL type by column of the mirror, as it is stored; None where it is not known.
+        findings: where problems go.
+    """
+    before = len(findings.problems)
+    if draft.expectation in ROW:
+        check_draft(draft, types, findings)
+        _check_mostly(draft, findings)
+        return
+    if draft.expectation in TABLE:
+        _check_arguments(draft, findings)
+    if len(findings.problems) == before:
+        _check_columns(draft, types, findings)
+    if len(findings.problems) == before and draft.expectation == INVALID:
+        for expectation, kwargs in draft.kwargs["rows"].items():
+            check_draft(replace(draft, expectation=expectation, kwargs=kwargs), types, findings)
+    if len(findings.problems) == before and draft.expectation in TABLE:
+        _check_values(draft, types, findings)
+
+
+def columns_of(draft: Draft) -> list[str]:
+    """The columns that a rule about the table reads, in order; a query may read any."""
+    known = TABLE.get(draft.expectation)
+    if known is None:
+        return list(draft.kwargs.get("columns", ()))
+    if known.columns == ("column",):
+        return [draft.column] if draft.column is not None else []
+    listed = draft.kwargs.get("column_list") if known.columns else None
+    return [str(name) for name in listed] if isinstance(listed, list) else []
+
+
+def _check_columns(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    if draft.expectation == "expect_column_to_exist":
+        return
+    known = TABLE.get(draft.expectation)
+    for column in columns_of(draft):
+        if column not in types:
+            near = nearest(column, types)
+            do = f"Did you mean {near}?" if near else "Declare it under properties."
+            findings.add(draft.place, f"the rule names the column {column[:80]!r}, which is not declared.", do)
+        elif known is not None and known.families and (ddl := types[column]) and family(ddl) not in known.families:
+            message = f"{draft.expectation} cannot judge columns of kind {family(ddl)}."
+            findings.add(draft.place, message, "Use another rule.")
+
+
+def _check_arguments(draft: Draft, findings: Findings) -> None:
+    known = TABLE[draft.expectation]
+    own = tuple(key for key in known.columns if key != "column")
+    allowed = {*own, *known.kwargs}
+    for key in draft.kwargs.keys() - allowed:
+        near = nearest(str(key), allowed)
+        do = f"Did you mean {near}?" if near else f"Known: {', '.join(sorted(allowed)) or 'none'}."
+        findings.add(draft.place, f"{draft.expectation} has no argument {str(key)[:80]!r}.", do)
+    for key in (*own, *known.needed):
+        if draft.kwargs.get(key) is None:
+            findings.add(draft.place, f"{draft.expectation} needs the argument {key}.", "Add it.")
+    if known.columns == ("column",) and not draft.column:
+        findings.add(draft.place, f"{draft.expectation} needs a column.", "Add it to kwargs.")
+    _check_shapes(draft, findings)
+
+
+def _check_shapes(draft: Draft, findings: Findings) -> None:
+    for key in _LISTS:
+        value = draft.kwargs.get(key)
+        if value is not None and (not isinstance(value, list) or not value):
+            findings.add(draft.place, f"{key} is not a list of at least one.", "Write a list.")
+    for key in _FLAGS:
+        if not isinstance(draft.kwargs.get(key) or False, bool):
+            findings.add(draft.place, f"{key} is not true or false.", "Write true or false.")
+    condition, parser = draft.kwargs.get("row_condition"), draft.kwargs.get("condition_parser")
+    if isinstance(condition, str) and parser not in CONDITION_PARSERS:
+        findings.add(draft.place, "row_condition needs a condition_parser.", f"Known: {', '.join(CONDITION_PARSERS)}.")
+    if "mostly" in draft.kwargs:
+        _check_mostly(draft, findings)
+
+
+def _check_mostly(draft: Draft, findings: Findings) -> None:
+    mostly = draft.kwargs.get("mostly", 1)
+    if not is_number(mostly) or not 0 <= mostly <= 1:
+        findings.add(draft.place, "mostly is no share.", "Write a number from 0 to 1, such as 0.95.")
+
+
+def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    known, kwargs = TABLE[draft.expectation], draft.kwargs
+    ddl = types.get(draft.column or "")
+    if "min_value" in known.kwargs:
+        _check_bounds(draft, ddl if known.measure in _OF_COLUMN else None, known.measure, findings)
+    elif "value" in known.kwargs and (not isinstance(kwargs["value"], int) or isinstance(kwargs["value"], bool)):
+        findings.add(draft.place, "value is not a whole number.", "Write a whole number.")
+    elif "value_set" in known.kwargs and ddl:
+        try:
+            fit_members(kwargs["value_set"], ddl)
+        except Misfit as misfit:
+            findings.add(draft.place, f"a member of the set does not fit the type {ddl}: {misfit}.", "Mend the set.")
+    elif "quantile_ranges" in known.kwargs:
+        _check_quantiles(kwargs["quantile_ranges"], draft, findings)
+
+
+def _check_bounds(draft: Draft, ddl: str | None, measure: Measure | None, findings: Findings) -> None:
+    bounds = interval(draft)
+    if bounds == (None, None):
+        findings.add(draft.place, "the rule has no bound.", "Give a minimum or a maximum.")
+    for bound in bounds:
+        if bound is None:
+            continue
+        if measure not in _OF_COLUMN and not is_number(bound):
+            findings.add(draft.place, "a bound is not a number.", "Write a number.")
+            return
+        try:
+            fit_bound(bound, ddl or "double", Side.UP) if measure not in _OF_COLUMN or ddl else None
+        except Misfit as misfit:
+            message = f"a bound does not fit the column's type {ddl}: {misfit}."
+            findings.add(draft.place, message, "Mend the bound.")
+            return
+        if measure in _SHARES and not 0 <= Decimal(str(bound)) <= 1:
+            findings.add(draft.place, "a bound of a share does not lie between 0 and 1.", "Write such as 0.95.")
+            return
+    check_order(draft, *bounds, findings)
+
+
+def _check_quantiles(stated: object, draft: Draft, findings: Findings) -> None:
+    """Note quantiles and ranges that do not pair up, or that nothing can lie in."""
+    keys = ("quantiles", "value_ranges")
+    lists = [stated.get(key) for key in keys] if isinstance(stated, dict) and set(stated) == set(keys) else []
+    quantiles, ranges = lists if len(lists) == len(keys) else (None, None)
+    if not isinstance(quantiles, list) or not isinstance(ranges, list) or len(quantiles) != len(ranges) or not ranges:
+        message = "quantile_ranges needs quantiles and as many value_ranges."
+        findings.add(draft.place, message, "Write {quantiles: [0.5], value_ranges: [[1, 9]]}.")
+    elif any(not is_number(one) or not 0 <= one <= 1 for one in quantiles):
+        findings.add(draft.place, "a quantile does not lie between 0 and 1.", "Write such as 0.95.")
+    elif any(not _is_range(one) for one in ranges):
+        message = "a value range is not a lower and an upper bound."
+        findings.add(draft.place, message, "Write two numbers, null for none.")
+
+
+def _is_range(stated: object) -> bool:
+    if not isinstance(stated, list) or len(stated) != len(("low", "high")):
+        return False
+    known = [one for one in stated if one is not None]
+    return bool(known) and all(is_number(one) for one in known) and known == sorted(known)
+
+
+def check_tables_together(drafts: Sequence[Draft], findings: Findings) -> None:
+    """Note unconditional rules about one measure of one column that no table can pass together."""
+    plain = [draft for draft in drafts if draft.expectation in TABLE and not draft.kwargs.get("row_condition")]
+    groups: dict[tuple[str | None, str], list[Draft]] = {}
+    for draft in plain:
+        if "min_value" in TABLE[draft.expectation].kwargs:
+            groups.setdefault((draft.column, draft.expectation), []).append(draft)
+    for group in groups.values():
+        check_ranges(group, findings)
