@@ -55,7 +55,7 @@ class Result:
         mirror: its name.
         rows: its rows, in their columns.
         types: the DDL types of these, by name.
-        before: its rows as readers see them; None where there are none yet, or nothing to compare.
+        before: its rows as readers see them, to be counted; None where there are none yet.
     """
 
     lake: Lake
@@ -85,17 +85,15 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     # A replay is compared with what it is to replace, not with its own beginning.
     main = replace(stage.lake, branch=MAIN, read_only=True)
     live = main.load(line.mirror) if line.replays else stage.base
-    before = None if live is None or live.is_empty else _live(stage.lake.rows(live), target)
-    found = judge_table(Result(stage.lake, line.mirror, _live(stage.rows(), target), target.types, before), rules)
+    # In its own columns, which a replay may be about to change: its rows are only counted.
+    before = None if live is None or live.is_empty else life.without_deleted(stage.lake.rows(live))
+    rows = life.live_rows(stage.rows(), target).select(*[m.column(name) for name in target.types])
+    found = judge_table(Result(stage.lake, line.mirror, rows, target.types, before), rules)
     blocking = [one for one in found if one.blocks]
     if blocking:
         broken = tuple(one.rule.name for one in blocking if one.why is None)
         raise TableRuleBroken(str(line.mirror), broken, {one.rule.name: one.why for one in blocking if one.why})
     return tuple(one.rule.name for one in found)
-
-
-def _live(rows: DataFrame, target: TableSchema) -> DataFrame:
-    return life.live_rows(rows, target).select(*[m.column(name) for name in target.types])
 
 
 def judge_table(result: Result, rules: Sequence[Rule]) -> list[Audited]:
