@@ -106,6 +106,7 @@ def run_forever(
     options = options or RunOptions()
     work = open_work(config, options)
     quiet: dict[str, tuple[float, int]] = {}
+    changes = _tell_changes(work, backlogs(config, work.source, work.tables))
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
         while not options.stop.is_set():
@@ -115,7 +116,8 @@ def run_forever(
             report = _run_tables(work, lakes, waiting, options)
             _pause_failed(report, quiet, poll)
             if any(run.batches or run.error for run in report.tables):
-                yield report
+                yield _with_changes(report, changes)
+                changes = {}
             if not any(run.batches for run in report.tables):
                 options.stop.wait(poll)
 
