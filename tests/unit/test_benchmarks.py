@@ -1,0 +1,56 @@
+"""What benchmarks work on: the same topic for the same seed, and a contract that says what they measure."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.bench_rules import RULES, contract
+from benchmarks.measure import Cost, in_pairs
+from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
+from cdc_materializer.contract import load_contract
+from tests.unit.contracts import problems_of
+
+
+@pytest.mark.parametrize("encoding", ["avro", "json"])
+def test_a_topic_of_a_seed_is_always_the_same(tmp_path: Path, encoding: Encoding) -> None:
+    """Equal arguments give equal bytes, another seed others; the first third are the rows that the rest changes."""
+    one, two = (write_orders(tmp_path / name, 90, encoding) for name in ("one", "two"))
+    other = write_orders(tmp_path / "one", 90, encoding, seed=1)
+
+    texts = [(path / "recorded" / f"{TOPIC}.jsonl").read_text("utf-8") for path in (one, two, other)]
+    keys = [json.loads(line)["key"] for line in texts[0].splitlines()]
+
+    assert texts[0] == texts[1] != texts[2]
+    assert len(keys) == 90
+    assert set(keys[:30]) == set(keys)
+    assert (one / "schemas").exists() == (encoding == "avro")
+
+
+def test_the_rules_that_are_measured_are_twenty(tmp_path: Path) -> None:
+    """All of them about rows of the table's twelve columns; without them the contract has the columns alone."""
+    path = tmp_path / "orders.yaml"
+    found = {}
+    for with_rules in (True, False):
+        path.write_text(yaml.safe_dump(contract(with_rules=with_rules)), encoding="utf-8")
+        assert problems_of(path) == []
+        found[with_rules] = load_contract(path)
+
+    assert (len(found[True].row_rules), len(RULES), len(COLUMNS)) == (20, 20, 12)
+    assert found[False].rules == ()
+    assert found[True].columns == found[False].columns
+
+
+def test_two_ways_are_measured_in_turns() -> None:
+    """Each as often first as second, after one run of each that does not count; ratios are of pairs."""
+    runs: list[str] = []
+
+    def way(name: str, cpu: float) -> Cost:
+        runs.append(name)
+        return Cost(wall=1.0, cpu=cpu)
+
+    measured = in_pairs(lambda: way("a", 2.0), lambda: way("b", 3.0), 2)
+
+    assert "".join(runs) == "ab" + "ab" + "ba"
+    assert measured.ratio(lambda cost: cost.cpu) == (1.5, 1.5, 1.5)
