@@ -59,7 +59,7 @@ def write_data_docs(found: ViolationReport, contracts: Mapping[str, Contract], f
         for table in found.tables
         if table.table in contracts and table.contract is not None
     }
-    pages = {f"{name}.html": _page(name, _rendered(result)) for name, result in results.items()}
+    pages = {f"{name}.html": _page(name, rendered(result)) for name, result in results.items()}
     documents = {f"{name}.json": json.dumps(result.to_json_dict(), indent=2) for name, result in results.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _of_rule(rule: Rule, state: RuleState, messages: int) -> Any:  # noqa: ANN40
     return result_of_table(rule, state.states or rule.name, is_kept=not state.count)
 
 
-def _rendered(result: Any) -> str:  # noqa: ANN401 - a class of GX's
+def rendered(result: Any) -> str:  # noqa: ANN401 - a class of GX's
     """The body of GX's page of a result, written anew."""
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView

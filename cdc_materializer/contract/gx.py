@@ -198,8 +198,10 @@ def result_of_table(rule: Rule, states: str, *, is_kept: bool) -> Any:  # noqa: 
     if rule.expectation in ROW or rule.expectation in TABLE:
         kind, arguments = rule.expectation, _arguments(rule)
     stated = ExpectationConfiguration(type=kind, kwargs=arguments, description=states, meta={"rule": rule.name})
+    # What was measured is in no table. GX's page of one expectation reads it as a list all the same.
+    unseen: list[str] | None = [] if kind == "expect_table_columns_to_match_ordered_list" else None
     return ExpectationValidationResult(
-        success=is_kept, expectation_config=stated, result={}, meta={}, exception_info={}
+        success=is_kept, expectation_config=stated, result={"observed_value": unseen}, meta={}, exception_info={}
     )
 
 

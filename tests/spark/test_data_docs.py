@@ -1,0 +1,46 @@
+"""Great Expectations' own renderers on results that carry no value: they need GX, and no Spark session."""
+
+from typing import Any
+
+import pytest
+
+from cdc_materializer.contract import gx
+from cdc_materializer.contract.model import Rule, Scope
+from cdc_materializer.contract.table_expectations import TABLE
+from cdc_materializer.data_docs import rendered
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+#: Arguments that some expectation cannot be stated without.
+_STATED: dict[str, Any] = {
+    "value_set": [1, 2],
+    "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[1, 2]]},
+    "column_set": ["a"],
+    "column_list": ["a", "b"],
+    "column_A": "a",
+    "column_B": "b",
+    "value": 3,
+    "threshold": 0.5,
+    "double_sided": True,
+    "partition_object": {"values": ["a"], "weights": [1.0]},
+    "type_": "int",
+    "type_list": ["int"],
+    "other_table_name": "x",
+}
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_page_tells_every_expectation_about_a_table_in_the_contracts_words(*, is_kept: bool) -> None:
+    """No renderer of GX's misses what was measured, which no table has."""
+    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
+
+    gx.preload()
+    results = []
+    for name, known in TABLE.items():
+        kwargs = {key: _STATED[key] for key in (*known.kwargs, *known.columns) if key in _STATED}
+        rule = Rule(name, "a" if known.columns == ("column",) else None, name, kwargs, scope=Scope.TABLE)
+        results.append(gx.result_of_table(rule, f"Says {name}.", is_kept=is_kept))
+    page = rendered(ExpectationSuiteValidationResult(success=is_kept, results=results, suite_name="s", meta={}))
+
+    assert [name for name in TABLE if f"Says {name}." not in page] == []
