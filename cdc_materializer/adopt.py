@@ -27,6 +27,7 @@ from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.marker import Accepted, Adoption, Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import load
+from cdc_materializer.progress import check_servers
 from cdc_materializer.report.models import Adopted, AdoptReport
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
@@ -70,6 +71,7 @@ def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSessi
 
     Raises:
         UsageError: there is nothing to accept.
+        ConfigError: its topics are others than those that filled it.
         CdcError: the source or the lake cannot be used, or another writer was faster.
     """
     work = open_work(config, RunOptions(tables=(name,)))
@@ -88,6 +90,7 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
     accepted = []
     if tables.raw is not None:
         marker = marker_of(tables.raw)
+        check_servers(line.table, marker)
         topic = as_raw_counts(topic, marker)
         rewound = quarantine.rewound_topics(line, tables.quarantine)
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound)

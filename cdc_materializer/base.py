@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -118,24 +118,16 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
     ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
     """
     carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
-    donors = folded.where(effective() & (F.col(m.OP) == "d")).select(
-        link().alias("__cdc_at"),
-        F.col(OPEN_COLUMNS).alias("__cdc_donor_open"),
-        F.col(CARRIED).alias("__cdc_donor_codes"),
-        *[m.column(name).alias(f"__cdc_donor_{at}") for at, name in enumerate(carried)],
-    )
     wants = (F.size(OPEN_COLUMNS) > 0) & (F.col(SEGMENT) > 0)
-    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
-    # anew.
-    donors = donors.dropDuplicates(["__cdc_at"]).localCheckpoint()
-    joined = folded.join(donors, (F.col(OPENER) == F.col("__cdc_at")) & wants, "left")
-    filled = F.array_except(OPEN_COLUMNS, F.coalesce("__cdc_donor_open", OPEN_COLUMNS))
+    joined = folded.join(_donors(folded, carried), (F.col(OPENER) == F.col("__cdc_moved")) & wants, "left")
+    donor = F.col("__cdc_donor")
+    filled = F.array_except(OPEN_COLUMNS, F.coalesce(donor["open"], OPEN_COLUMNS))
     values = {
-        name: F.when(F.array_contains(filled, name), F.col(f"__cdc_donor_{at}")).otherwise(m.column(name))
+        name: F.when(F.array_contains(filled, name), donor[f"value_{at}"]).otherwise(m.column(name))
         for at, name in enumerate(carried)
     }
     inherited = F.filter(
-        F.coalesce("__cdc_donor_codes", F.array().cast(f"array<{PROBLEM}>")),
+        F.coalesce(donor["codes"], F.array().cast(f"array<{PROBLEM}>")),
         lambda code: F.array_contains(filled, code["column"]),
     )
     return joined.select(
@@ -147,6 +139,26 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
         F.array_except(OPEN_COLUMNS, filled).alias(OPEN_COLUMNS),
         F.concat(CARRIED, inherited).alias(CARRIED),
     )
+
+
+def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
+    """The inserts of key changes that leave values open (`__cdc_moved`, as OPENER), with the rows that these ended.
+
+    Rows of one statement can share a position, Oracle's do. There the delete directly before an insert is its other
+    half; in another partition there is nothing to tell by, unless it is the only one.
+    """
+    ends = effective() & (F.col(m.OP) == "d")
+    row = [m.column(name).alias(f"value_{at}") for at, name in enumerate(carried)]
+    donor = F.when(ends, F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row))
+    linked = folded.withColumn(LINK, link()).where(F.col(LINK).isNotNull() & (ends | is_moved()))
+    of_link = Window.partitionBy(LINK)
+    ordered = Window.partitionBy(LINK, m.PARTITION).orderBy(m.OFFSET, m.PART)
+    before = F.last(donor, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    alone = F.when(F.count(donor).over(of_link) == 1, F.first(donor, ignorenulls=True).over(of_link))
+    found = linked.withColumn("__cdc_donor", F.coalesce(before, alone)).where(is_moved())
+    # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
+    # anew.
+    return found.select(F.col(OPENER).alias("__cdc_moved"), "__cdc_donor").localCheckpoint()
 
 
 def _with_values(

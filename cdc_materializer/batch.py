@@ -6,10 +6,10 @@ mirror's rows for values that were left out, and raw from its first message for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold, life, owners, sweeping
@@ -18,7 +18,7 @@ from cdc_materializer.changes.debezium import doubtful_keys, to_changes
 from cdc_materializer.changes.shards import server_of
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
-from cdc_materializer.epochs import CONTINUED, Recorded, beginning_of, in_epochs
+from cdc_materializer.epochs import Recorded, in_epochs, next_epoch
 from cdc_materializer.facts import Facts, facts_of, truncate_fields, wants_history
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
 from cdc_materializer.offsets import Offsets, Span
@@ -161,7 +161,10 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     try:
         doubtful = doubtful_keys(decoders.writers, target, past.lookup.options)
         folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives, plain=past.sees_plain)
-        beginning = _next_epoch(past, states) if folded.facts.continued else None
+        beginning = None
+        if past.span is not None and folded.facts.continued:
+            first_read = states.where(F.col(CURRENT) & within(past.span, m.PARTITION, m.OFFSET))
+            beginning = next_epoch(first_read, past.span.end, past.recorded)
         if beginning is not None:
             # The source goes on with another log: the batch is folded anew, with one more epoch.
             past = replace(past, recorded=replace(past.recorded, epochs=(*past.recorded.epochs, beginning)))
@@ -169,6 +172,8 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
             past = past.routed()
         elif folded.facts.doubtful and not past.lookup.options.doubtful_keys:
             past = past.doubting()
+        elif folded.facts.unsure and not past.recorded.exact:
+            past = replace(past, recorded=replace(past.recorded, exact=True))
         else:
             _complete(folded, own, decoders, past)
             return folded
@@ -185,35 +190,6 @@ def changes_of(found: DataFrame, decoders: Decoders, target: TableSchema, past: 
     return in_epochs(changes, past.recorded.epochs)
 
 
-def _next_epoch(past: Past, states: DataFrame) -> Mapping[int, int] | None:
-    """Where the epoch begins whose first change goes on from an earlier position; None where all were sent again.
-
-    A change is new if its transaction's number is above every one of its log that the partition showed before that
-    transaction. Partitions without such a change are in the epoch from the time on at which the first one was written,
-    and otherwise from the end of the span.
-    """
-    span = past.span
-    if span is None:
-        return None
-    own = states.where(F.col(CURRENT) & within(span, m.PARTITION, m.OFFSET))
-    transactions = own.where(F.col(m.LOG_NUMBER).isNotNull()).groupBy(m.PARTITION, m.LOG, m.LOG_NUMBER)
-    found = transactions.agg(
-        F.min(m.OFFSET).alias("first"),
-        F.min(F.when(F.col(CONTINUED), F.struct(F.col(m.OFFSET), F.col(m.TIME)))).alias("continued"),
-    )
-    before = Window.partitionBy(m.PARTITION, m.LOG).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
-    is_new = F.col(m.LOG_NUMBER) > F.coalesce(F.max(m.LOG_NUMBER).over(before), F.lit(-1))
-    new = found.withColumn("is_new", is_new).where(F.col("is_new") & F.col("continued").isNotNull())
-    first = new.groupBy(m.PARTITION).agg(F.min("continued").alias("at")).collect()
-    if not first:
-        return None
-    since = min(row["at"][m.TIME] for row in first)
-    later = own.where(F.col(m.TIME) >= F.lit(since)).groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("at")).collect()
-    beginning = {**span.end, **{row[m.PARTITION]: row["at"] for row in later}}
-    beginning |= {row[m.PARTITION]: min(row["at"][m.OFFSET], beginning[row[m.PARTITION]]) for row in first}
-    return beginning_of(beginning, past.recorded, [row[m.PARTITION] for row in first])
-
-
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
     """Find out what the batch alone could not tell, and fold once more with it."""
     target, partial, states, facts = decoders.folded, decoders.partial, folded.states, folded.facts
@@ -227,7 +203,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     if truncates or sweeps or history is not None:
         changes, recorded = own, past.recorded
         if history is not None:
-            changes = _with_history(own, history)
+            changes, recorded = _with_history(own, history), replace(recorded, exact=True)
             partial = partial.union(history.partial)
             earlier, sweeps = past.wiping(history.truncates), history.snapshots.since(sweeps)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
@@ -236,7 +212,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         if past.lives:
             # Here a truncate ends each row at its place, where otherwise it leaves out what the row was before.
             changes = life.with_wipes(changes, target, truncates, earlier)
-            recorded = replace(past.recorded, truncated=())
+            recorded = replace(recorded, truncated=())
             truncates = ()
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, with_wipes=past.lives))
@@ -383,6 +359,7 @@ def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate])
     placed = life.live_rows(mirror, target).withColumns(
         {
             m.KEY: m.key_json(key, target),
+            m.OP: F.col("__cdc.op"),
             m.POSITION: F.col("__cdc.position"),
             m.PARTITION: F.col("__cdc.partition"),
             m.OFFSET: F.col("__cdc.offset"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
@@ -43,6 +43,7 @@ class Recorded:
         partitions: how many the topic has; with one, offsets are all the order there is.
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
+        exact: whether what was sent before is told from all that a key has shown, see `resends`.
         is_final: whether the epochs are all there are, as in a log that was read before.
         table: the source table of the mirror's rows that name none.
         routed: whether several source tables feed the mirror, see `owners`.
@@ -56,6 +57,7 @@ class Recorded:
     partitions: int = 1
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
+    exact: bool = False
     is_final: bool = False
     table: str | None = None
     routed: bool = False
@@ -91,6 +93,36 @@ def beginning_of(beginning: Mapping[int, int], recorded: Recorded, since: Iterab
         return beginning
     own = {topic_of(partition) for partition in since}
     return {partition: offset if topic_of(partition) in own else NEVER for partition, offset in beginning.items()}
+
+
+def next_epoch(own: DataFrame, end: Mapping[int, int], recorded: Recorded) -> Mapping[int, int] | None:
+    """Where the epoch begins whose first change goes on from an earlier position; None where all were sent again.
+
+    A change is new if its transaction's number is above every one of its log that the partition showed before that
+    transaction. Partitions without such a change are in the epoch from the time on at which the first one was written,
+    and otherwise from the end of the batch.
+
+    Args:
+        own: the messages that the batch reads for the first time, with CONTINUED.
+        end: where it ends in each partition.
+        recorded: how far the source had got before.
+    """
+    transactions = own.where(F.col(m.LOG_NUMBER).isNotNull()).groupBy(m.PARTITION, m.LOG, m.LOG_NUMBER)
+    found = transactions.agg(
+        F.min(m.OFFSET).alias("first"),
+        F.min(F.when(F.col(CONTINUED), F.struct(F.col(m.OFFSET), F.col(m.TIME)))).alias("continued"),
+    )
+    before = Window.partitionBy(m.PARTITION, m.LOG).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
+    is_new = F.col(m.LOG_NUMBER) > F.coalesce(F.max(m.LOG_NUMBER).over(before), F.lit(-1))
+    new = found.withColumn("is_new", is_new).where(F.col("is_new") & F.col("continued").isNotNull())
+    first = new.groupBy(m.PARTITION).agg(F.min("continued").alias("at")).collect()
+    if not first:
+        return None
+    since = min(row["at"][m.TIME] for row in first)
+    later = own.where(F.col(m.TIME) >= F.lit(since)).groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("at")).collect()
+    beginning = {**end, **{row[m.PARTITION]: row["at"] for row in later}}
+    beginning |= {row[m.PARTITION]: min(row["at"][m.OFFSET], beginning[row[m.PARTITION]]) for row in first}
+    return beginning_of(beginning, recorded, [row[m.PARTITION] for row in first])
 
 
 def current_epoch(recorded: Recorded) -> Column:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold
+from cdc_materializer import base, fold, resends
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.shards import server_of
@@ -37,6 +37,7 @@ class Facts:
         continued: the first change of each partition that goes on from an earlier position.
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
+        unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
     """
@@ -53,6 +54,7 @@ class Facts:
     continued: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
+    unsure: int = 0
     table: str | None = None
     routed: bool = False
 
@@ -67,8 +69,12 @@ def wants_history(
     came before a truncate that was read earlier. And whether a snapshot that began in an earlier batch showed a key,
     only the messages of that batch say. A value that a rule has to see unmasked (`plain`) is in messages alone.
     """
-    late = F.col(m.POSITION) <= _highest_position(recorded)
-    past_matters = (late & F.col(m.STREAMING)) | F.col(fold.ORPHAN) | F.col(HELD)
+    highest = _highest_position(recorded)
+    late = F.col(m.STREAMING) & (F.col(m.POSITION) <= highest)
+    # A row of a snapshot from before that may be a reading which was sent again.
+    is_behind = (F.col(m.POSITION) < resends.reach(highest)) | F.col(resends.IN_DOUBT)
+    late = late | ((F.col(m.OP) == "r") & is_behind)
+    past_matters = late | F.col(fold.ORPHAN) | F.col(HELD)
     past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
     if plain:
         lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
@@ -81,7 +87,7 @@ def wants_history(
 def _highest_position(recorded: Recorded) -> Column:
     """The highest position that was read, of a change's own server."""
     if not recorded.sharded:
-        return F.lit(max(recorded.positions.values(), default=None))
+        return F.lit(max(recorded.positions.values(), default=None)).cast("string")
     highest = F.lit(None).cast("string")
     for number in sorted({topic_of(partition) for partition in recorded.positions}):
         own = max(position for partition, position in recorded.positions.items() if topic_of(partition) == number)
@@ -121,8 +127,7 @@ def facts_of(
         plain: whether rules see values unmasked, which the mirror cannot tell.
     """
     history = wants_history(recorded, sweeps, lives=lives, plain=plain)
-    ends = fold.is_delete() | history
-    is_doubtful = F.coalesce(F.col(m.KEY).isin(*doubtful) & ends, F.lit(False)) if doubtful else F.lit(False)
+    made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
@@ -141,7 +146,8 @@ def facts_of(
             F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
-            F.count_if(is_doubtful).alias("doubtful"),
+            F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
+            F.count_if(resends.IN_DOUBT).alias("unsure"),
             F.min(table).alias("lowest_table"),
             F.max(table).alias("highest_table"),
         )
@@ -167,6 +173,7 @@ def facts_of(
         continued={row[m.PARTITION]: row["continued"] for row in again},
         epochs=recorded.epochs,
         doubtful=sum(row["doubtful"] for row in rows),
+        unsure=sum(row["unsure"] for row in rows),
         table=first,
         routed=recorded.routed or any(table != first for table in tables),
     )

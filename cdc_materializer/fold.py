@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from cdc_materializer import owners
+from cdc_materializer import owners, resends
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
-from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, micros, went_back
+from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, went_back
 from cdc_materializer.errors import Code
+from cdc_materializer.reach import reach_of
+from cdc_materializer.resends import IN_DOUBT, REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after, is_before, is_inside
@@ -32,13 +34,12 @@ GROUP = "__cdc_group"
 ORDER = "__cdc_order"
 #: Whether nothing but the records' timestamps says where a message stands among those of its key.
 AMBIGUOUS = "__cdc_ambiguous"
-REPLAYED = "__cdc_replayed"
 WIPED = "__cdc_wiped"
 #: Counts the complete snapshots since which nothing had been told of the key.
 SWEPT = "__cdc_swept"
 #: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
-#: Link (see `link`) of the insert that opened the segment; a key change's delete has the same one.
+#: Which insert opened the segment: partition and offset.
 OPENER = "__cdc_opener"
 #: Unavailable columns for which neither this message nor an earlier one of its segment has a value.
 OPEN_COLUMNS = "__cdc_open"
@@ -150,48 +151,37 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded.partitions)
-    previous = {name: F.lag(name).over(_window()) for name in (m.OP, m.POSITION, m.STREAMING, m.NAMELESS)}
+    lagged = (m.OP, m.POSITION, m.LOG, m.STREAMING, m.NAMELESS)
+    previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
     follows = (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP] == "d")
     repeats = (F.col(m.OP) == m.TOMBSTONE) & F.coalesce(previous[m.NAMELESS], F.lit(False))
+    inherited = (m.POSITION, m.LOG, m.STREAMING)
     placed = grouped.withColumns(
         {
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
-            m.POSITION: F.when(follows, previous[m.POSITION]).otherwise(F.col(m.POSITION)),
-            m.STREAMING: F.when(follows, previous[m.STREAMING]).otherwise(F.col(m.STREAMING)),
+            **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in inherited},
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
         }
     )
-    comparable = F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
-    mark = F.when(comparable, F.struct(F.col(m.POSITION), _rank()))
-    facts = {
-        "signature": F.col(m.SIGNATURE),
-        "micros": micros(),
-        "log": F.col(m.LOG),
-        "number": F.col(m.LOG_NUMBER),
-        "epoch": F.col(m.EPOCH),
-    }
-    # What a truncate shows says nothing of the log that its key's changes come from.
-    shown = F.when(comparable & (F.col(m.OP) != m.WIPE), F.struct(*[fact.alias(name) for name, fact in facts.items()]))
-    highest, at_highest = F.max(mark).over(_before()), F.max_by(shown, mark).over(_before())
-    # Changes of a row can share a position; a range that is sent again begins with the first of them.
-    earliest = F.when(comparable, F.struct(mark, -F.col(m.OFFSET)))
-    first = F.max_by(F.col(m.SIGNATURE), earliest).over(_before())
-    known = (F.col(m.SIGNATURE) == at_highest["signature"]) | (F.col(m.SIGNATURE) == first)
-    again = (mark < highest) | ((mark == highest) & known)
+    placed = resends.with_highest(placed, _before())
+    same = Window.partitionBy(GROUP, *resends.EVENT).orderBy(ORDER)
+    highest, at_highest = F.col(resends.HIGHEST)[m.POSITION], F.col(resends.AT_HIGHEST)
     return placed.withColumns(
         {
-            REPLAYED: F.coalesce(again, F.lit(False)),
+            **(resends.told_by_all(same) if recorded.exact else resends.told_by_highest()),
             WIPED: is_wiped(truncates) | _is_truncated(recorded),
-            **went_back(recorded, comparable, highest[m.POSITION], at_highest),
+            **went_back(recorded, resends.comparable(), highest, at_highest),
         },
     )
 
 
 def _without_late_wipes(guarded: DataFrame) -> DataFrame:
     """A truncate that is sent again leaves alone what its key has shown since, rows of snapshots too."""
-    is_late = (F.col(m.OP) == m.WIPE) & (F.max(m.POSITION).over(_before()) > F.col(m.POSITION))
+    is_read, position = F.coalesce(F.col(m.OP) == "r", F.lit(False)), F.col(m.POSITION)
+    of_log, of_snapshots = (F.max(F.when(test, position)).over(_before()) for test in (~is_read, is_read))
+    is_late = (F.col(m.OP) == m.WIPE) & ((of_log > position) | (of_snapshots > resends.reach(position)))
     return guarded.withColumn(REPLAYED, F.col(REPLAYED) | F.coalesce(is_late, F.lit(False)))
 
 
@@ -228,29 +218,25 @@ def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
-def _rank() -> Column:
-    """Order among events of one key at one position: a key change deletes, then inserts (§2.4)."""
-    ranks = {m.TRUNCATE: 0, m.WIPE: 0, "d": 1, m.TOMBSTONE: 2, "r": 3, "c": 4, "u": 5}
-    found = F.lit(9)
-    for op, rank in ranks.items():
-        found = F.when(F.col(m.OP) == op, rank).otherwise(found)
-    return found.alias("rank")
-
-
 def is_wiped(truncates: Sequence[Truncate]) -> Column:
     """Whether a truncate removes what a message wrote: one at a later position, or behind it in its partition."""
     found = F.lit(False)
     for truncate in truncates:
         behind = (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) < truncate.offset)
-        earlier = F.col(m.POSITION) < truncate.position if truncate.position else F.lit(None)
+        earlier = _is_before(truncate.position) if truncate.position else F.lit(None)
         found = found | F.coalesce(earlier, behind)
     return found
+
+
+def _is_before(truncate: str) -> Column:
+    """Whether a message is at an earlier position than a truncate; that of a snapshot's row knows no last commit."""
+    return F.col(m.POSITION) < F.when(F.col(m.OP) == "r", reach_of(truncate)).otherwise(truncate)
 
 
 def _is_truncated(recorded: Recorded) -> Column:
     found = F.lit(False)
     for position in recorded.truncated:
-        found = found | (same_server(F.col(m.POSITION), position) & (F.col(m.POSITION) < position))
+        found = found | (same_server(F.col(m.POSITION), position) & _is_before(position))
     return F.coalesce(found, F.lit(False))
 
 
@@ -279,10 +265,11 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
     inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
     swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
+    place = F.struct(m.PARTITION, m.OFFSET)
     segmented = guarded.withColumns(
         {
             SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
-            OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), link()), ignorenulls=True).over(_so_far()),
+            OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), place), ignorenulls=True).over(_so_far()),
         }
     )
     carried = [
@@ -352,6 +339,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
             ORDER,
             AMBIGUOUS,
             REPLAYED,
+            IN_DOUBT,
             REGRESSED,
             CONTINUED,
             WIPED,

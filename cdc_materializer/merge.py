@@ -15,6 +15,7 @@ from cdc_materializer.changes.model import TRANSACTION_TYPE
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.fold import Truncate
 from cdc_materializer.names import TableName, quote
+from cdc_materializer.reach import reach_of
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
 
 CDC = "__cdc"
@@ -243,7 +244,9 @@ def _is_before(truncate: Truncate) -> str:
     if not _POSITION.fullmatch(truncate.position):
         what = "A truncate has a position that is none."
         raise InvariantBroken(what, "Report this as a bug; nothing was written.")
-    earlier = f"{cdc}.position < '{truncate.position}'"
+    # A row that a snapshot showed is held against the truncate's own place in the log, see `reach`.
+    reached = reach_of(truncate.position)
+    earlier = f"{cdc}.position < IF({cdc}.op = 'r', '{reached}', '{truncate.position}')"
     return f"({cdc}.position IS NOT NULL AND {earlier}) OR ({cdc}.position IS NULL AND {behind})"
 
 

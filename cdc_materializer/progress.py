@@ -98,10 +98,7 @@ def plan_reading(
     if raw is None:
         return plan_span(topic.topic, None, topic.beginnings, topic.ends, table.records_max)
     topic = as_raw_counts(topic, raw)
-    if table.shard is not None and raw.topics and raw.topic != table.topic:
-        what = f"{table.mirror} was filled from the topics `{raw.topic}`, and pipeline.yaml says `{table.topic}`"
-        do = "Write the glob as it was, or name another `mirror`."
-        raise ConfigError(f"{what}, which would give its rows other servers. Nothing was written.", do)
+    check_servers(table, raw)
     again = rewound | other_topics(raw.topic_id, topic.topic_id)
     if again:
         named = topic.topics[min(again)] if topic.topics else topic.topic
@@ -112,6 +109,14 @@ def plan_reading(
         raise OffsetRegression(what, do, next(((p, at) for p, at in raw.offsets.items() if topic_of(p) in again), None))
     beginnings, ends = raw.in_table(topic.beginnings), raw.in_table(topic.ends)
     return plan_span(topic.topic, raw.next_of(ends), beginnings, ends, table.records_max)
+
+
+def check_servers(table: TableConfig, raw: Marker) -> None:
+    """Raise ConfigError where another glob than the one that filled raw would give rows other servers (`shard`)."""
+    if table.shard is not None and raw.topics and raw.topic != table.topic:
+        what = f"{table.mirror} was filled from the topics `{raw.topic}`, and pipeline.yaml says `{table.topic}`"
+        do = "Write the glob as it was, or name another `mirror`."
+        raise ConfigError(f"{what}, which would give its rows other servers. Nothing was written.", do)
 
 
 def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog:

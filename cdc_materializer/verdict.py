@@ -18,7 +18,8 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
 from cdc_materializer.epochs import REGRESSED
 from cdc_materializer.errors import Code
-from cdc_materializer.fold import AMBIGUOUS, CURRENT, GROUP, OPEN_COLUMNS, ORDER, REPLAYED, WIPED, effective, is_delete
+from cdc_materializer.fold import AMBIGUOUS, CURRENT, GROUP, OPEN_COLUMNS, ORDER, WIPED, effective, is_delete
+from cdc_materializer.resends import REPLAYED
 
 OUTCOME = "__cdc_outcome"
 #: Whether the state may be published: a good row, or the end of one.

@@ -62,6 +62,17 @@ def position(source: Column) -> Column:
     return found
 
 
+def without_row(position: Column, log: Column) -> Column:
+    """A position without the number of the row, which MySQL counts anew in each statement of a compressed transaction.
+
+    Args:
+        position: from `position`.
+        log: from `log`, which only binlogs have.
+    """
+    event = F.substring(position, F.lit(1), F.length(position) - F.lit(_ROW_DIGITS + 1))
+    return F.when(log.isNotNull(), event).otherwise(position)
+
+
 def log(source: Column) -> tuple[Column, Column]:
     """The log of MySQL's or MariaDB's that a change was read from, and the number of its transaction there.
 

@@ -26,6 +26,7 @@ LAYERS = (
         "decode",
         "changes",
         "epochs",
+        "resends",
         "owners",
         "fold",
         "base",
@@ -39,7 +40,7 @@ LAYERS = (
     ),
     ("config",),
     ("jars",),
-    ("crash_points", "environment", "retry", "marker", "snapshots", "lanes", "offsets", "strict_json", "logs"),
+    ("crash_points", "environment", "retry", "marker", "snapshots", "reach", "lanes", "offsets", "strict_json", "logs"),
     ("names",),
     ("errors",),
 )

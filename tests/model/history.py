@@ -336,19 +336,21 @@ def sent(events: Sequence[Event], seed: int, reach: int = 25) -> Iterator[tuple[
 
     After a crash it goes back to an offset that it had stored and sends the log from there once more, though not what
     it lost its place in. What was read for a snapshot it would read again, as it is by then, so that none of it comes
-    twice.
+    twice; but whoever copies the topic, and crashes, brings all of it again as it was.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     eras: dict[int, int] = {}
-    at, reached = 0, 0
+    at, reached, copied = 0, 0, 0
     while at < len(events):
         event = events[at]
-        if at >= reached or (event.op != "r" and event.era == eras.get(event.life, 0)):
+        if at >= reached or at < copied or (event.op != "r" and event.era == eras.get(event.life, 0)):
             yield at, event
         eras[event.life] = max(event.era, eras.get(event.life, 0))
         at += 1
         reached = max(reached, at)
         if chance.random() < 1 / reach:
+            is_copied = event.settled and chance.random() < 0.3
+            copied = reached if is_copied and at == reached else copied
             at = max(0, at - chance.randint(1, reach))
             # A tombstone has the stored offset of its delete, so it never comes again alone.
             at -= int(at < len(events) and events[at].op == "tombstone")

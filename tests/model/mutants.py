@@ -33,19 +33,21 @@ def _by_source_time(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=lambda one: (one.source_ms, one.offset))
 
 
-def _lexical(message: Message) -> tuple[Any, int] | None:
+def _lexical(message: Message, state: KeyState) -> bool:
     here = _mark(message)
-    return None if here is None else (tuple(str(part) for part in here[0]), here[1])
+    if here is None or state.highest is None or here == state.highest:
+        return _is_replay(message, state)
+    return [str(part) for part in here] < [str(part) for part in state.highest]
 
 
-def _change_alone(message: Message) -> tuple[Any, int] | None:
+def _change_alone(message: Message) -> Position | None:
     """Order by the last part of the position, as if a change's LSN rose from one transaction to the next."""
     here = _mark(message)
-    return None if here is None else (here[0][-1:], here[1])
+    return None if here is None else here[-1:]
 
 
-def _snapshots_count(message: Message) -> tuple[Position, int] | None:
-    return None if message.position is None or message.op is None else (message.position, reference.RANKS[message.op])
+def _snapshots_count(message: Message) -> Position | None:
+    return None if message.op is None else message.position
 
 
 def _sentinel(_: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row
@@ -76,10 +78,25 @@ def _drops_snapshots(message: Message, state: KeyState) -> bool:
     return _is_replay(message, state) or (here is not None and state.highest is not None and here < state.highest)
 
 
+def _takes_readings(message: Message, state: KeyState) -> bool:
+    return message.op != "r" and _is_replay(message, state)
+
+
 def _at_position_only(message: Message, state: KeyState) -> bool:
     """Two changes of one row at one position are one, whatever they say."""
     here = _mark(message)
     return here is not None and state.highest is not None and here <= state.highest
+
+
+def _ranked_at_position(message: Message, state: KeyState) -> bool:
+    """At one position a delete comes first, whatever was sent."""
+    here = _mark(message)
+    is_level = here is not None and here == state.highest and message.op in {"d", "tombstone"}
+    return is_level or _is_replay(message, state)
+
+
+def _as_it_stands(position: Position) -> Position:
+    return position
 
 
 def _never(*_: object) -> bool:
@@ -142,7 +159,7 @@ _is_wiped = reference.is_wiped
 MUTANTS: Mapping[str, Mutant] = {
     "operations are ranked": Mutant("as_sent", _ranked, (8, 72, 75)),
     "messages are ordered by the source's time": Mutant("as_sent", _by_source_time, (30, 72)),
-    "positions are compared as text": Mutant("mark", _lexical, (13, 90, 93, 95, 96, 97)),
+    "positions are compared as text": Mutant("is_replay", _lexical, (13, 90, 93, 95, 96, 97)),
     "a change's own number is its position": Mutant("mark", _change_alone, (13, 92)),
     "the placeholder is stored": Mutant("told", _sentinel, (5, 7, 80, 81, 82, 83)),
     "an unavailable value is NULL": Mutant("told", _nothing, (5, 7)),
@@ -152,6 +169,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "there is no high-water mark": Mutant("with_high_water", _no_high_water, (12, 72, 110)),
     "nothing is sent again": Mutant("is_replay", _never, (12, 72, 73, 110)),
     "one position is one event": Mutant("is_replay", _at_position_only, (73,)),
+    "at one position a delete comes first, whatever was sent": Mutant("is_replay", _ranked_at_position, (220,)),
+    "rows number the changes of a transaction": Mutant("moment", _as_it_stands, (220,)),
+    "a reading that is sent again is a new one": Mutant("is_replay", _takes_readings, (221,)),
+    "a snapshot's position is held against a transaction's": Mutant("reach", _as_it_stands, (113, 222)),
     "snapshot rows are dropped by position": Mutant("is_replay", _drops_snapshots, (103, 110)),
     "snapshot rows set the high-water mark": Mutant("mark", _snapshots_count, (3, 101)),
     "an absent column is NULL": Mutant("started", _absent_is_null, (9, 112)),

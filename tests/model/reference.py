@@ -11,9 +11,6 @@ from typing import Any
 
 #: In an image, a value that the connector did not know (§1.7).
 UNAVAILABLE = object()
-#: Among messages of one key at one position (§2.4).
-RANKS = {"t": 0, "d": 1, "tombstone": 2, "r": 3, "c": 4, "u": 5}
-
 Key = Hashable
 Row = Mapping[str, Any]
 Position = tuple[Any, ...]
@@ -55,9 +52,9 @@ class Message:
 
 @dataclass(frozen=True)
 class From:
-    """A value that a key change left out: that of the row which the delete at the same position ended (§0.1)."""
+    """A value that a key change left out: that of the row which its delete, at the same position, ended (§0.1)."""
 
-    position: Position | None
+    insert: Message
     column: str
 
 
@@ -71,8 +68,9 @@ class KeyState:
         unread: whether a message that nobody could read may have set any column since.
         told: the columns that messages after that one have told.
         wrote: the message that `published` is from.
-        highest: the high-water mark: position and rank of the highest streaming change.
-        shown: the changes that were applied at `highest`, as `signature` tells them apart.
+        highest: the high-water mark: the position of the highest streaming change.
+        shown: the changes that were applied in the moment of `highest`, as `event` tells them apart.
+        read: the rows of snapshots that were applied, likewise.
         before: the message of the key before this one.
         owned: the message that says whose live row the key is, where several source tables feed the mirror.
     """
@@ -82,8 +80,9 @@ class KeyState:
     unread: bool = False
     told: frozenset[str] = frozenset()
     wrote: Message | None = None
-    highest: tuple[Position, int] | None = None
+    highest: Position | None = None
     shown: list[Any] = field(default_factory=list)
+    read: list[Any] = field(default_factory=list)
     before: Message | None = None
     owned: Message | None = None
 
@@ -107,7 +106,7 @@ class Table:
         self._keys: dict[Key, KeyState] = {}
         self._truncates: list[Message] = []
         self._passed: list[Message] = []
-        self._ended: dict[Position, dict[str, Any] | None] = {}
+        self._ended: dict[Position, list[tuple[Message, dict[str, Any] | None]]] = {}
 
     def take(self, batch: Iterable[Message]) -> None:
         """Go on by a batch; in several partitions a message may belong before others, so all are told anew."""
@@ -139,8 +138,12 @@ class Table:
 
     def _resolved(self, value: Any) -> Any:  # noqa: ANN401 - any value of a row
         while isinstance(value, From):
-            ended = self._ended.get(value.position) if value.position is not None else None
-            value = ended.get(value.column) if ended is not None else None
+            insert = value.insert
+            ended = self._ended.get(insert.position, []) if insert.position is not None else []
+            # Rows of one statement can share a position: then the delete directly before the insert is its half.
+            here = [row for one, row in ended if one.partition == insert.partition and one.offset <= insert.offset]
+            row = here[-1] if here else ended[0][1] if len(ended) == 1 else None
+            value = row.get(value.column) if row is not None else None
         return value
 
     def _wipes(self, message: Message) -> bool:
@@ -174,8 +177,8 @@ class Table:
         if any(is_wiped(message, truncate) for truncate in self._truncates):
             return state
         if message.op in {"d", "tombstone"}:
-            if message.op == "d" and message.position is not None and message.position not in self._ended:
-                self._ended[message.position] = state.row
+            if message.op == "d" and message.position is not None:
+                self._ended[message.position] = [*self._ended.get(message.position, []), (message, state.row)]
             return after_delete(state)
         return after_row(state, message)
 
@@ -212,33 +215,58 @@ def with_position_of_its_delete(tombstone: Message, before: Message | None) -> M
     return replace(tombstone, position=before.position, streaming=before.streaming, table=before.table)
 
 
-def signature(message: Message) -> Any:  # noqa: ANN401 - only compared
-    """What makes two messages the same event: operation and image, never the connector's clock (§0.2)."""
-    return message.op, message.image
+def event(message: Message) -> Any:  # noqa: ANN401 - only compared
+    """What makes two messages the same event: position, operation and image, never the connector's clock (§0.2).
+
+    Rows of snapshots have a position in common, and a clock of their own: when they were read.
+    """
+    return message.position, message.op, message.image, message.source_ms if message.op == "r" else None
 
 
-def mark(message: Message) -> tuple[Position, int] | None:
-    """A streaming change's place in the log: its position, and at one position a delete before an insert (§0.2)."""
-    if not message.streaming or message.position is None or message.op is None:
-        return None
-    return message.position, RANKS[message.op]
+def mark(message: Message) -> Position | None:
+    """A streaming change's place in the log; snapshot rows have none that counts (§2.3)."""
+    return message.position if message.streaming and message.op is not None else None
+
+
+def moment(position: Position) -> Position:
+    """What orders changes: of a binlog's position not the row.
+
+    In a transaction that was written compressed, all at one place, it begins anew with each statement (§2.1, MySQL).
+    """
+    is_binlog = len(position) == 4 and isinstance(position[0], str)
+    return position[:3] if is_binlog else position
+
+
+def reach(position: Position) -> Position:
+    """What snapshots are held against: theirs tell no last commit, so only a PostgreSQL change's own number counts."""
+    is_pair = len(position) == 2 and all(isinstance(part, int) for part in position)
+    return max(position, (position[1], position[1])) if is_pair else position
 
 
 def is_replay(message: Message, state: KeyState) -> bool:
-    """Whether a message was sent before: below the high-water mark, or the same event again at it (§2.3)."""
-    here = mark(message)
-    if here is None or state.highest is None:
+    """Whether a message was sent before: below the high-water mark, or the same event again at it (§2.3).
+
+    A row of a snapshot is never one by its position. But the very same reading again, behind a later change, is.
+    """
+    if state.highest is None or message.position is None:
         return False
-    return here < state.highest or (here == state.highest and signature(message) in state.shown)
+    if message.op == "r":
+        return message.position < reach(state.highest) and event(message) in state.read
+    here = mark(message)
+    if here is None:
+        return False
+    is_same = moment(here) == moment(state.highest)
+    return event(message) in state.shown if is_same else here < state.highest
 
 
 def with_high_water(state: KeyState, message: Message) -> KeyState:
     """Raise the high-water mark to a streaming change; snapshot rows never set it (§2.3)."""
     here = mark(message)
     if here is None:
-        return state
-    shown = state.shown if here == state.highest else []
-    return replace(state, highest=here, shown=[*shown, signature(message)])
+        return replace(state, read=[*state.read, event(message)]) if message.op == "r" else state
+    goes_on = state.highest is not None and moment(here) == moment(state.highest)
+    shown = state.shown if goes_on else []
+    return replace(state, highest=max(here, state.highest or here), shown=[*shown, event(message)])
 
 
 def collides(state: KeyState, message: Message) -> bool:
@@ -262,7 +290,7 @@ def is_wiped(message: Message, truncate: Message) -> bool:
     if None not in (message.table, truncate.table) and message.table != truncate.table:
         return False
     if message.position is not None and truncate.position is not None:
-        return message.position < truncate.position
+        return message.position < (reach(truncate.position) if message.op == "r" else truncate.position)
     return message.partition == truncate.partition and message.offset < truncate.offset
 
 
@@ -302,4 +330,4 @@ def told(state: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401
     if value is not UNAVAILABLE:
         return value
     # An insert never leaves a value out, unless it is half of a key change: then the old key's row has it.
-    return From(message.position, column) if message.op == "c" else (state.row or {}).get(column)
+    return From(message, column) if message.op == "c" else (state.row or {}).get(column)

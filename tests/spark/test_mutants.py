@@ -100,6 +100,15 @@ MUTANTS = {
     "a truncate wipes all that is before it": Mutant(
         "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
     ),
+    "rows number the changes of a transaction": Mutant(
+        "resends", "without_row", _instead(lambda position, _: position), 220
+    ),
+    "a reading that is sent again is a new one": Mutant(
+        "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
+    ),
+    "a snapshot's position is held against a transaction's": Mutant(
+        "fold", "reach_of", _instead(lambda position: position), 113
+    ),
     "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(
         "merge", "_is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163

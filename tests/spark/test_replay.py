@@ -207,3 +207,78 @@ def test_a_table_without_a_mirror_cannot_be_rebuilt(shop: Shop) -> None:
 
     assert found.error is not None
     assert "`cdcm run` makes it" in found.error.message
+
+
+class Family:
+    """Two mirrors that two topics each feed: parts of one table, which share a key, and one table of two servers."""
+
+    def __init__(self, config: Config, spark: "SparkSession") -> None:
+        """Send nothing yet."""
+        self.spark, self._root = spark, config.root
+        self._topics: dict[str, TopicBuilder] = {}
+        self._sent = 0
+
+    @property
+    def config(self) -> Config:
+        """The pipeline's configuration, in batches of three messages."""
+        tables = [
+            {"topic": "family.public.part_*", "mirror": "replays.parts", "records_max": 3},
+            {"topic": "family_*.public.things", "mirror": "replays.servers", "records_max": 3, "shard": "server"},
+        ]
+        path = self._root / "family.yaml"
+        path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": "family"}, "tables": tables}))
+        return load_config(path)
+
+    def run(self, *changes: tuple[str, str, int, int | None]) -> dict[str, list[tuple[Any, ...]]]:
+        """Send changes (topic, operation, key, price), bring the mirrors up to date, and return their rows."""
+        for name, op, row, price in changes:
+            self._sent += 1
+            image = {"id": row, "name": name, "price": price}
+            images = (image, None) if op == "d" else (None, image)
+            envelope = debezium_envelope(op, *images, lsn=100 * self._sent, table=name.rpartition(".")[2])
+            topic = self._topics.setdefault(name, TopicBuilder(name))
+            key = debezium_json({"id": row}, connect_key_schema("t", _KEY))
+            topic.add(key, debezium_json(envelope, connect_envelope_schema("t", _COLUMNS)))
+        for topic in self._topics.values():
+            topic.write(self._root / "family")
+        assert run_once(self.config, self.spark).exit_code == 0
+        return self.rows()
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """What readers see: of parts the key and price, of servers the server before them."""
+        parts = self.spark.table("lake.replays.parts").select("id", "price", "__cdc.source_table").collect()
+        servers = self.spark.table("lake.replays.servers").select("server", "id", "price").collect()
+        return {"parts": sorted(tuple(row) for row in parts), "servers": sorted(tuple(row) for row in servers)}
+
+
+def test_mirrors_of_several_topics_and_source_tables_are_rebuilt(spark: "SparkSession", lake_config: Config) -> None:
+    """With the same owners of keys, the same servers, what has collided held again; and they go on after the swap."""
+    family = Family(lake_config, spark)
+    one, two, east, west = (
+        "family.public.part_1",
+        "family.public.part_2",
+        "family_e.public.things",
+        "family_w.public.things",
+    )
+    before = family.run(
+        *((one, "c", 1, 10), (one, "c", 2, 20), (two, "c", 2, 21), (two, "c", 3, 30), (one, "d", 1, None)),
+        *((two, "c", 1, 11), (east, "c", 1, 1), (west, "c", 1, 2), (east, "u", 1, 3), (west, "d", 1, None)),
+        (west, "c", 4, 4),
+    )
+    assert before["parts"] == [
+        (1, 11, "shop.public.part_2"),
+        (2, 20, "shop.public.part_1"),
+        (3, 30, "shop.public.part_2"),
+    ]
+    assert before["servers"] == [("e", 1, 3), ("w", 4, 4)]
+
+    names = ("replays.parts", "replays.servers")
+    found = replay_tables(family.config, names, ReplayOptions(publish=True), spark).tables
+
+    assert [(one.equal, one.published, one.error) for one in found] == [(True, True, None)] * 2
+    assert [one.held_rebuilt for one in found] == [one.held_live for one in found] == [{"KEY_COLLISION": 1}, {}]
+    assert family.rows() == before
+    after = family.run((one, "d", 2, None), (two, "u", 2, 22), (east, "u", 1, 5), (west, "u", 4, 6))
+    assert after["parts"][1] == (2, 22, "shop.public.part_2")
+    assert after["servers"] == [("e", 1, 5), ("w", 4, 6)]
+    assert verify_tables(family.config, spark).equal

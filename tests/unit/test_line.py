@@ -1,14 +1,17 @@
 """What a line refuses before it writes anything."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from cdc_materializer.adopt import _adopt
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, check_deletes
+from cdc_materializer.line import Line, Tables, check_deletes, new_marker
 from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
 
 _NAME = TableName.parse("shop.orders")
@@ -41,3 +44,15 @@ def test_a_mirror_goes_on_with_its_own_kind_of_deletes() -> None:
     check_deletes(_line("soft"), _mirror(keeps_deleted=True))
     check_deletes(_line("hard"), _mirror(keeps_deleted=False))
     check_deletes(_line("soft"), None)
+
+
+def test_servers_are_not_adopted_by_another_glob() -> None:
+    """What `*` stands for is in the keys, so `adopt` refuses it before it writes, as a run does."""
+    given = {"topic": "shop_*.public.orders", "mirror": "shop.orders", "shard": "server"}
+    line = replace(_line("hard"), table=TableConfig.model_validate(given))
+    marker = replace(new_marker(line, Span("shop*.public.orders", Offsets(), Offsets()), "", None), topics=("shop_1",))
+    raw = replace(_mirror(keeps_deleted=False), marker=marker)
+    nothing: Any = None
+
+    with pytest.raises(ConfigError, match="which would give its rows other servers"):
+        _adopt(line, Tables(raw, None, None), nothing, nothing)

@@ -1,0 +1,118 @@
+"""Which messages were sent before (changelog-semantics §0.2, §2.3), told from what their key has shown ahead of them.
+
+A change of the log was, if its place lies before the highest that its key has shown, or if it is the same event again
+at that place. A row of a snapshot never was by its place alone; but the very same reading again, behind a later change
+of its key, is no new one. Messages that were copied twice bring such.
+
+Nearly always the highest change and the first at its place tell whether an event was there. Where they do not (a
+transaction changes a row three times at one place, a reading comes late), the message is IN_DOUBT, and the keys are
+folded once more with all that they have shown (`Recorded.exact`, ADR 23). The usual batch pays for none of that.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.positions import without_row
+from cdc_materializer.epochs import micros
+from cdc_materializer.reach import PAIR
+
+REPLAYED = "__cdc_replayed"
+#: Whether more would have to be known to tell if the message was sent before: of a reading, the key's past too.
+IN_DOUBT = "__cdc_in_doubt"
+#: Of the streaming changes of the key ahead of a message: the highest, struct<position,rank>; what it was; and the
+#: first one at its position.
+HIGHEST, AT_HIGHEST, _FIRST = "__cdc_highest", "__cdc_at_highest", "__cdc_first_at_highest"
+#: When a row of a snapshot was read. It tells two readings apart; of changes of the log it tells nothing.
+_READ_AT = "__cdc_read_at"
+#: What makes two messages of a key the same event, and two rows of snapshots the same reading.
+EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
+
+
+def comparable() -> Column:
+    """Whether a message can be held against others by its position: a change that comes from the source's log."""
+    return F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
+
+
+def with_highest(placed: DataFrame, before: WindowSpec) -> DataFrame:
+    """Add HIGHEST, AT_HIGHEST and the like.
+
+    Args:
+        placed: changes in the columns of `changes.model`.
+        before: the changes of one key ahead of each, in their order.
+    """
+    here = comparable()
+    mark = F.when(here, _mark())
+    told = {"signature": F.col(m.SIGNATURE), "micros": micros(), "log": F.col(m.LOG)}
+    told |= {"number": F.col(m.LOG_NUMBER), "epoch": F.col(m.EPOCH)}
+    # What a truncate shows says nothing of the log that its key's changes come from.
+    shown = F.when(here & (F.col(m.OP) != m.WIPE), F.struct(*[part.alias(name) for name, part in told.items()]))
+    # Changes of a row can share a position; a range that is sent again begins with the first of them.
+    earliest = F.when(here, F.struct(F.col(m.POSITION), -F.col(m.OFFSET)))
+    return placed.withColumns(
+        {
+            HIGHEST: F.max(mark).over(before),
+            AT_HIGHEST: F.max_by(shown, mark).over(before),
+            _FIRST: F.max_by(F.col(m.SIGNATURE), earliest).over(before),
+            _READ_AT: F.when(F.col(m.OP) == "r", F.col(m.SOURCE_TIME)),
+        }
+    )
+
+
+def told_by_highest() -> dict[str, Column]:
+    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone."""
+    mark, highest = _mark(), F.col(HIGHEST)
+    is_known = F.col(m.SIGNATURE).isin(F.col(AT_HIGHEST)["signature"], F.col(_FIRST))
+    again = (mark < highest) | ((mark == highest) & is_known)
+    unsure = _is_level() & (mark <= highest) & ~is_known
+    return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading())
+
+
+def told_by_all(same: WindowSpec) -> dict[str, Column]:
+    """The same, from all that the key has shown.
+
+    Args:
+        same: the messages of a key that are one EVENT, in their order.
+    """
+    counts = comparable() | (F.col(m.OP) == "r")
+    ahead = same.rowsBetween(Window.unboundedPreceding, -1)
+    is_known = F.coalesce(F.count_if(counts).over(ahead) > 0, F.lit(False))
+    again = F.when(_is_level(), is_known).otherwise(F.col(m.POSITION) < _position_of_highest())
+    return _flags((comparable() & again) | (_is_late_reading() & is_known), _is_late_reading())
+
+
+def reach(position: Column) -> Column:
+    """As `reach.reach_of`, of a column."""
+    return F.greatest(position, F.regexp_replace(position, PAIR, "$1$2/$2"))
+
+
+def _flags(replayed: Column, in_doubt: Column) -> dict[str, Column]:
+    return {REPLAYED: F.coalesce(replayed, F.lit(False)), IN_DOUBT: F.coalesce(in_doubt, F.lit(False))}
+
+
+def _mark() -> Column:
+    return F.struct(F.col(m.POSITION), _rank())
+
+
+def _position_of_highest() -> Column:
+    return F.col(HIGHEST)[m.POSITION]
+
+
+def _is_level() -> Column:
+    """Whether a change is at the place of the highest; the changes of a compressed transaction have one place."""
+    return without_row(F.col(m.POSITION), F.col(m.LOG)) == without_row(_position_of_highest(), F.col(m.LOG))
+
+
+def _is_late_reading() -> Column:
+    return (F.col(m.OP) == "r") & (F.col(m.POSITION) < reach(_position_of_highest()))
+
+
+def _rank() -> Column:
+    """Order among events of one key at one position: a key change deletes, then inserts (§2.4)."""
+    ranks = {m.TRUNCATE: 0, m.WIPE: 0, "d": 1, m.TOMBSTONE: 2, "r": 3, "c": 4, "u": 5}
+    found = F.lit(9)
+    for op, rank in ranks.items():
+        found = F.when(F.col(m.OP) == op, rank).otherwise(found)
+    return found.alias("rank")
