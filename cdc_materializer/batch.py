@@ -226,11 +226,14 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
 
 
 def _follow(states: DataFrame, past: Past, watch: Watch, target: TableSchema) -> SweepPlan:
-    """What the batch says of snapshots; of all before it too, where the marker does not know what had begun."""
+    """What the batch says of snapshots; of all before it too, where the marker does not tell enough."""
     earlier = None
     if watch.known is None and past.raw is not None:
         earlier = changes_of(past.raw, find_decoders(past.raw, past.lookup), target, past)
-    return sweeping.follow(states, earlier, watch)
+    plan = sweeping.follow(states, earlier, watch)
+    if plan.is_unsure and earlier is None and past.raw is not None:
+        return _follow(states, past, replace(watch, known=None), target)
+    return plan
 
 
 def _graft(folded: Folded, target: TableSchema, partial: Partial) -> None:

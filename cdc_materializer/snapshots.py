@@ -63,11 +63,13 @@ class Reached:
         first: lowest offset of a message; None where the batch has none there.
         streamed: lowest and highest offset of a row from the source's log; None where the batch has none there.
         position: the highest position of such a change, in the batch or before it.
+        lowest: the lowest position of all the changes that it has ever shown; None where nobody has looked.
     """
 
     first: int | None = None
     streamed: tuple[int, int] | None = None
     position: str | None = None
+    lowest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,14 @@ class SweepPlan:
         running: those that go on.
         tables: the source tables that the topic has shown; no more than two of them, as one too many is
             enough.
+        is_unsure: whether one could be used if a partition was added behind it, which only the whole log tells.
     """
 
     sweeps: tuple[Sweep, ...] = ()
     unreconciled: tuple[Place, ...] = ()
     running: tuple[Snapshot, ...] = ()
     tables: tuple[str, ...] = ()
+    is_unsure: bool = False
 
     @property
     def followed(self) -> Followed:
@@ -260,22 +264,25 @@ def _by_position(
     snapshots = begun | {
         position: begun[position].joined(one) if position in begun else one for position, one in own.items()
     }
-    left = []
+    left, is_unsure = [], False
     for position, snapshot in sorted(snapshots.items(), key=lambda item: item[0] or ""):
         known = replace(snapshot, is_fresh=snapshot.is_fresh or (is_first and _opens(snapshot, reached)))
         later = [one for one in snapshots.values() if (one.position or "") > (position or "")]
         is_over = all(_is_past(position or "", partition, state, later) for partition, state in reached.items())
         ended = [(one.partition, one.ends[-1]) for one in records if one.position == position and one.ends]
         if is_over:
-            # Rows of a partition in which the snapshot shows none have no place that would be before or after it.
-            is_everywhere = known.begins.keys() >= reached.keys()
+            # Rows of a partition in which the snapshot shows none have no place that would be before or after it; but
+            # in one that was added since, all are from after it.
+            missing = {p: state.lowest for p, state in reached.items() if p not in known.begins}
+            is_everywhere = all((lowest or "") > (position or "") for lowest in missing.values())
+            is_unsure |= known.is_whole and not known.is_fresh and None in missing.values()
             place = _place(ended, position, records, reached) if known.has_end or not later else None
             found.close(replace(known, has_end=known.has_end and is_everywhere), place)
         else:
             left.append(known)
             # It may have records in partitions that are not read so far: until then it cannot be told.
             found.unreconciled += [] if known.is_fresh else ended
-    return SweepPlan(tuple(found.sweeps), tuple(found.unreconciled), tuple(left))
+    return SweepPlan(tuple(found.sweeps), tuple(found.unreconciled), tuple(left), is_unsure=is_unsure)
 
 
 def _own(records: Iterable[Records]) -> dict[str, Snapshot]:

@@ -51,7 +51,8 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     rows = _seen(changes)
     before = (watch.positions or {}) if earlier is None else {}
     records = _placed(changes, [_records(row) for row in rows if row["is_record"]], before)
-    reached = {partition: _reached(partition, rows, watch) for partition in watch.partitions}
+    is_whole_log = earlier is not None or watch.is_first
+    reached = {partition: _reached(partition, rows, watch, is_whole_log=is_whole_log) for partition in watch.partitions}
     known = watch.known or Followed()
     plan = plan_sweeps(known.running, records, reached, is_first=watch.is_first or watch.known is None)
     tables = {table for row in rows for table in (row["table"], row["other_table"]) if table is not None}
@@ -92,6 +93,7 @@ def _seen(changes: DataFrame) -> list[Row]:
         F.min(F.when(streamed, offset)).alias("stream_first"),
         F.max(F.when(streamed, offset)).alias("stream_last"),
         F.max(F.when(streamed, F.col(m.POSITION))).alias("reached"),
+        F.min(F.when(F.col(m.OP).isin(*m.CHANGE_OPS), F.coalesce(m.POSITION, F.lit("")))).alias("lowest"),
         F.min(m.SOURCE_TABLE).alias("table"),
         F.max(m.SOURCE_TABLE).alias("other_table"),
     ).collect()
@@ -134,15 +136,17 @@ def _records(row: Row) -> Records:
     return Records(row[m.PARTITION], row["position"], row["first"], row["last"], begins, ends)
 
 
-def _reached(partition: int, rows: Sequence[Row], watch: Watch) -> Reached:
+def _reached(partition: int, rows: Sequence[Row], watch: Watch, *, is_whole_log: bool) -> Reached:
     own = [row for row in rows if row[m.PARTITION] == partition]
     other = next((row for row in own if not row["is_record"]), None)
     before = (watch.positions or {}).get(partition)
     known = [position for position in (before, other["reached"] if other else None) if position is not None]
+    shown = [row["lowest"] for row in own if is_whole_log and row["lowest"] is not None]
     return Reached(
         first=min((row["first"] for row in own), default=None),
         streamed=(other["stream_first"], other["stream_last"]) if other and other["stream_first"] is not None else None,
         position=max(known, default=None),
+        lowest=min(shown, default=None),
     )
 
 

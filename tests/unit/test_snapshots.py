@@ -154,7 +154,7 @@ def test_several_partitions_sweep_when_each_has_gone_on() -> None:
 def test_a_partition_without_a_record_cannot_be_swept() -> None:
     """Nothing says which of its rows are from before."""
     whole = Records(0, "5", 3, 4, begins=(3,), ends=(4,))
-    other = Reached(first=0, streamed=(0, 1), position="6")
+    other = Reached(first=0, streamed=(0, 1), position="6", lowest="2")
 
     plan = _plan(whole, reached={0: Reached(first=3, position="6"), 1: other})
 
@@ -175,3 +175,17 @@ def test_what_the_marker_cannot_have_said_stops_everything(text: str) -> None:
     """A snapshot that is not read as it was written could sweep rows that are there."""
     with pytest.raises(InvariantBroken):
         Followed.from_json(text)
+
+
+def _beside(lowest: str | None) -> SweepPlan:
+    """A whole snapshot at 5 in partition 0, read with a partition that shows none of it and is at 7."""
+    own = Records(0, "5", 3, 9, begins=(3,), ends=(9,))
+    return _plan(own, reached={0: Reached(first=0, position="6"), 1: Reached(first=0, position="7", lowest=lowest)})
+
+
+def test_a_partition_that_was_added_since_has_no_record_to_come() -> None:
+    """All that it shows is from later positions; where nobody has looked, only the whole log tells."""
+    assert [sweep.begins for sweep in _beside("6").sweeps] == [{0: 3}]
+    assert not _beside("6").is_unsure
+    assert (_beside("4").sweeps, _beside("4").unreconciled, _beside("4").is_unsure) == ((), ((0, 9),), False)
+    assert (_beside(None).sweeps, _beside(None).is_unsure) == ((), True)
