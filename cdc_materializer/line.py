@@ -158,7 +158,7 @@ class Line:
         self,
         folded: TableSchema,
         partitions: int = 1,
-        unreconciled: tuple[tuple[int, int], ...] = (),
+        snapshots: SweepPlan | None = None,
         *,
         routed: bool = False,
     ) -> verdict.Judgement:
@@ -167,11 +167,13 @@ class Line:
         Args:
             folded: the columns that are folded.
             partitions: how many the topic has.
-            unreconciled: where snapshots turned out to be of no use for a sweep.
+            snapshots: what the batch says of snapshots, some of which are of no use for a sweep, or not yet.
             routed: whether several source tables feed the mirror.
         """
         rules = compile_rules(self.contract.row_rules, judged_types(folded)) if self.contract else ()
-        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, unreconciled, routed)
+        found = snapshots or SweepPlan()
+        places = (found.unreconciled, found.waiting)
+        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, *places, routed)
 
 
 @dataclass(frozen=True)

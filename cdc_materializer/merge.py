@@ -244,9 +244,10 @@ def _is_before(truncate: Truncate) -> str:
     if not _POSITION.fullmatch(truncate.position):
         what = "A truncate has a position that is none."
         raise InvariantBroken(what, "Report this as a bug; nothing was written.")
-    # A row that a snapshot showed is held against the truncate's own place in the log, see `reach`.
-    reached = reach_of(truncate.position)
-    earlier = f"{cdc}.position < IF({cdc}.op = 'r', '{reached}', '{truncate.position}')"
+    earlier, reached = f"{cdc}.position < '{truncate.position}'", reach_of(truncate.position)
+    if reached != truncate.position:
+        # A row that a snapshot showed is held against the truncate's own place in the log.
+        earlier = f"({earlier} OR ({cdc}.op = 'r' AND {cdc}.position < '{reached}'))"
     return f"({cdc}.position IS NOT NULL AND {earlier}) OR ({cdc}.position IS NULL AND {behind})"
 
 

@@ -256,7 +256,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
         seen, partitions = decoders.folded, past.recorded.partitions
-        judgement = line.judgement(seen, partitions, folded.snapshots.unreconciled, routed=folded.facts.routed)
+        judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
         judged = verdict.decide(folded.states, judgement)
         judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
         counted = judged.agg(*tally.outcomes(), *tally.sums(lives=line.keeps_lives)).collect()[0].asDict()

@@ -140,6 +140,7 @@ class SweepPlan:
     Attributes:
         sweeps: those that it completes.
         unreconciled: messages of the batch at which one turned out to be unusable: partition and offset.
+        waiting: messages at which one ended that may yet turn out to be usable.
         running: those that go on.
         tables: the source tables that the topic has shown; no more than two of them, as one too many is
             enough.
@@ -148,6 +149,7 @@ class SweepPlan:
 
     sweeps: tuple[Sweep, ...] = ()
     unreconciled: tuple[Place, ...] = ()
+    waiting: tuple[Place, ...] = ()
     running: tuple[Snapshot, ...] = ()
     tables: tuple[str, ...] = ()
     is_unsure: bool = False
@@ -228,7 +230,8 @@ def _in_order(
     if current is not None and current.ends[partition] in logged:
         found.close(current, (partition, logged[current.ends[partition]]))
         current = None
-    return SweepPlan(tuple(found.sweeps), tuple(found.unreconciled), (current,) if current is not None else ())
+    running = (current,) if current is not None else ()
+    return SweepPlan(tuple(found.sweeps), tuple(found.unreconciled), running=running)
 
 
 def _parts(records: Records) -> Iterator[Snapshot]:
@@ -264,7 +267,7 @@ def _by_position(
     snapshots = begun | {
         position: begun[position].joined(one) if position in begun else one for position, one in own.items()
     }
-    left, is_unsure = [], False
+    left, waiting, is_unsure = [], [], False
     for position, snapshot in sorted(snapshots.items(), key=lambda item: item[0] or ""):
         known = replace(snapshot, is_fresh=snapshot.is_fresh or (is_first and _opens(snapshot, reached)))
         later = [one for one in snapshots.values() if (one.position or "") > (position or "")]
@@ -281,8 +284,10 @@ def _by_position(
         else:
             left.append(known)
             # It may have records in partitions that are not read so far: until then it cannot be told.
-            found.unreconciled += [] if known.is_fresh else ended
-    return SweepPlan(tuple(found.sweeps), tuple(found.unreconciled), tuple(left), is_unsure=is_unsure)
+            waiting += [] if known.is_fresh else ended
+    return SweepPlan(
+        tuple(found.sweeps), tuple(found.unreconciled), tuple(waiting), running=tuple(left), is_unsure=is_unsure
+    )
 
 
 def _own(records: Iterable[Records]) -> dict[str, Snapshot]:

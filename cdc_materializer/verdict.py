@@ -7,7 +7,7 @@ same table. Held states stand in no one's way: the row keeps its last good versi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -46,7 +46,8 @@ _VIOLATION = "struct<code:string,rule:string,severity:string,action:string,statu
 class Judgement:
     """How states are judged: by the contract's compiled rules, the table's settings, and what its topic is like.
 
-    `unreconciled` are the messages at which a snapshot turned out to be of no use for a sweep: partition and offset.
+    `unreconciled` are the messages at which a snapshot turned out to be of no use for a sweep, `waiting` those at which
+    one has ended that may yet be of use: partition and offset.
     `routed` says that several source tables feed the mirror.
     """
 
@@ -55,6 +56,7 @@ class Judgement:
     truncate: str = "apply"
     partitions: int = 1
     unreconciled: tuple[tuple[int, int], ...] = ()
+    waiting: tuple[tuple[int, int], ...] = ()
     routed: bool = False
 
     def is_unordered(self) -> Column:
@@ -64,10 +66,11 @@ class Judgement:
 
     def is_unreconciled(self) -> Column:
         """Whether a message tells that rows which a snapshot did not show stay."""
-        found = F.lit(False)
-        for partition, offset in self.unreconciled:
-            found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset) & (F.col(m.PART) == 0))
-        return found
+        return _is_at(self.unreconciled)
+
+    def is_waiting(self) -> Column:
+        """Whether a message tells the same as long as the snapshot's other partitions have not been read."""
+        return _is_at(self.waiting)
 
     def is_another_row(self) -> Column:
         """Whether a message was held because another table's row has its key, and that key is not its row's since."""
@@ -75,6 +78,13 @@ class Judgement:
             return F.lit(False)
         is_others = ~F.col(m.SOURCE_TABLE).eqNullSafe(F.col("__cdc_final_table"))
         return (F.col(m.CODE) == str(Code.KEY_COLLISION)) & is_others
+
+
+def _is_at(places: Sequence[tuple[int, int]]) -> Column:
+    found = F.lit(False)
+    for partition, offset in places:
+        found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset) & (F.col(m.PART) == 0))
+    return found
 
 
 def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> DataFrame:
@@ -220,6 +230,8 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
         F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
+        # Never held, however strict: another cut of the log would have read on.
+        F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, replace(judgement, strict=False))),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
         F.when(is_row & after_final & (F.size(misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),

@@ -92,8 +92,8 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable) -> TableVerify:
     watch = line.watch(None, marker_of(raw), span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
-    unreconciled = folded.snapshots.unreconciled
-    judgement = line.judgement(decoders.folded, past.recorded.partitions, unreconciled, routed=folded.facts.routed)
+    seen, partitions = decoders.folded, past.recorded.partitions
+    judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
     decided = verdict.decide(folded.states, judgement)
     decided = (life.remember(decided, target) if line.is_soft else decided).persist()
     expected = rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed)

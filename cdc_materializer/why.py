@@ -166,8 +166,8 @@ def _judged(
         inside = (F.col(m.OFFSET) >= F.col("first_offset")) & (F.col(m.OFFSET) < F.col("end_offset"))
         states = states.join(known, (F.col(m.PARTITION) == F.col("first_partition")) & inside, "left")
         states = states.withColumn(_BATCH, F.col("number"))
-        unreconciled, routed = folded.snapshots.unreconciled, folded.facts.routed
-        judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, unreconciled, routed=routed)
+        snapshots, routed = folded.snapshots, folded.facts.routed
+        judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
         judged = life.remember(verdict.decide(states, judgement, _BATCH), log.target)
         # A truncate says nothing of a row that was not there.
         judged = judged.where(~F.col(m.OP).eqNullSafe(m.WIPE) | F.col(life.APPLIED)).persist()

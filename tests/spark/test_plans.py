@@ -93,7 +93,11 @@ def line(spark: "SparkSession", lake_config: Config, namespace: str, tmp_path: P
 @pytest.fixture(params=[1, 3], ids=["one partition", "three partitions"])
 def decided(line: Line, request: pytest.FixtureRequest, tmp_path: Path) -> "DataFrame":
     """The verdict on a batch as one plan: decoded, folded and judged, nothing cached between."""
-    _write(tmp_path, 12, partitions=request.param)
+    return _decided(line, tmp_path, Recorded(partitions=request.param))
+
+
+def _decided(line: Line, folder: Path, recorded: Recorded) -> "DataFrame":
+    _write(folder, 12, partitions=recorded.partitions)
     topic = line.source.state(TOPIC)
     tables = load(line)
     land(line, tables.raw, plan_landing(line, tables.raw, topic), topic)
@@ -102,9 +106,8 @@ def decided(line: Line, request: pytest.FixtureRequest, tmp_path: Path) -> "Data
     decoders = find_decoders(messages, line.lookup(None))
     changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))
-    recorded = Recorded(partitions=request.param)
     states = fold.states(flagged, decoders.plan.target, decoders.partial, recorded)
-    return verdict.decide(states, line.judgement(decoders.plan.target, request.param))
+    return verdict.decide(states, line.judgement(decoders.plan.target, recorded.partitions))
 
 
 def _plan(frame: "DataFrame") -> str:
@@ -127,6 +130,14 @@ def test_what_readers_saw_before_a_change_costs_no_further_exchange(decided: "Da
 
     assert plan.count("Exchange") == 1, plan
     assert sum(" Sort [" in line for line in plan.splitlines()) <= 3, plan
+
+
+def test_all_that_a_key_has_shown_costs_no_further_exchange(line: Line, tmp_path: Path) -> None:
+    """Where the highest change does not tell what was sent before, the messages are sorted once more and stay there."""
+    plan = _plan(_decided(line, tmp_path, Recorded(exact=True)))
+
+    assert plan.count("Exchange") == 1, plan
+    assert sum(" Sort [" in line for line in plan.splitlines()) <= 4, plan
 
 
 def test_whose_row_a_key_is_costs_no_further_exchange(decided: "DataFrame") -> None:

@@ -147,7 +147,7 @@ def test_several_partitions_sweep_when_each_has_gone_on() -> None:
     reached = {0: Reached(position="6"), 1: Reached(first=10, streamed=(10, 12), position="7")}
     done = _plan(running=_remembered(waiting), reached=reached)
 
-    assert (waiting.sweeps, waiting.unreconciled) == ((), ((1, 9),))
+    assert (waiting.sweeps, waiting.unreconciled, waiting.waiting) == ((), (), ((1, 9),))
     assert [(sweep.begins, sweep.ends) for sweep in done.sweeps] == [({0: 3, 1: 7}, {0: 4, 1: 9})]
 
 
