@@ -6,7 +6,7 @@ of its key, is no new one. Messages that were copied twice bring such.
 
 Nearly always the highest change and the first at its place tell whether an event was there. Where they do not (a
 transaction changes a row three times at one place, a reading comes late), the message is IN_DOUBT, and the keys are
-folded once more with all that they have shown (`Recorded.exact`, ADR 23). The usual batch pays for none of that.
+folded once more with all that they have shown (`Recorded.exact`, ADR 20). The usual batch pays for none of that.
 """
 
 from __future__ import annotations
