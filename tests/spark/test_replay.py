@@ -220,10 +220,10 @@ class Family:
 
     @property
     def config(self) -> Config:
-        """The pipeline's configuration, in batches of three messages."""
+        """The pipeline's configuration, in batches of six messages."""
         tables = [
-            {"topic": "family.public.part_*", "mirror": "replays.parts", "records_max": 3},
-            {"topic": "family_*.public.things", "mirror": "replays.servers", "records_max": 3, "shard": "server"},
+            {"topic": "family.public.part_*", "mirror": "replays.parts", "records_max": 6},
+            {"topic": "family_*.public.things", "mirror": "replays.servers", "records_max": 6, "shard": "server"},
         ]
         path = self._root / "family.yaml"
         path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": "family"}, "tables": tables}))
