@@ -24,6 +24,7 @@ from cdc_materializer.testing import (
 )
 from cdc_materializer.verify import verify_tables
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.passages import ALL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,6 +252,7 @@ class Family:
         return {"parts": sorted(tuple(row) for row in parts), "servers": sorted(tuple(row) for row in servers)}
 
 
+@pytest.mark.skipif(not ALL, reason="with CDCM_TESTS=all")
 def test_mirrors_of_several_topics_and_source_tables_are_rebuilt(spark: "SparkSession", lake_config: Config) -> None:
     """With the same owners of keys, the same servers, what has collided held again; and they go on after the swap."""
     family = Family(lake_config, spark)
