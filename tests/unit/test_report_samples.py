@@ -1,12 +1,17 @@
 """Samples in a report: which messages are looked at, which columns are shown, and how each form shows them."""
 
 import io
+import json
 from collections.abc import Collection
 from pathlib import Path
 
+import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
+from cdc_materializer.cli import main
 from cdc_materializer.contract import load_contract
+from cdc_materializer.demo import prepare
 from cdc_materializer.names import TableName
 from cdc_materializer.report.html import to_html
 from cdc_materializer.report.markdown import to_markdown
@@ -107,3 +112,13 @@ def test_public_is_what_the_contract_classifies_so_and_does_not_mask(tmp_path: P
     contract = load_contract(write(tmp_path, properties))
 
     assert contract.public == ("shown",)
+
+
+def test_where_nothing_is_held_samples_start_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command opens what it may need, and reads when there is something to show."""
+    prepare(tmp_path)
+    assert main(["report", "--samples", "3", "--json", "-c", str(tmp_path / "pipeline.yaml")]) == 0
+    tables = json.loads(capsys.readouterr().out)["tables"]
+    assert {table["table"]: table["sample_columns"]["left_out"] for table in tables}["shop.customers"] == []
+    assert all(table["sample_columns"]["shown"] == [] for table in tables)
+    assert SparkSession.getActiveSession() is None
