@@ -40,9 +40,18 @@ _MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
 _LISTS = {
     "spark.driver.extraClassPath": ":",
     "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
     "spark.jars": ",",
     "spark.sql.extensions": ",",
 }
+#: How long a text, a run of bytes and an array may be for Avro's reader. It makes room for as many as a message says it
+#: has, before it looks whether they are there: one damaged length of thirty bits ends a JVM. No message is as long.
+_AVRO_LIMITS = {
+    "org.apache.avro.limits.string.maxLength": 128 * 2**20,
+    "org.apache.avro.limits.bytes.maxLength": 128 * 2**20,
+    "org.apache.avro.limits.collectionItems.maxLength": 16 * 2**20,
+}
+_AVRO_OPTIONS = " ".join(f"-D{name}={limit}" for name, limit in _AVRO_LIMITS.items())
 #: Spark's ways to bring libraries besides ours, such as the one that Iceberg needs for an object store.
 _MORE_LIBRARIES = frozenset({"spark.jars", "spark.jars.packages"})
 #: What a JVM with Spark's own options always says first, and nothing switches off.
@@ -91,7 +100,19 @@ def adopt_session(spark: "SparkSession", config: Config) -> "SparkSession":
         )
     _make_catalog_folder(config)
     _silence_query_contexts()
+    _limit_avro(spark)
     return beside(spark, config)
+
+
+def _limit_avro(spark: "SparkSession") -> None:
+    """Set the limits of Avro's reader in the caller's JVM, which has an effect if nothing has read Avro there yet.
+
+    Executors of a cluster have them from the caller's `spark.executor.extraJavaOptions` or not at all.
+    """
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]  # noqa: SLF001 - no other way to the JVM
+    for name, limit in _AVRO_LIMITS.items():
+        if system.getProperty(name) is None:
+            system.setProperty(name, str(limit))
 
 
 def _silence_query_contexts() -> None:
@@ -160,6 +181,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         "spark.app.name": f"cdcm {config.name}",
         "spark.master": master,
         "spark.driver.extraJavaOptions": _java_options(small=small),
+        "spark.executor.extraJavaOptions": _AVRO_OPTIONS,
         "spark.driver.memory": "4g",
         "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth",
         "spark.sql.catalogImplementation": "in-memory",  # no Hive: its metastore would cost seconds and a folder
@@ -204,7 +226,8 @@ def _java_options(*, small: bool) -> str:
     # away and compiles it again.
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m") if small else ()
     # Standard output belongs to our one document (design §4.1); the JVM would write its warnings there.
-    return " ".join((f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', "-XX:+DisplayVMOutputToStderr", *quick))
+    said = (f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', "-XX:+DisplayVMOutputToStderr")
+    return " ".join((*said, _AVRO_OPTIONS, *quick))
 
 
 def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: bool) -> dict[str, str]:

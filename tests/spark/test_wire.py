@@ -86,6 +86,8 @@ _DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda octets: octets[:5],
     # The length of the first text: the reader goes on in the middle of it.
     "a wrong length": lambda octets: octets.replace(b"\x0an501", b"\x08n501", 1),
+    # Avro's reader makes room for a text before it looks for it: this one would take all memory.
+    "a length of gigabytes": lambda octets: octets.replace(b"\x0an50", b"\x80\xbc\xc1\x96\x0bn50", 1),
     "no branch of a union": lambda octets: octets[:5] + b"\x7f" + octets[6:],
 }
 
@@ -217,6 +219,8 @@ def test_headers_name_schemas(spark: "SparkSession") -> None:
         ([("apicurio.value.globalId", b"seven")], None, None),
         ([("apicurio.value.contentId", b"\xff" * 8)], None, None),
         ([("apicurio.value.contentHash", b"ab")], "hash:6162", None),
+        # One byte more than any schema's name has, and no more: they go to the driver.
+        ([("apicurio.value.contentHash", b"a" * 70_000)], f"hash:{'61' * 513}", None),
         ([("apicurio.value.artifactId", b"a"), ("apicurio.value.version", b"1")], "artifact:/61/31", None),
         ([("apicurio.value.encoding", b"BINARY"), ("apicurio.value.contentId", number)], "content:0000000000000007", 7),
         ([("apicurio.value.encoding", b"JSON"), ("apicurio.value.contentId", number)], "encoding:4A534F4E", None),

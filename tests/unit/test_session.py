@@ -79,6 +79,18 @@ def test_the_users_lists_are_added_to_ours(configured: Callable[[str], Config]) 
     assert settings["spark.driver.extraJavaOptions"].endswith("240m -Dtheirs=1")
 
 
+def test_avro_makes_room_for_no_more_than_a_message_has(configured: Callable[[str], Config]) -> None:
+    """In the driver and on executors: a damaged length would take all of a JVM's memory."""
+    settings = session_settings(configured("{spark.executor.extraJavaOptions: -Dtheirs=1}"), JARS, small=False)
+
+    for place in ("driver", "executor"):
+        options = settings[f"spark.{place}.extraJavaOptions"].split()
+        limits = [option for option in options if option.startswith("-Dorg.apache.avro.limits.")]
+        assert len(limits) == 3
+        assert all(int(option.partition("=")[2]) <= 2**27 for option in limits)
+    assert options[-1] == "-Dtheirs=1"
+
+
 def test_only_a_small_session_gives_up_throughput(configured: Callable[[str], Config]) -> None:
     """One partition, no adaptive planning and the quick compiler are for small runs only."""
     small = session_settings(configured("{}"), JARS, small=True)
