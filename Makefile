@@ -54,6 +54,11 @@ integration-databases: $(READY)
 integration-faults: $(READY)
 	$(CHAIN) integration $(addprefix --ignore=,$(FOLLOWING))
 
+.PHONY: fuzz
+fuzz: $(READY) ## what anyone can put into a topic or a registry, chosen by atheris: FUZZ=60 seconds a target
+	@$(PIP) --require-hashes --no-deps --requirement requirements-fuzz.lock
+	$(BIN)/python tests/fuzz/run.py --seconds $(or $(FUZZ),60)
+
 .PHONY: bench
 bench: $(READY) ## measure: every benchmarks/bench_*.py; ARGS="--changes 100000 --pairs 2" for smaller ones
 	@for file in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$file .py) $(ARGS) || exit 1; done
@@ -67,6 +72,7 @@ docs: $(READY) ## write the reference pages anew from the code
 lock: $(READY) ## pin the packages anew after a change of pyproject.toml; UPGRADE=1 takes newer ones
 	$(LOCK) $(if $(UPGRADE),--upgrade) --all-extras pyproject.toml --output-file requirements.lock
 	$(LOCK) $(if $(UPGRADE),--upgrade) --group build --constraint requirements.lock --output-file requirements-build.lock
+	$(LOCK) $(if $(UPGRADE),--upgrade) --group fuzz --constraint requirements.lock --output-file requirements-fuzz.lock
 
 .PHONY: clean
 clean: ## remove what was made here (.venv, ./demo, caches of tools); the Java libraries stay in the user's cache
