@@ -17,6 +17,7 @@ from cdc_materializer.changes.image import told_names
 from cdc_materializer.changes.model import TRANSACTION_FIELDS
 from cdc_materializer.changes.positions import SOURCE_FIELDS
 from cdc_materializer.contract.model import Contract
+from cdc_materializer.decode.columns import with_declared
 from cdc_materializer.decode.framing import CLOUD_EVENT, PLAIN_JSON, schema_block
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, PROTOBUF, is_cloud_event
@@ -26,7 +27,7 @@ from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
-from cdc_materializer.schema_types import outgrown
+from cdc_materializer.schema_types import becomes, holds, outgrown
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,8 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     ):
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
-    described, masks = _described(pairs, lookup.options), lookup.options.masks
-    last = _described(_by_last_message(rows, values, keys), lookup.options)
+    described, masks = _described(pairs, lookup), lookup.options.masks
+    last = _described(_by_last_message(rows, values, keys), lookup)
     current = masks.stored(lookup.current) if lookup.current is not None else None
     plan = plan_schema(
         current, [masks.written(writer) for writer in described], lookup.options.evolution, _comments(last)
@@ -202,16 +203,17 @@ def _named(rows: Sequence[Row], side: str) -> dict[str, str | None]:
     return {row[f"{side}_writer"]: row[f"{side}_block"] for row in rows if row[f"{side}_writer"] is not None}
 
 
-def _described(pairs: Sequence[tuple[Found, Found]], options: Options) -> list[TableSchema]:
+def _described(pairs: Sequence[tuple[Found, Found]], lookup: Lookup) -> list[TableSchema]:
     """What the writers of changes say of the table, columns that only the key has last (design §4.4).
 
     Heartbeats and the like have keys of their own, which identify no row.
     """
-    described = []
+    described, options = [], lookup.options
     for value, key in pairs:
         if isinstance(value, Writer) and row_type(value) is not None:
             described.append(table_schema(value, options))
             described += [key_schema(key, options)] if isinstance(key, Writer) else []
+    described = [_preferred(schema, lookup) for schema in described]
     if options.shard is not None:
         return [options.shard.within(schema) for schema in described]
     return described
@@ -230,13 +232,58 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         elif name == CLOUD_EVENT:
             found = Refused(name, CLOUD_EVENTS)
         if isinstance(found, Writer):
+            found = _as_declared(found, lookup)
             if side == "value" and is_cloud_event(frozenset(dict(found.wire.fields))):
                 return Refused(name, CLOUD_EVENTS)
-            check_readable(found, lookup.options)
+            _check(side, found, lookup.options)
     except WireSchemaInvalid:
         # The messages are held as UNDECODABLE one by one, and what is wrong with the schema is the producer's to mend.
         return None
     return found
+
+
+def _wanted_types(lookup: Lookup) -> dict[str, str]:
+    """The types that a contract declares, of columns that are not there yet or that can be widened to them.
+
+    Of masked columns none: those are what their masks make of them.
+    """
+    known = lookup.current.types if lookup.current is not None else {}
+    columns = lookup.contract.columns if lookup.contract is not None else ()
+    declared = {one.name: one.type for one in columns if one.type and lookup.options.masks.of(one.name) is None}
+    return {
+        name: ddl
+        for name, ddl in declared.items()
+        if name not in known or known[name] == ddl or becomes(known[name], ddl)
+    }
+
+
+def _as_declared(writer: Writer, lookup: Lookup) -> Writer:
+    """The writer with the types of the contract, or else of the table, where the source leaves them open."""
+    types = (lookup.current.types if lookup.current is not None else {}) | _wanted_types(lookup)
+    if not types or writer.is_plain:
+        return writer
+    fields = tuple(
+        (name, with_declared(kind, types) if name in {"before", "after"} else kind) for name, kind in writer.wire.fields
+    )
+    return replace(writer, wire=with_declared(replace(writer.wire, fields=fields), types))
+
+
+def _preferred(schema: TableSchema, lookup: Lookup) -> TableSchema:
+    """The columns in the types that a contract declares, where those hold every value of the source's (§3)."""
+    types = _wanted_types(lookup)
+    columns = [
+        replace(column, type=types[column.name]) if holds(types.get(column.name, ""), column.type) else column
+        for column in schema.columns
+    ]
+    return replace(schema, columns=tuple(columns))
+
+
+def _check(side: str, writer: Writer, options: Options) -> None:
+    if side == "value":
+        check_readable(writer, options)
+    else:
+        # A column of the key may be called `op`, and makes no envelope of it.
+        key_schema(writer, replace(options, key=()))
 
 
 def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:

@@ -168,6 +168,16 @@ def merge_types(table: str, writer: str) -> tuple[str, bool]:
     return (merged, True) if merged is not None else (table, False)
 
 
+def holds(table: str, writer: str) -> bool:
+    """Whether a column of one type holds every value of the other exactly, without a change."""
+    return merge_types(table, writer) == (table, True)
+
+
+def becomes(table: str, wanted: str) -> bool:
+    """Whether a column of one type can be changed to the other in place."""
+    return merge_types(table, wanted) == (wanted, True)
+
+
 def _merge_numbers(table: str, before_point: int, behind_point: int) -> tuple[str, bool]:
     own = decimal_of(table)
     if own is None:

@@ -1,12 +1,18 @@
 """The writers of a batch, from what its messages name."""
 
+import json
+from pathlib import Path
+
 import pytest
 from pyspark.sql import Row
 
 from cdc_materializer.changes.debezium import Options
+from cdc_materializer.contract import load_contract
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.testing import MemoryRegistry, avro_envelope_schema, avro_key_schema
+from tests.unit.contracts import write
 
 TABLE = TableSchema((Column("id", "bigint"), Column("name", "string")), ("id",))
 STRANGE = ["id:7B226964", "guid:" + "00" * 16, "fingerprint:" + "00" * 8, "content:" + "00" * 8, "artifact:/61/31"]
@@ -43,3 +49,65 @@ def test_a_batch_that_cannot_be_read_without_a_registry_stops(rows: list[Row]) -
     """A registry that is missing in the configuration is said, and not taken for messages to be held."""
     with pytest.raises(ConfigError, match="no registry is configured"):
         decoders_of(rows, Lookup(None, None, Options(), TABLE))
+
+
+NUMERIC = {
+    "type": "record",
+    "name": "Numeric",
+    "fields": [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}],
+    "connect.name": "io.debezium.data.VariableScaleDecimal",
+}
+
+
+@pytest.mark.parametrize(
+    ("declared", "column", "now", "table"),
+    [
+        ("bigint", "int", None, "bigint"),
+        ("bigint", "int", "int", "bigint"),
+        ("decimal(20,0)", "long", None, "decimal(20,0)"),
+        ("decimal(18,0)", "long", None, "bigint"),
+        ("int", "long", None, "bigint"),
+        ("text", "long", None, "bigint"),
+        ("double", "float", None, "double"),
+        # Iceberg cannot change it in place: `cdcm replay` makes the column anew.
+        ("decimal(20,0)", "long", "bigint", "bigint"),
+        ("decimal(12,4)", NUMERIC, None, "decimal(12,4)"),
+        ("bigint", NUMERIC, None, "string"),
+        ("decimal(12,4)", NUMERIC, "string", "string"),
+        ("text", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
+        ("decimal(14,4)", NUMERIC, "decimal(12,4)", "decimal(14,4)"),
+        ("decimal(14,2)", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
+    ],
+)
+def test_a_contracts_type_wins_where_it_holds_all_of_the_sources(
+    tmp_path: Path, declared: str, column: object, now: str | None, table: str
+) -> None:
+    """And where the table can have it; another type is no reason to hold or to change a value."""
+    contract = load_contract(write(tmp_path, f"- {{name: v, physicalType: '{declared}'}}"))
+    envelope = avro_envelope_schema("t", {"id": "long", "v": column})
+    registry = MemoryRegistry({1: avro_key_schema("t", {"id": "long"}), 2: envelope})
+    current = TableSchema((Column("id", "bigint"), Column("v", now)), ("id",)) if now is not None else None
+
+    found = decoders_of([row("id:00000002", "id:00000001")], Lookup(registry, contract, Options(), current))
+
+    assert found.plan.target.types["v"] == table
+    assert found.plan.misfits == ()
+
+
+def test_a_key_may_have_a_column_that_is_called_op() -> None:
+    """It is no envelope for that: a column of it that no table can have holds its messages, as any other's does."""
+    deep: dict[str, object] = {"type": "record", "name": "R", "fields": [{"name": "a b", "type": "int"}]}
+    block = json.dumps(
+        {
+            "type": "struct",
+            "fields": [{"field": "op", "type": "string"}, {"field": "c", "type": "struct", "fields": []}],
+        }
+    )
+    registry = MemoryRegistry({1: avro_envelope_schema("t", {"id": "long"}), 2: avro_key_schema("t", {"c": deep})})
+    strange = Row(value_writer="id:00000001", key_writer="block:1", value_block=None, key_block=block)
+
+    found = decoders_of(
+        [strange, row("id:00000001", "id:00000002")], Lookup(registry, None, Options(key=("id",)), None)
+    )
+
+    assert found.writers.keys == ()
