@@ -5,14 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.errors import InvalidName
 from cdc_materializer.names import quote
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
+from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
 DEBEZIUM = "io.debezium."
 CONNECT = "org.apache.kafka.connect.data."
+
+#: The most decimal digits that Spark keeps in a long.
+LONG_DIGITS = 18
+
+#: Numbers each of which has a scale of its own.
+VARIABLE_SCALE = DEBEZIUM + "data.VariableScaleDecimal"
 
 #: Types without a meaning of their own, by their literal.
 LITERALS: Mapping[str, str] = {
@@ -27,32 +35,63 @@ LITERALS: Mapping[str, str] = {
     "fixed": "binary",
 }
 
-#: Types whose name says what they mean, all but decimals. Times of day are microseconds, because Spark has no `time`.
-NAMED: Mapping[str, str] = {
-    DEBEZIUM + "data.VariableScaleDecimal": "string",
-    DEBEZIUM + "data.Json": "string",
-    DEBEZIUM + "time.Date": "date",
-    DEBEZIUM + "time.IsoDate": "date",
-    CONNECT + "Date": "date",
-    "date": "date",
-    DEBEZIUM + "time.Time": "bigint",
-    DEBEZIUM + "time.MicroTime": "bigint",
-    DEBEZIUM + "time.NanoTime": "bigint",
-    DEBEZIUM + "time.IsoTime": "bigint",
-    CONNECT + "Time": "bigint",
-    "time-millis": "bigint",
-    "time-micros": "bigint",
-    DEBEZIUM + "time.Timestamp": "timestamp_ntz",
-    DEBEZIUM + "time.MicroTimestamp": "timestamp_ntz",
-    DEBEZIUM + "time.NanoTimestamp": "timestamp_ntz",
-    DEBEZIUM + "time.IsoTimestamp": "timestamp_ntz",
-    CONNECT + "Timestamp": "timestamp_ntz",
-    DEBEZIUM + "time.ZonedTimestamp": "timestamp",
+#: Types whose name says what they mean, with the literal that carries it; all but decimals. Times of day are
+#: microseconds, because Spark has no `time`. Avro's own `timestamp-millis` is Connect's Timestamp without its name, in
+#: an envelope a column without a time zone; the other `timestamp-…` are instants, as Avro's specification says.
+NAMED: Mapping[tuple[str, str], str] = {
+    (VARIABLE_SCALE, "record"): "string",
+    (DEBEZIUM + "data.Json", "string"): "string",
+    (DEBEZIUM + "time.Date", "int"): "date",
+    (DEBEZIUM + "time.IsoDate", "string"): "date",
+    (DEBEZIUM + "time.StructuredDate", "record"): "date",
+    (CONNECT + "Date", "int"): "date",
+    ("date", "int"): "date",
+    (DEBEZIUM + "time.Time", "int"): "bigint",
+    (DEBEZIUM + "time.MicroTime", "long"): "bigint",
+    (DEBEZIUM + "time.NanoTime", "long"): "bigint",
+    (DEBEZIUM + "time.IsoTime", "string"): "bigint",
+    (DEBEZIUM + "time.StructuredTime", "record"): "bigint",
+    (CONNECT + "Time", "int"): "bigint",
+    ("time-millis", "int"): "bigint",
+    ("time-micros", "long"): "bigint",
+    (DEBEZIUM + "time.StructuredZonedTime", "record"): "string",
+    (DEBEZIUM + "time.StructuredDuration", "record"): "string",
+    (DEBEZIUM + "time.Timestamp", "long"): "timestamp_ntz",
+    (DEBEZIUM + "time.MicroTimestamp", "long"): "timestamp_ntz",
+    (DEBEZIUM + "time.NanoTimestamp", "long"): "timestamp_ntz",
+    (DEBEZIUM + "time.IsoTimestamp", "string"): "timestamp_ntz",
+    (DEBEZIUM + "time.StructuredTimestamp", "record"): "timestamp_ntz",
+    (CONNECT + "Timestamp", "long"): "timestamp_ntz",
+    ("timestamp-millis", "long"): "timestamp_ntz",
+    ("local-timestamp-millis", "long"): "timestamp_ntz",
+    ("local-timestamp-micros", "long"): "timestamp_ntz",
+    ("local-timestamp-nanos", "long"): "timestamp_ntz",
+    (DEBEZIUM + "time.ZonedTimestamp", "string"): "timestamp",
+    (DEBEZIUM + "time.StructuredZonedTimestamp", "record"): "timestamp",
+    ("timestamp-micros", "long"): "timestamp",
+    ("timestamp-nanos", "long"): "timestamp",
+    ("uuid", "fixed"): "string",
+}
+
+_CALENDAR = dict.fromkeys(("year", "month", "day"), "int")
+_CLOCK = dict.fromkeys(("hour", "minute", "second"), "int")
+_OFFSET = {"offsetSeconds": "int"}
+#: The fields that a named record has to have, with their literals. Others may come with later versions of a connector.
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    VARIABLE_SCALE: {"scale": "int", "value": "bytes"},
+    DEBEZIUM + "time.StructuredDate": _CALENDAR,
+    DEBEZIUM + "time.StructuredTime": _CLOCK,
+    DEBEZIUM + "time.StructuredTimestamp": _CALENDAR | _CLOCK,
+    DEBEZIUM + "time.StructuredZonedTime": _CLOCK | _OFFSET,
+    DEBEZIUM + "time.StructuredZonedTimestamp": _CALENDAR | _CLOCK | _OFFSET,
+    DEBEZIUM + "time.StructuredDuration": {"seconds": "long"},
 }
 
 #: MySQL's unsigned integers of eight bytes, which the connector sends as signed ones unless it is told otherwise. Only
 #: `column.propagate.source.type` tells that a column is one.
 UNSIGNED_DDL = "decimal(20,0)"
+
+_MONEY_DIGITS = 19
 
 #: Decimals: unscaled bytes, the scale in the schema.
 DECIMALS = (CONNECT + "Decimal", "decimal")
@@ -66,10 +105,11 @@ def column_type(wire: WireType) -> str:
     """
     if wire.literal == "declared":
         return wire.parameters["ddl"]
-    if wire.name in DECIMALS:
+    name = meaning(wire)
+    if name in DECIMALS:
         return decimal_ddl(*decimal_type(wire))
-    if wire.name in NAMED:
-        return NAMED[wire.name]
+    if name:
+        return variable_scale_ddl(wire) if name == VARIABLE_SCALE else NAMED[name, wire.literal]
     plain = UNSIGNED_DDL if is_unsigned(wire) else LITERALS.get(wire.literal)
     if plain is not None:
         return plain
@@ -77,9 +117,61 @@ def column_type(wire: WireType) -> str:
         item = column_type(wire.items)
         return f"array<{item}>" if wire.literal == "array" else f"map<string,{item}>"
     if wire.literal in {"record", "union"} and wire.fields:
-        return "struct<" + ",".join(f"{quote(name)}:{column_type(kind)}" for name, kind in wire.fields) + ">"
+        return struct_of((name, column_type(kind)) for name, kind in wire.fields)
     message = f"the wire type {wire.literal!r} has no table form"
     raise WireSchemaInvalid(message)
+
+
+def struct_of(fields: Iterable[tuple[str, str]]) -> str:
+    """The Spark DDL type of a struct with fields of these names and types.
+
+    Raises:
+        WireSchemaInvalid: no table can have a field of such a name.
+    """
+    try:
+        return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields) + ">"
+    except InvalidName as error:
+        message = "a field inside of a column has a name that no table can have"
+        raise WireSchemaInvalid(message) from error
+
+
+def meaning(wire: WireType) -> str:
+    """The type's name where it says what a value is; "" where it says nothing that is known.
+
+    A name on a type that cannot carry its meaning (`io.debezium.time.Date` on a text) is nothing that a connector
+    writes: the value is then read as what it is, and not as what it is called.
+    """
+    if wire.name in DECIMALS:
+        return wire.name if wire.literal in {"bytes", "fixed"} else ""
+    parts = {name: kind.literal for name, kind in wire.fields}
+    has_fields = all(parts.get(name) == literal for name, literal in FIELDS.get(wire.name, {}).items())
+    return wire.name if (wire.name, wire.literal) in NAMED and has_fields else ""
+
+
+def variable_scale_ddl(wire: WireType) -> str:
+    """The column of numbers with scales of their own: a text of their digits, or what `with_declared` says."""
+    ddl = wire.parameters.get("ddl", "")
+    return ddl if _is_decimal(ddl) else NAMED[VARIABLE_SCALE, "record"]
+
+
+def _is_decimal(ddl: str) -> bool:
+    found = decimal_of(ddl)
+    return found is not None and 0 <= found[1] <= found[0] <= DECIMAL_DIGITS_MAX and found[0] > 0
+
+
+def with_declared(record: WireType, types: Mapping[str, str]) -> WireType:
+    """A record whose numbers with scales of their own are decimals where a contract declares a decimal for them.
+
+    They are the one type that the source leaves open: a text of their digits otherwise. A number that the declared type
+    does not hold exactly is out of range.
+    """
+    fields = tuple(
+        (name, replace(kind, parameters={**kind.parameters, "ddl": types[name]}))
+        if meaning(kind) == VARIABLE_SCALE and _is_decimal(types.get(name, ""))
+        else (name, kind)
+        for name, kind in record.fields
+    )
+    return replace(record, fields=fields)
 
 
 def is_unsigned(wire: WireType) -> bool:
@@ -101,8 +193,12 @@ def decimal_type(wire: WireType) -> tuple[int, int]:
         message = f"a decimal's scale is beyond the {DECIMAL_DIGITS_MAX} digits of a column"
         raise WireSchemaInvalid(message)
     told = wire.parameters.get("connect.decimal.precision") or wire.parameters.get("precision")
-    precision = decimal_number(told) if told else DECIMAL_DIGITS_MAX
-    return max(precision if 0 < precision <= DECIMAL_DIGITS_MAX else DECIMAL_DIGITS_MAX, scale), scale
+    precision = decimal_number(told) if told else 0
+    if not 0 < precision <= DECIMAL_DIGITS_MAX:
+        # PostgreSQL counts money in a signed integer of eight bytes.
+        is_money = wire.parameters.get("__debezium.source.column.type", "").upper() == "MONEY"
+        precision = _MONEY_DIGITS if is_money else DECIMAL_DIGITS_MAX
+    return max(precision, scale), scale
 
 
 def decimal_ddl(precision: int, scale: int) -> str:

@@ -6,13 +6,24 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from cdc_materializer.decode.columns import decimal_ddl, decimal_number, decimal_type
+from cdc_materializer.decode.columns import (
+    LONG_DIGITS,
+    decimal_ddl,
+    decimal_number,
+    decimal_type,
+    variable_scale_ddl,
+)
 from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
+#: The bytes of as many digits as Spark keeps in a long, and those of 38 digits.
+_LONG_BYTES = 8
+_BYTES_MAX = 17
 #: Decimal digits that every double keeps.
 _DOUBLE_DIGITS = 15
+#: A number of Java's has an exponent if so many zeros follow its point.
+_ZEROS = 6
 #: The scales of values that are plausible (Oracle's NUMBER ends at 10^-130): others would only fill memory with zeros.
 VARIABLE_SCALE_MAX = 1000
 
@@ -25,48 +36,58 @@ def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
     """
     length = F.unhex(F.lpad(F.hex(F.length(octets) * 2), 2, "0"))
     schema = f'{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}'
-    framed = F.when(F.length(octets).between(1, 17), F.concat(length, octets))
+    # Spark takes up to 18 digits for a long, and of more bytes than that has the last ones.
+    bytes_max = _LONG_BYTES if precision <= LONG_DIGITS else _BYTES_MAX
+    framed = F.when(F.length(octets).between(1, bytes_max), F.concat(length, octets))
     return from_avro(framed, schema, {"mode": "PERMISSIVE"})
 
 
 def decimal(settings: Settings, wire: WireType) -> Reading:
     """Connect's Decimal, exactly; a negative scale becomes whole numbers, more than 38 digits are out of range."""
     precision, scale = decimal_type(wire)
-    if not 0 <= scale <= precision:
-        return _decimal_without_fraction(precision, scale)
     ddl = decimal_ddl(precision, scale)
     if settings.form == "avro" and avro_decimal_is_exact(wire):
+        return _of_avro(ddl, wire, scale)
+
+    def of_bytes(octets: Column) -> Column:
+        if 0 <= scale <= precision:
+            return unscaled_decimal(_shortest(octets) if wire.literal == "fixed" else octets, precision, scale)
+        # NUMBER(p,-s): the unscaled value counts units of 10^s. Avro and Iceberg know no negative scale.
+        factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
+        return F.try_multiply(unscaled_decimal(octets, DECIMAL_DIGITS_MAX, 0), factor).try_cast(ddl)
+
+    return Reading(ddl, "binary", value=of_bytes, invalid=lambda octets: octets.isNotNull() & of_bytes(octets).isNull())
+
+
+def _of_avro(ddl: str, wire: WireType, scale: int) -> Reading:
+    """A decimal as Spark's Avro reader gives it.
+
+    Of up to 18 digits it reads eight bytes and leaves the others, so that a longer number becomes one that was never
+    sent; such a decimal is read with 38 digits (`writers`), and one that its column does not hold is out of range.
+    """
+    digits = decimal_number(wire.parameters.get("precision", "0"))
+    read = decimal_ddl(DECIMAL_DIGITS_MAX if digits <= LONG_DIGITS else digits, scale)
+    if read == ddl:
         return Reading(ddl, ddl)
     return Reading(
         ddl,
-        "binary",
-        value=lambda octets: unscaled_decimal(octets, precision, scale),
-        invalid=lambda octets: octets.isNotNull() & unscaled_decimal(octets, precision, scale).isNull(),
+        read,
+        value=lambda given: given.try_cast(ddl),
+        invalid=lambda given: given.isNotNull() & given.try_cast(ddl).isNull(),
     )
 
 
-def _decimal_without_fraction(precision: int, scale: int) -> Reading:
-    # NUMBER(p,-s): the unscaled value counts units of 10^s. Avro and Iceberg know no negative scale.
-    ddl = decimal_ddl(precision, scale)
-
-    def value(octets: Column) -> Column:
-        unscaled = unscaled_decimal(octets, DECIMAL_DIGITS_MAX, 0)
-        factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
-        return F.try_multiply(unscaled, factor).try_cast(ddl)
-
-    return Reading(
-        ddl,
-        "binary",
-        value=value,
-        invalid=lambda octets: octets.isNotNull() & value(octets).isNull(),
-    )
+def _shortest(octets: Column) -> Column:
+    """A number's bytes without those before it that only repeat its sign; a `fixed` is filled up with them."""
+    positive = F.regexp_replace(F.hex(octets), "^(00)+(?=[0-7][0-9A-F])", "")
+    return F.unhex(F.regexp_replace(positive, "^(FF)+(?=[89A-F][0-9A-F])", ""))
 
 
 def avro_decimal_is_exact(wire: WireType) -> bool:
     """Whether Spark's Avro reader can be trusted with a decimal: it stops on more than 38 digits."""
     precision = decimal_number(wire.parameters.get("precision", "0"))
     scale = decimal_number(wire.parameters.get("scale", "0"))
-    return precision > 0 and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
+    return wire.literal == "bytes" and precision > 0 and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
 
 
 def declared_decimal(ddl: str) -> Reading:
@@ -75,50 +96,67 @@ def declared_decimal(ddl: str) -> Reading:
     Read as a variant, which alone keeps a number's digits: Spark's JSON reader rounds to a decimal's scale, drops the
     commas of a text, and makes a text of a number by way of a double.
     """
-    precision, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
-    finest = f"decimal({DECIMAL_DIGITS_MAX},{DECIMAL_DIGITS_MAX - (precision - scale)})"
 
     def text(given: Column) -> Column:
         return F.try_variant_get(given, "$", "string")
 
-    def exact(given: Column) -> Column:
-        # With an exponent, or more than 38 digits, a variant has a double; it still is what was sent if it is short.
-        digits = F.length(F.regexp_replace(text(given), "[eE].*|\\D", ""))
-        is_told = (F.schema_of_variant(given) != "DOUBLE") | (digits <= _DOUBLE_DIGITS)
-        fits = text(given).try_cast(ddl) == text(given).try_cast(finest)
-        return F.coalesce(is_told & fits, F.lit(False))
-
     return Reading(
         ddl,
         "variant",
-        value=lambda given: F.when(exact(given), text(given).try_cast(ddl)),
-        invalid=lambda given: text(given).isNotNull() & ~exact(given),
+        value=lambda given: F.when(_is_exact(given, ddl), text(given).try_cast(ddl)),
+        invalid=lambda given: text(given).isNotNull() & ~_is_exact(given, ddl),
     )
 
 
-def variable_scale(_: Settings, __: WireType) -> Reading:
+def _is_exact(given: Column, ddl: str) -> Column:
+    """Whether a variant is a number, or the text of one, that a decimal type holds without rounding."""
+    _, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
+    text = F.try_variant_get(given, "$", "string")
+    # With an exponent, or more than 38 digits, a variant has a double. It still is what was sent if that was short, as
+    # Java's numbers with an exponent are: they have their column's scale, and six zeros before the first digit.
+    is_short = F.length(F.regexp_replace(text, "[eE].*|\\D", "")) <= _DOUBLE_DIGITS
+    is_told = (F.schema_of_variant(given) != "DOUBLE") | (is_short & F.lit(scale <= _DOUBLE_DIGITS + _ZEROS))
+    return F.coalesce(is_told & _fits(text, ddl), F.lit(False))
+
+
+def _fits(text: Column, ddl: str) -> Column:
+    """Whether a decimal type holds the number that a text is, all of its digits; a cast would round."""
+    _, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
+    fraction = F.regexp_replace(F.regexp_extract(text, "\\.(\\d*)", 1), "0+$", "")
+    exponent = F.coalesce(F.regexp_extract(text, "[eE]([+-]?\\d+)$", 1).try_cast("int"), F.lit(0))
+    digits = F.length(fraction) - exponent.cast("bigint")
+    return text.try_cast(ddl).isNotNull() & (digits <= scale)
+
+
+def variable_scale(_: Settings, wire: WireType) -> Reading:
     """Debezium's VariableScaleDecimal, each value with a scale of its own: plain digits as text.
 
     Without zeros at the end, because 1.0 and 1.00 are one number to the database, and one key (changelog-semantics
-    §2.2).
+    §2.2). Where a contract declares a decimal (`columns.with_declared`) it is that: exactly, or out of range.
     """
+    ddl = variable_scale_ddl(wire)
 
     def value(struct: Column) -> Column:
-        unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
-        scale = F.when(F.abs(struct["scale"].cast("bigint")) <= VARIABLE_SCALE_MAX, struct["scale"])
-        digits = F.regexp_replace(unscaled, "^-", "")
-        sign = F.when(unscaled.startswith("-"), "-").otherwise("")
-        padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
-        whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
-        fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
-        zeros = F.when(digits == "0", "").otherwise(F.repeat(F.lit("0"), -scale))
-        pointed = F.regexp_replace(F.concat(sign, whole, F.lit("."), fraction), "\\.?0+$", "")
-        plain = F.when(scale > 0, pointed).otherwise(F.concat(sign, digits, zeros))
-        return F.when(struct.isNotNull(), plain)
+        text = _plain_digits(struct)
+        return text if ddl == "string" else F.when(_fits(text, ddl), text.try_cast(ddl))
 
     return Reading(
-        "string",
+        ddl,
         "struct<scale:int,value:binary>",
         value=value,
         invalid=lambda struct: struct.isNotNull() & struct["value"].isNotNull() & value(struct).isNull(),
     )
+
+
+def _plain_digits(struct: Column) -> Column:
+    unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
+    scale = F.when(F.abs(struct["scale"].cast("bigint")) <= VARIABLE_SCALE_MAX, struct["scale"])
+    digits = F.regexp_replace(unscaled, "^-", "")
+    sign = F.when(unscaled.startswith("-"), "-").otherwise("")
+    padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
+    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
+    fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
+    zeros = F.when(digits == "0", "").otherwise(F.repeat(F.lit("0"), -scale))
+    pointed = F.regexp_replace(F.concat(sign, whole, F.lit("."), fraction), "\\.?0+$", "")
+    plain = F.when(scale > 0, pointed).otherwise(F.concat(sign, digits, zeros))
+    return F.when(struct.isNotNull(), plain)

@@ -52,6 +52,11 @@ def timestamp_micros(settings: Settings, _: WireType) -> Reading:
     return _ranged(settings, "timestamp_ntz", "bigint", (MICROS_MIN, MICROS_MAX), _micros_to_ntz)
 
 
+def instant_micros(settings: Settings, _: WireType) -> Reading:
+    """Microseconds since 1970-01-01 00:00 in UTC."""
+    return _ranged(settings, "timestamp", "bigint", (MICROS_MIN, MICROS_MAX), F.timestamp_micros)
+
+
 def _floor_thousandth(count: Column) -> Column:
     return F.floor(count / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
 
@@ -67,6 +72,11 @@ def timestamp_nanos(_: Settings, __: WireType) -> Reading:
         return F.when(~is_infinite(count), _micros_to_ntz(_floor_thousandth(count)))
 
     return Reading("timestamp_ntz", "bigint", value=value, special=is_infinite)
+
+
+def instant_nanos(_: Settings, __: WireType) -> Reading:
+    """Nanoseconds since 1970-01-01 00:00 in UTC, cut to microseconds; a long of them ends in 1677 and 2262."""
+    return Reading("timestamp", "bigint", value=lambda count: F.timestamp_micros(_floor_thousandth(count)))
 
 
 def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:

@@ -6,21 +6,26 @@ value gets, how it is computed from what Spark's Avro or JSON reader delivers, a
 
 from __future__ import annotations
 
+import operator
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.decode import times
-from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS, UNSIGNED_DDL, is_unsigned
+from cdc_materializer.decode import structured, times
+from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS, UNSIGNED_DDL, is_unsigned, meaning, struct_of
 from cdc_materializer.decode.decimals import decimal, declared_decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import PAIR, WireSchemaInvalid, WireType
-from cdc_materializer.names import quote
 from cdc_materializer.schema_types import decimal_of
+
+_UUID_BYTES = 16
+#: Where the groups of a UUID's digits begin, and how many each has.
+_UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Reader(Settings):
         Raises:
             WireSchemaInvalid: the type has no table form.
         """
-        named = _NAMED.get(wire.name or (wire.literal if wire.literal == "declared" else ""))
+        named = _declared if wire.literal == "declared" else _NAMED.get(meaning(wire))
         if named is not None:
             return named(self, wire)
         if wire.literal in LITERALS:
@@ -66,6 +71,16 @@ def _unsigned(signed: Column) -> Column:
 
 def _text(reader: Reader, _: WireType) -> Reading:
     return Reading("string", "string", unavailable=reader.text_is_placeholder)
+
+
+def _uuid(_: Reader, __: WireType) -> Reading:
+    """Avro's uuid as the sixteen bytes that it is: as the text that others write."""
+
+    def value(octets: Column) -> Column:
+        parts = [F.substring(F.lower(F.hex(octets)), begin, size) for begin, size in _UUID_PARTS]
+        return F.when(F.length(octets) == _UUID_BYTES, F.concat_ws("-", *parts))
+
+    return Reading("string", "binary", value, invalid=lambda octets: octets.isNotNull() & value(octets).isNull())
 
 
 # --- arrays, maps, structs
@@ -103,7 +118,12 @@ def _pairs(reader: Reader, pair: WireType, item: Reading) -> Reading:
             lambda two: F.struct(*[two[at].try_cast(part.ddl).alias(name) for at, (name, part) in enumerate(parts)]),
         )
 
-    return Reading(f"array<{item.ddl}>", "array<array<string>>", value=value)
+    def is_none(two: Column) -> Column:
+        typed = [(two[at], two[at].try_cast(part.ddl)) for at, (_, part) in enumerate(parts)]
+        lost = [told.isNotNull() & read.isNull() for told, read in typed]
+        return (F.size(two) != len(parts)) | lost[0] | lost[1]
+
+    return Reading(f"array<{item.ddl}>", "array<array<string>>", value=value, invalid=_any(is_none))
 
 
 def _any(test: Convert | None) -> Convert | None:
@@ -141,8 +161,14 @@ def _map(reader: Reader, wire: WireType) -> Reading:
         f"map<string,{item.ddl}>",
         f"map<string,{item.wire}>",
         value=(lambda column: F.transform_values(column, lambda _, value: convert(value))) if convert else None,
+        special=_of_values(_any(item.special)),
+        invalid=_of_values(_any(item.invalid)),
         unavailable=lambda column: F.map_contains_key(column, reader.text()),
     )
+
+
+def _of_values(test: Convert | None) -> Convert | None:
+    return (lambda column: test(F.map_values(column))) if test else None
 
 
 def _record(reader: Reader, wire: WireType) -> Reading:
@@ -150,15 +176,25 @@ def _record(reader: Reader, wire: WireType) -> Reading:
         message = "a record without fields has no table form"
         raise WireSchemaInvalid(message)
     parts: Sequence[tuple[str, Reading]] = [(name, reader.read(kind)) for name, kind in wire.fields]
-    ddl = "struct<" + ",".join(f"{quote(name)}:{part.ddl}" for name, part in parts) + ">"
-    on_wire = "struct<" + ",".join(f"{quote(name)}:{part.wire}" for name, part in parts) + ">"
+    ddl = struct_of((name, part.ddl) for name, part in parts)
+    on_wire = struct_of((name, part.wire) for name, part in parts)
+    special = _of_fields([(name, part.special) for name, part in parts])
+    invalid = _of_fields([(name, part.invalid) for name, part in parts])
     if all(part.value is None for _, part in parts):
-        return Reading(ddl, on_wire)
+        return Reading(ddl, on_wire, special=special, invalid=invalid)
 
     def value(struct: Column) -> Column:
         return F.when(struct.isNotNull(), F.struct(*[part.apply(struct[name]).alias(name) for name, part in parts]))
 
-    return Reading(ddl, on_wire, value=value)
+    return Reading(ddl, on_wire, value, special, invalid)
+
+
+def _of_fields(tests: Sequence[tuple[str, Convert | None]]) -> Convert | None:
+    """Whether a test is true of any field of a struct."""
+    known = [(name, test) for name, test in tests if test is not None]
+    if not known:
+        return None
+    return lambda struct: reduce(operator.or_, [F.coalesce(test(struct[name]), F.lit(False)) for name, test in known])
 
 
 # --- types that a contract declares, for JSON without a schema
@@ -202,5 +238,17 @@ _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
     DEBEZIUM + "time.IsoTimestamp": times.zoned("timestamp_ntz"),
     DEBEZIUM + "time.IsoDate": times.zoned("date"),
     DEBEZIUM + "data.Json": _text,
-    "declared": _declared,
+    DEBEZIUM + "time.StructuredDate": structured.date,
+    DEBEZIUM + "time.StructuredTime": structured.time,
+    DEBEZIUM + "time.StructuredZonedTime": structured.zoned_time,
+    DEBEZIUM + "time.StructuredTimestamp": structured.timestamp,
+    DEBEZIUM + "time.StructuredZonedTimestamp": structured.zoned_timestamp,
+    DEBEZIUM + "time.StructuredDuration": structured.duration,
+    "timestamp-millis": times.timestamp_millis,
+    "local-timestamp-millis": times.timestamp_millis,
+    "local-timestamp-micros": times.timestamp_micros,
+    "local-timestamp-nanos": times.timestamp_nanos,
+    "timestamp-micros": times.instant_micros,
+    "timestamp-nanos": times.instant_nanos,
+    "uuid": _uuid,
 }

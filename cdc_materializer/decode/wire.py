@@ -220,7 +220,11 @@ def _union(branches: list[Any], named: _Names, namespace: str, within: tuple[str
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, str]:
     parameters = parameters_of(schema.get("connect.parameters"))
-    for name in ("scale", "precision"):
-        if name in schema:
-            parameters.setdefault(name, str(schema[name]))
-    return parameters
+    scale = str(schema.get("scale", 0))
+    if schema.get("logicalType") == "decimal" and parameters.get("scale", scale) != scale:
+        message = "a decimal has two scales"
+        raise ValueError(message)
+    # What Avro's reader goes by is what the schema itself says; Connect has a name of its own for a precision.
+    own = {name: str(schema[name]) for name in ("scale", "precision") if name in schema}
+    parameters.pop("precision", None)
+    return own | parameters

@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from cdc_materializer.decode.columns import LONG_DIGITS
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.reading import Form
@@ -242,10 +243,13 @@ def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON
     """A type with its precision and scale, where it is a decimal that Spark reads exactly; else without a meaning."""
     exact = (
         schema.get("logicalType") == "decimal"
+        and schema["type"] == "bytes"
         and schema.get("precision", 0) > 0
         and 0 <= schema.get("scale", 0) <= schema.get("precision", 0) <= DECIMAL_DIGITS_MAX
     )
     if not exact:
         return read
     decimal = {name: schema[name] for name in ("logicalType", "precision", "scale") if name in schema}
+    if schema["precision"] <= LONG_DIGITS:
+        decimal["precision"] = DECIMAL_DIGITS_MAX
     return {**(read if isinstance(read, dict) else {"type": read}), **decimal}

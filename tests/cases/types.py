@@ -53,10 +53,15 @@ class ColumnCase:
     connect: dict[str, Any]
     column: str
     values: tuple[Value, ...]
+    own: Any = None
 
     def avro(self) -> Any:  # noqa: ANN401 - JSON
         """The type as the Avro converter registers it."""
-        return _avro(self.connect, itertools.count(), self.name)
+        return ["null", self.own] if self.own is not None else _avro(self.connect, itertools.count(), self.name)
+
+    def is_in(self, form: str) -> bool:
+        """Whether an encoding, `avro` or `json`, has such a type."""
+        return form == "avro" or self.own is None
 
 
 @functools.cache
@@ -69,6 +74,7 @@ def columns() -> tuple[ColumnCase, ...]:
             {**told["type"], "optional": True},
             told["column"],
             tuple(_value(told["type"], *one) for one in told["values"]),
+            told.get("avro"),
         )
         for name, told in found.items()
     )
@@ -125,13 +131,13 @@ def _avro(kind: Mapping[str, Any], numbers: "itertools.count[int]", name: str) -
         told = {"type": _LITERALS[kind["type"]]}
         told |= {"connect.type": kind["type"]} if kind["type"] in {"int8", "int16"} else {}
     if "name" in kind:
-        told["connect.name"] = kind["name"]
+        told["connect.name" if "." in kind["name"] else "logicalType"] = kind["name"]
     if "parameters" in kind:
         told["connect.parameters"] = kind["parameters"]
     logical = _LOGICAL.get(kind.get("name", "").removeprefix(_CONNECT))
-    if logical is not None:
+    if logical is not None and kind["type"] != "string":
         told["logicalType"] = logical
-    if logical == "decimal":
+    if told.get("logicalType") == "decimal":
         # The converter writes 64 for a precision that it is not told.
         told["scale"] = int(kind["parameters"]["scale"])
         told["precision"] = int(kind["parameters"].get("connect.decimal.precision", 64))

@@ -103,7 +103,7 @@ def writers(data: bytes) -> None:
 
 def _pair(**told: str) -> Row:
     names = ("value_writer", "key_writer", "value_block", "key_block")
-    return Row(**{name: told.get(name) for name in names})
+    return Row(**{name: told.get(name) for name in names}, last=(1, 0))
 
 
 def _ask_of(name: SchemaName) -> None:

@@ -69,7 +69,7 @@ NUMERIC = {
         ("int", "long", None, "bigint"),
         ("text", "long", None, "bigint"),
         ("double", "float", None, "double"),
-        # Iceberg cannot change it in place: `cdcm replay` makes the column anew.
+        # Iceberg cannot change it in place.
         ("decimal(20,0)", "long", "bigint", "bigint"),
         ("decimal(12,4)", NUMERIC, None, "decimal(12,4)"),
         ("bigint", NUMERIC, None, "string"),
@@ -104,7 +104,7 @@ def test_a_key_may_have_a_column_that_is_called_op() -> None:
         }
     )
     registry = MemoryRegistry({1: avro_envelope_schema("t", {"id": "long"}), 2: avro_key_schema("t", {"c": deep})})
-    strange = Row(value_writer="id:00000001", key_writer="block:1", value_block=None, key_block=block)
+    strange = Row(value_writer="id:00000001", key_writer="block:1", value_block=None, key_block=block, last=(1, 0))
 
     found = decoders_of(
         [strange, row("id:00000001", "id:00000002")], Lookup(registry, None, Options(key=("id",)), None)

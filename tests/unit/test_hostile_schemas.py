@@ -74,6 +74,9 @@ HOSTILE = {
         {"type": "record", "name": "R", "fields": [{"name": 5, "type": "int"}]}
     ),
     "avro: a column twice": lambda: avro({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}] * 2}),
+    "avro: a decimal of two scales": lambda: avro(
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3, "connect.parameters": {"scale": "2"}}
+    ),
     "avro: a union in a union": lambda: avro([["null", "int"], "string"]),
     "avro: a type twice in a union": lambda: avro(["int", "int"]),
     "avro: a size that is none": lambda: avro({"type": "fixed", "name": "F", "size": -1}),
@@ -84,6 +87,12 @@ HOSTILE = {
     "connect: a name that is none": lambda: connect({**TEXT, "name": 5}),
     "connect: a column that is none": lambda: connect({"type": "struct", "fields": [{"field": 5, **TEXT}]}),
     "connect: a column twice": lambda: connect({"type": "struct", "fields": [{"field": "a", **TEXT}] * 2}),
+    "connect: a name inside of a column that no table has": lambda: connect(
+        {"type": "struct", "fields": [{"field": "a\nb", **TEXT}]}
+    ),
+    "json: a name inside of a column that no table has": lambda: json_schema(
+        {"type": "object", "properties": {"\x00": TEXT}}
+    ),
     "connect: too deep": lambda: connect(nested(60)),
     "connect: deeper than Python goes": lambda: block_writer("block:1", "[" * 100_000),
     "connect: a scale that is none": lambda: connect(

@@ -1,0 +1,329 @@
+"""Generated rows: what Avro carries is what JSON with schema carries is what the database was given."""
+
+import base64
+import datetime as dt
+import io
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pytest
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.debezium import Options, to_changes
+from cdc_materializer.decoders import Lookup, find_decoders
+from cdc_materializer.testing import (
+    MemoryRegistry,
+    avro_envelope_schema,
+    avro_key_schema,
+    confluent_avro,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from tests.cases.types import ColumnCase
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "shop.public.values"
+ROWS = 400
+_TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+_RAW = "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary"
+_DAY = dt.date(1970, 1, 1)
+# Columns without a time zone, and the ends of what they hold.
+_EPOCH, _FIRST, _LAST = dt.datetime(1970, 1, 1), dt.datetime.min, dt.datetime.max  # noqa: DTZ001, DTZ901
+_MICRO = dt.timedelta(microseconds=1)
+_LETTERS = "aZ0 ß😀\\\"'\n\t,{}[]\x00_é"
+_SIGNS = b'{}[]",:\\ 09.-eEtfnu'
+Chance = random.Random
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type: how the database's values are made, what the wire has of one, and what the column's text is."""
+
+    connect: dict[str, Any]
+    given: Callable[[Chance], Any]
+    wire: Callable[[Any], Any]
+    text: Callable[[Any], str | None]
+    json: Callable[[Any], Any] | None = None
+
+    def avro(self, name: str) -> Any:  # noqa: ANN401 - JSON
+        """The type as the Avro converter registers it."""
+        return ColumnCase(name, {**self.connect, "optional": True}, "", ()).avro()
+
+
+def _same(value: Any) -> Any:  # noqa: ANN401 - any value
+    return value
+
+
+def _integer(bits: int) -> Callable[[Chance], int]:
+    """Integers of all sizes, and the ends."""
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return lambda chance: chance.choice([low, high, 0, -1, max(low, min(high, chance.getrandbits(bits) - high))])
+
+
+def _decimal(precision: int, scale: int) -> Kind:
+    """Decimals of up to so many digits, by their unscaled numbers."""
+
+    def given(chance: Chance) -> int:
+        return chance.choice([1, -1]) * chance.randrange(10 ** chance.randrange(precision + 1))
+
+    def octets(unscaled: int) -> bytes:
+        return unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)
+
+    def text(unscaled: int) -> str:
+        digits = str(abs(unscaled)).rjust(scale + 1, "0")
+        sign = "-" if unscaled < 0 else ""
+        return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else f"{sign}{digits}"
+
+    def written(unscaled: int) -> str:
+        return _coded(octets(unscaled))
+
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    kind = {"type": "bytes", "name": f"{_CONNECT}Decimal", "version": 1, "parameters": parameters}
+    return Kind(kind, given, octets, text, written)
+
+
+def _text(chance: Chance) -> str:
+    return "".join(chance.choices(_LETTERS, k=chance.randrange(12)))
+
+
+def _octets(chance: Chance) -> bytes:
+    return chance.randbytes(chance.randrange(12))
+
+
+def _moment(chance: Chance) -> dt.datetime:
+    ends = [_FIRST, _LAST, _EPOCH, _EPOCH - _MICRO]
+    return chance.choice([*ends, _FIRST + _MICRO * chance.randrange(315_537_897_599_999_999)])
+
+
+def _millis(chance: Chance) -> dt.datetime:
+    found = _moment(chance)
+    return found.replace(microsecond=found.microsecond // 1000 * 1000)
+
+
+def _day(chance: Chance) -> dt.date:
+    return _moment(chance).date()
+
+
+def _shown_day(value: dt.date) -> str:
+    return f"{value.year:04}-{value:%m-%d}"
+
+
+def _micros(value: dt.datetime) -> int:
+    return (value - _EPOCH) // _MICRO
+
+
+def _coded(octets: bytes) -> str:
+    return base64.b64encode(octets).decode()
+
+
+def _shown(value: dt.datetime) -> str:
+    """A moment as Spark writes it: a fraction only where there is one."""
+    fraction = f".{value.microsecond:06}".rstrip("0").rstrip(".")
+    return f"{value.year:04}-{value:%m-%d %H:%M:%S}{fraction}"
+
+
+def _zoned(value: dt.datetime) -> str:
+    """In one of the zones of the world, as connectors of databases that keep them do."""
+    minutes = (value.microsecond % 27 - 13) * 60 if 1 < value.year < 9999 else 0
+    there = value + dt.timedelta(minutes=minutes)
+    zone = f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:00" if minutes else "Z"
+    return f"{there.year:04}-{there:%m-%dT%H:%M:%S}.{there.microsecond:06}{zone}"
+
+
+def _parts(value: dt.datetime) -> dict[str, Any]:
+    names = ("year", "month", "day", "hour", "minute", "second")
+    told = dict(zip(names, value.timetuple()[:6], strict=True))
+    return {**told, "picoseconds": value.microsecond * 10**6 + 999_999, "specialValue": None}
+
+
+def _named(kind: str, name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    return {"type": kind, "name": name, "version": 1, **more}
+
+
+def _field(kind: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "field": name, "optional": True}
+
+
+_STRUCTURED = [
+    _field("int32", "year"),
+    *[_field("int8", name) for name in ("month", "day", "hour", "minute", "second")],
+    _field("int64", "picoseconds"),
+    _field("string", "specialValue"),
+]
+KINDS: dict[str, Kind] = {
+    "boolean": Kind({"type": "boolean"}, lambda chance: chance.random() < 0.5, _same, lambda value: str(value).lower()),
+    "int16": Kind({"type": "int16"}, _integer(16), _same, str),
+    "int32": Kind({"type": "int32"}, _integer(32), _same, str),
+    "int64": Kind({"type": "int64"}, _integer(64), _same, str),
+    "unsigned": Kind(
+        {"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}},
+        lambda chance: chance.choice([0, 2**63, 2**64 - 1, chance.getrandbits(64)]),
+        lambda value: value - 2**64 if value >= 2**63 else value,
+        str,
+    ),
+    "text": Kind({"type": "string"}, _text, _same, _same),
+    "octets": Kind(
+        {"type": "bytes"},
+        _octets,
+        _same,
+        lambda value: value.hex().upper(),
+        lambda value: base64.b64encode(value).decode(),
+    ),
+    "money": _decimal(10, 2),
+    "long_decimal": _decimal(18, 18),
+    "longer_decimal": _decimal(19, 0),
+    "longest_decimal": _decimal(38, 12),
+    "day": Kind(
+        _named("int32", f"{_TIME}Date"),
+        _day,
+        lambda value: (value - _DAY).days,
+        lambda value: f"{value.year:04}-{value:%m-%d}",
+    ),
+    "millis": Kind(_named("int64", f"{_TIME}Timestamp"), _millis, lambda value: _micros(value) // 1000, _shown),
+    "micros": Kind(_named("int64", f"{_TIME}MicroTimestamp"), _moment, _micros, _shown),
+    "zoned": Kind(_named("string", f"{_TIME}ZonedTimestamp"), _moment, _zoned, _shown),
+    "iso": Kind(
+        _named("string", f"{_TIME}IsoTimestamp"),
+        _moment,
+        lambda value: f"{value.year:04}-{value:%m-%dT%H:%M:%S}.{value.microsecond:06}Z",
+        _shown,
+    ),
+    "in_parts": Kind(_named("struct", f"{_TIME}StructuredTimestamp", fields=_STRUCTURED), _moment, _parts, _shown),
+    "clock": Kind(
+        _named("int64", f"{_TIME}NanoTime"),
+        lambda chance: chance.randrange(86_400_000_000),
+        lambda value: value * 1000 + 999,
+        str,
+    ),
+}
+
+
+def _rows(chance: Chance) -> list[dict[str, Any]]:
+    """What the database was given; NULL now and then."""
+    return [
+        {name: kind.given(chance) if chance.random() < 0.9 else None for name, kind in KINDS.items()}
+        for _ in range(ROWS)
+    ]
+
+
+def _messages(rows: list[dict[str, Any]], form: str) -> list[tuple[bytes, bytes]]:
+    avro_key = avro_key_schema(TOPIC, {"id": "long"})
+    avro = avro_envelope_schema(TOPIC, {"id": "long", **{name: kind.avro(name) for name, kind in KINDS.items()}})
+    key_kinds = {"id": {"type": "int64", "optional": False}}
+    kinds = key_kinds | {name: {**kind.connect, "optional": True} for name, kind in KINDS.items()}
+    blocks = connect_key_schema(TOPIC, key_kinds), connect_envelope_schema(TOPIC, kinds)
+    found = []
+    for at, row in enumerate(rows):
+        wire: dict[str, Any] = {"id": at}
+        for name, kind in KINDS.items():
+            write = kind.json or kind.wire if form == "json" else kind.wire
+            wire[name] = write(row[name]) if row[name] is not None else None
+        envelope = debezium_envelope("c", None, wire, lsn=100 + at)
+        if form == "avro":
+            found.append((confluent_avro(1, avro_key, {"id": at}), confluent_avro(2, avro, envelope)))
+        else:
+            found.append((debezium_json({"id": at}, blocks[0]), debezium_json(envelope, blocks[1])))
+    return found
+
+
+def _schemas() -> dict[int, dict[str, Any]]:
+    value = avro_envelope_schema(TOPIC, {"id": "long", **{name: kind.avro(name) for name, kind in KINDS.items()}})
+    return {1: avro_key_schema(TOPIC, {"id": "long"}), 2: value}
+
+
+def _changes(spark: "SparkSession", messages: dict[str, list[tuple[bytes, bytes]]]) -> "DataFrame":
+    """The changes of messages in Avro, which are partition 0, and in JSON, which are partition 1."""
+    raw = [
+        (TOPIC, partition, at, None, *message)
+        for partition, form in enumerate(("avro", "json"))
+        for at, message in enumerate(messages[form])
+    ]
+    registry, options = MemoryRegistry(_schemas()), Options()
+    read = batch.messages(spark.createDataFrame(raw, _RAW), None, registry.id_bytes)
+    decoders = find_decoders(read, Lookup(registry, None, options, None))
+    return to_changes(read, decoders.writers, decoders.plan.target, options)
+
+
+def _seed(request: pytest.FixtureRequest) -> int:
+    return int(request.config.getoption("randomly_seed", 7))
+
+
+def test_generated_rows_are_what_the_database_was_given(spark: "SparkSession", request: pytest.FixtureRequest) -> None:
+    """In Avro and in JSON with schema, which come as one batch here: every value exactly."""
+    rows = _rows(Chance(_seed(request)))
+    changes = _changes(spark, {form: _messages(rows, form) for form in ("avro", "json")})
+
+    shown = [(F.hex(name) if name == "octets" else F.col(name).cast("string")).alias(name) for name in KINDS]
+    found = changes.select(m.PARTITION, m.OFFSET, m.CODE, m.PROBLEMS, *shown).collect()
+
+    assert [row[m.CODE] for row in found] == [None] * 2 * ROWS
+    wrong: list[tuple[Any, ...]] = []
+    for row in found:
+        given = rows[row[m.OFFSET]]
+        expected = {name: kind.text(given[name]) if given[name] is not None else None for name, kind in KINDS.items()}
+        got = {name: row[name] for name in KINDS}
+        wrong += [(row[m.PARTITION], row[m.OFFSET], n, got[n], expected[n]) for n in KINDS if got[n] != expected[n]]
+        wrong += [(row[m.PARTITION], row[m.OFFSET], "", row[m.CODE], problem) for problem in row[m.PROBLEMS]]
+    assert wrong[:20] == []
+
+
+def _damaged(octets: bytes, chance: Chance, begin: int) -> bytes:
+    """The bytes with a few of them changed, left out or put in, from a place on."""
+    found = bytearray(octets)
+    for _ in range(chance.randrange(1, 4)):
+        at = chance.randrange(begin, len(found) + 1)
+        count = chance.randrange(3)
+        found[at : at + chance.randrange(3)] = chance.choice(
+            [chance.randbytes(count), bytes(chance.choices(_SIGNS, k=count))]
+        )
+    return bytes(found)
+
+
+def _is_whole(form: str, octets: bytes, schema: Any) -> bool | None:  # noqa: ANN401 - fastavro's own form
+    """Whether a reader in Python finds one datum and nothing else; None where it cannot tell."""
+    try:
+        if form == "json":
+            return isinstance(json.loads(octets), dict)
+        datum = io.BytesIO(octets[5:])
+        fastavro.schemaless_reader(datum, schema)
+        return datum.read() == b""
+    except (EOFError, IndexError, json.JSONDecodeError):
+        return False
+    except (ArithmeticError, ValueError, TypeError, MemoryError, AssertionError):
+        return None
+
+
+def test_damaged_messages_do_no_harm(spark: "SparkSession", request: pytest.FixtureRequest) -> None:
+    """Each is one change or held, none ends the batch, and what is no datum to another reader is held."""
+    chance = Chance(_seed(request))
+    rows = _rows(chance)
+    schema = fastavro.parse_schema(_schemas()[2])
+    whole: dict[tuple[int, int], bool | None] = {}
+    sent: dict[str, list[tuple[bytes, bytes]]] = {}
+    for partition, form in enumerate(("avro", "json")):
+        sent[form] = []
+        for at, (key, value) in enumerate(_messages(rows, form)):
+            begin = 5 if form == "avro" else value.index(b',"payload":') + len(b',"payload":')
+            told = _damaged(value, chance, begin) if at % 4 else value
+            sent[form].append((key, told))
+            whole[partition, at] = _is_whole(form, told, schema) if told != value else True
+
+    found = _changes(spark, sent).select(m.PARTITION, m.OFFSET, m.CODE).collect()
+
+    codes = {(row[m.PARTITION], row[m.OFFSET]): row[m.CODE] for row in found}
+    assert len(found) == len(codes) == 2 * ROWS
+    assert {codes[place] for place in codes if not place[1] % 4} == {None}
+    assert [place for place, is_whole in whole.items() if is_whole is False and codes[place] is None] == []
+    assert sum(code is not None for code in codes.values()) > ROWS // 4
