@@ -350,10 +350,25 @@ def sent(events: Sequence[Event], seed: int, reach: int = 25) -> Iterator[tuple[
         reached = max(reached, at)
         if chance.random() < 1 / reach:
             is_copied = event.settled and chance.random() < 0.3
-            copied = reached if is_copied and at == reached else copied
+            if at == reached:
+                copied = reached if is_copied else 0
             at = max(0, at - chance.randint(1, reach))
             # A tombstone has the stored offset of its delete, so it never comes again alone.
             at -= int(at < len(events) and events[at].op == "tombstone")
+            copied = 0 if _reads_twice(events[at:reached]) else copied
+
+
+def _reads_twice(events: Sequence[Event]) -> bool:
+    """Whether two snapshots read a row between which the log does not tell of it.
+
+    Copied as they were, they show the earlier reading until the copy ends: no log tells that it is not a third one.
+    """
+    last: dict[object, str] = {}
+    for event in events:
+        if event.op == "r" and last.get((event.life, event.key)) == "r":
+            return True
+        last[event.life, event.key] = event.op
+    return False
 
 
 @dataclass(frozen=True)
