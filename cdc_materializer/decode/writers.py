@@ -66,7 +66,8 @@ class Writer:
         if self.avro is not None:
             return self._from_avro(F.concat(octets, F.lit(_END)), chosen)
         fields = f"payload struct<{ddl}>" if self.wrapped else ddl
-        read = F.from_json(octets.cast("string"), f"{fields}, {CORRUPT} string", _JSON_OPTIONS)
+        ended = _with_end(octets.cast("string"))
+        read = F.from_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string", _JSON_OPTIONS)
         return F.when(chosen.isin(*self.selectors), read)
 
     def _from_avro(self, octets: Column, chosen: Column) -> Column:
@@ -92,7 +93,14 @@ class Writer:
         """Whether the bytes are not what the schema says."""
         if self.avro is not None:
             return ~datum["end"].eqNullSafe(F.lit(_END))
-        return datum[CORRUPT].isNotNull()
+        return datum[CORRUPT].isNotNull() | (datum.isNotNull() & datum[_JSON_END].isNull())
+
+
+def _with_end(text: Column) -> Column:
+    """A JSON object with one more field, its last."""
+    object_ = F.rtrim(text, F.lit(_BLANKS))
+    ended = F.concat(F.substring(object_, F.lit(1), F.length(object_) - 1), F.lit(f',"{_JSON_END}":true}}'))
+    return F.when(object_.endswith("}"), ended).otherwise(text)
 
 
 #: Spark's JSON reader turns one bad field into NULL and goes on; with this column it tells us, so that we hold the
@@ -101,6 +109,11 @@ CORRUPT = "__cdc_corrupt"
 #: Avro has no end of its own: Spark's reader takes what it needs and leaves the rest unseen. So each datum is read with
 #: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
 _END = bytes.fromhex("e3a1f0c55a0f1e7d")
+#: Spark's JSON reader stops behind the first object and leaves the rest unseen. So each has this field put before its
+#: last brace; if it is not read, that brace was not the end of the first object.
+_JSON_END = "__cdc_end"
+#: What may stand behind a JSON text (RFC 8259, section 2).
+_BLANKS = " \t\n\r"
 _COMPLEX = frozenset({"record", "enum", "fixed", "array", "map"})
 #: What named types have besides their names and, for records, their fields.
 _OWN: Mapping[str, tuple[str, ...]] = {"record": (), "enum": ("symbols",), "fixed": ("size",)}
