@@ -111,7 +111,7 @@ MUTANTS = {
     ),
     "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(
-        "merge", "_is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
+        "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
     ),
     "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
 }
