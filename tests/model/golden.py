@@ -119,7 +119,8 @@ class Reading:
         if message.get("tombstone"):
             has_key = key is not None and "key" not in self._settings
             return replace(bare, op="tombstone" if has_key else None, key=key)
-        if "text" in message or "hex" in message:
+        is_longer = bool(bytes.fromhex(message.get("append", "")).strip())
+        if "text" in message or "hex" in message or is_longer:
             return replace(bare, key=key, held=True)
         op = str(message["op"]).lower()
         if op == "m":

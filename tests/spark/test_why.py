@@ -55,7 +55,7 @@ schema:
             customProperties: [{property: action, value: ACTION}]
             implementation: {type: expect_column_values_to_be_between, kwargs: {min_value: LEAST}}
 """
-_TABLE = "lives.things"
+_TABLE = "rows.things"
 
 
 class Things:
@@ -112,7 +112,7 @@ class Things:
 @pytest.fixture(scope="module")
 def things(spark: "SparkSession", lake_config: Config) -> Things:
     """A table with rows of every fate, whose last message has landed and was not read; nobody changes it."""
-    made = Things(spark, lake_config, "lives", 3)
+    made = Things(spark, lake_config, "rows", 3)
     made.send(("c", 1, 10), ("u", 1, 11), ("c", 2, 20))
     made.send(("u", 1, -5), ("u", 1, 11, 101), ("d", 2, None))
     made.send(("tombstone", 2, None), ("c", 3, -1), ("u", 1, 12))
