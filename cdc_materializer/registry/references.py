@@ -1,6 +1,6 @@
-"""Avro schemas that refer to others, made to stand alone: each named type is written out where it is first used.
+"""Schemas that refer to others, made to stand alone.
 
-Names follow the Avro specification: a name without a dot belongs to the nearest enclosing namespace. A name that is
+In an Avro schema each named type is written out where it is first used; of JSON Schemas: `json_references`. Names follow the Avro specification: a name without a dot belongs to the nearest enclosing namespace. A name that is
 not known there is looked up without a namespace too, as the Java parser does, because writers depend on it.
 """
 
@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from cdc_materializer.registry.json_references import inlined
 
 #: A parsed Avro schema: a name, a union, or an object.
 AvroNode: TypeAlias = "str | list[AvroNode] | dict[str, AvroNode]"
@@ -46,45 +48,56 @@ class ReferenceMissingError(LookupError):
 
 
 def standalone(registered: Registered, fetch: Fetch) -> str:
-    """Write every type that an Avro schema refers to into it, each where it is first used.
+    """Write everything that a schema refers to into it.
 
     Args:
-        registered: the schema; only Avro is touched, and only where it has references.
+        registered: the schema; Avro and JSON Schema are touched, and only where they have references.
         fetch: asks for a referenced schema; called once for each subject and version.
 
     Returns:
-        The text as it is where it, or one that it refers to, is no Avro schema: who reads it finds that out.
+        The text as it is where it, or one that it refers to, is no such schema: who reads it finds that out.
 
     Raises:
         ReferenceMissingError: a referenced schema is not there.
     """
+    if registered.kind == "JSON":
+        return _json_standalone(registered, fetch)
     if registered.kind != "AVRO" or not registered.references:
         return registered.text
-    texts = _referenced_texts(registered.references, fetch)
     known: dict[str, AvroNode] = {}
+    texts = _referenced_texts(registered.references, fetch)
     try:
-        for text in texts:
+        for text in texts.values():
             _collect(json.loads(text), "", known)
         return json.dumps(_Inliner(known).write(json.loads(registered.text), ""), ensure_ascii=False)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return registered.text
 
 
-def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> list[str]:
+def _json_standalone(registered: Registered, fetch: Fetch) -> str:
+    others = {place.name: text for place, text in _referenced_texts(registered.references, fetch).items()}
+    try:
+        return inlined(registered.text, others)
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return registered.text
+
+
+def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> dict[Reference, str]:
     """Fetch everything that is referred to, directly or not, each once; a circle of references ends by itself."""
-    texts: dict[tuple[str, int | str], str] = {}
+    found: dict[tuple[str, int | str], Registered] = {}
+    texts: dict[Reference, str] = {}
     waiting = list(references)
     while waiting:
         reference = waiting.pop()
-        place = (reference.subject, reference.version)
-        if place in texts:
+        if reference in texts:
             continue
-        found = fetch(reference)
-        if found is None:
+        place = (reference.subject, reference.version)
+        known = found.get(place) or fetch(reference)
+        if known is None:
             raise ReferenceMissingError(reference.name)
-        texts[place] = found.text
-        waiting.extend(found.references)
-    return list(texts.values())
+        found[place], texts[reference] = known, known.text
+        waiting.extend(known.references)
+    return texts
 
 
 def _space_and_name(node: Mapping[str, AvroNode], space: str) -> tuple[str, str]:
