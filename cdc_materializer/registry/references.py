@@ -1,7 +1,8 @@
 """Schemas that refer to others, made to stand alone.
 
-In an Avro schema each named type is written out where it is first used; of JSON Schemas: `json_references`. Names follow the Avro specification: a name without a dot belongs to the nearest enclosing namespace. A name that is
-not known there is looked up without a namespace too, as the Java parser does, because writers depend on it.
+In an Avro schema each named type is written out where it is first used; JSON Schemas are `json_references`' part. Names
+follow the Avro specification: a name without a dot belongs to the nearest enclosing namespace. A name that is not known
+there is looked up without a namespace too, as the Java parser does, because writers depend on it.
 """
 
 import json
