@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold, life, owners, sweeping
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.debezium import doubtful_keys, to_changes
+from cdc_materializer.changes.messages import doubtful_keys, to_changes
 from cdc_materializer.changes.shards import server_of
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
@@ -40,6 +40,7 @@ def messages(raw: DataFrame, span: Span | None, id_bytes: int) -> DataFrame:
         *("topic", "partition", "offset", "timestamp"),
         *[datum(F.col(side), _schema_name(raw, side), id_bytes).alias(side) for side in ("key", "value")],
         *[writer(raw, side, id_bytes).alias(f"{side}_writer") for side in ("key", "value")],
+        *(["headers"] if "headers" in raw.columns else []),
     )
 
 

@@ -23,7 +23,7 @@ from cdc_materializer.config_connections import (
 from cdc_materializer.config_faults import CORRECT, below, config_error
 from cdc_materializer.config_masks import MasksConfig
 from cdc_materializer.config_tables import TableConfig, TableSettings, check_mirrors, resolve_tables
-from cdc_materializer.config_values import NOT_YET, Properties, Settings, kind_of, refusal, reveal
+from cdc_materializer.config_values import Properties, Settings, kind_of, refusal, reveal
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.names import shown
 
@@ -120,15 +120,8 @@ def load_config(path: Path) -> Config:
 
 
 def config_json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of pipeline.yaml, for editors, without what is not available yet."""
+    """Return the JSON Schema (draft 2020-12) of pipeline.yaml, for editors."""
     schema = PipelineFile.model_json_schema()
-    for model in schema["$defs"].values():
-        for setting, refused, _ in NOT_YET:
-            field = model.get("properties", {}).get(setting.rpartition(".")[2], {})
-            if "enum" in field:
-                field["enum"] = [value for value in field["enum"] if value not in refused]
-            elif field.get("type") == "boolean":
-                field["enum"] = [False]
     schema["$defs"]["CatalogConfig"]["additionalProperties"] = {"type": ["string", "number", "boolean"]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "pipeline.yaml"}
 

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from cdc_materializer.config_formats import check_format, known_formats
 from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
 from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
@@ -79,7 +80,7 @@ class TableSettings(Settings):
         default=None,
         description="The table's contract, an ODCS file: columns, types, rules and what to do when one fails.",
     )
-    format: Literal["debezium", "debezium-flat", "upsert", "maxwell", "canal", "dms", "goldengate", "opencdc"] = Field(
+    format: Annotated[str, AfterValidator(check_format), WithJsonSchema({"enum": list(known_formats())})] = Field(
         default="debezium", description="How a change is laid out in a message."
     )
     encoding: Literal["auto", "avro", "json"] = Field(

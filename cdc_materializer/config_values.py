@@ -21,7 +21,6 @@ from pydantic import (
     SecretStr,
     ValidationInfo,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -31,16 +30,6 @@ from cdc_materializer.names import TableName, nearest, shown
 
 #: Type of our own pydantic errors, whose context has `what` and `do`.
 REFUSED = "refused"
-
-#: Settings that are understood but not carried out yet: (setting, refused values, what to do instead). They are
-#: refused, as a setting that is silently ignored would make a wrong table.
-NOT_YET: tuple[tuple[str, tuple[str | bool, ...], str], ...] = (
-    (
-        "format",
-        ("debezium-flat", "upsert", "maxwell", "canal", "dms", "goldengate", "opencdc"),
-        "Send Debezium's own envelope (no ExtractNewRecordState) and use `format: debezium`.",
-    ),
-)
 
 # Parts of a property's name that make its value a secret, in any case.
 _SECRET_NAME = re.compile(
@@ -79,7 +68,7 @@ def reveal(properties: Mapping[str, str | SecretStr]) -> dict[str, str]:
 
 
 class Settings(BaseModel):
-    """Base of every model of pipeline.yaml: frozen, and no unknown key, unavailable value or secret gets through it."""
+    """Base of every model of pipeline.yaml: frozen, and no unknown key or secret gets through it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, coerce_numbers_to_str=True)
 
@@ -95,15 +84,6 @@ class Settings(BaseModel):
         meant = nearest(str(unknown), known)
         do = f"Did you mean `{meant}`?" if meant else f"The keys known here are {', '.join(sorted(known))}."
         raise refusal(f"has the unknown key `{shown(str(unknown))}`", do)
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _refuse_unavailable(cls, value: object, info: ValidationInfo) -> object:
-        for setting, values, do in NOT_YET:
-            if setting.rpartition(".")[2] == info.field_name and value in values:
-                shown_value = str(value).lower() if isinstance(value, bool) else value
-                raise refusal(f"is `{shown_value}`, which is not available in this version", do)
-        return value
 
 
 def read_properties(given: object) -> object:

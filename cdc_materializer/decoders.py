@@ -12,16 +12,15 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.debezium import Options, Writers, check_readable, key_schema, row_type, table_schema
 from cdc_materializer.changes.image import told_names
-from cdc_materializer.changes.model import TRANSACTION_FIELDS
-from cdc_materializer.changes.positions import SOURCE_FIELDS
+from cdc_materializer.changes.messages import check_readable, key_schema, table_schema, without_keys
+from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared
 from cdc_materializer.decode.framing import CLOUD_EVENT, PLAIN_JSON, schema_block
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, PROTOBUF, is_cloud_event
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
@@ -115,7 +114,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, or probably not the one that it means.
     """
-    return decoders_of(_selectors(read), lookup)
+    return decoders_of(_selectors(without_keys(read, lookup.options)), lookup)
 
 
 def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
@@ -131,6 +130,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         keys=tuple(found for found in keys.values() if isinstance(found, Writer)),
         unknown=tuple(found.selector for found in both if isinstance(found, Unknown)),
         refused=tuple((found.selector, found.reason) for found in both if isinstance(found, Refused)),
+        format=lookup.options.format,
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
     if (
@@ -210,7 +210,7 @@ def _described(pairs: Sequence[tuple[Found, Found]], lookup: Lookup) -> list[Tab
     """
     described, options = [], lookup.options
     for value, key in pairs:
-        if isinstance(value, Writer) and row_type(value) is not None:
+        if isinstance(value, Writer) and options.row(value) is not None:
             described.append(table_schema(value, options))
             described += [key_schema(key, options)] if isinstance(key, Writer) else []
     described = [_preferred(schema, lookup) for schema in described]
@@ -318,24 +318,15 @@ def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
         names = {name: name for name in key} | {old: new for old, new in former.items() if new in key}
         return Writer(PLAIN_JSON, "json", declared({name: types[new] for name, new in names.items()}))
     types |= {old: types[new] for old, new in former.items()}
-    text = WireType("string", optional=True)
-    source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
-    fields = (
-        ("op", text),
-        ("before", declared(types)),
-        ("after", declared(types)),
-        ("source", WireType("record", fields=source)),
-        ("transaction", WireType("record", fields=tuple((name, text) for name in TRANSACTION_FIELDS))),
-    )
-    return Writer(PLAIN_JSON, "json", WireType("record", fields=fields))
+    return Writer(PLAIN_JSON, "json", lookup.options.format.value_type(declared(types)))
 
 
 def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:
     """The columns that some writer lacks, or whose values a writer may mark as unknown."""
     absent: dict[str, None] = {}
     unavailable: dict[str, None] = {}
-    for writer in writers.envelopes:
-        row = writer.wire.get("after") or writer.wire.get("before")
+    for writer in writers.changes:
+        row = options.row(writer)
         reader = options.reader(writer)
         for column in (options.shard.without(target) if options.shard is not None else target).columns:
             mask = options.masks.of(column.beside or column.name)

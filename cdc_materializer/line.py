@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
-from cdc_materializer.changes.debezium import Options
+from cdc_materializer.changes.formats import find
+from cdc_materializer.changes.options import Options
 from cdc_materializer.changes.shards import Shard
 from cdc_materializer.config import TableConfig
 from cdc_materializer.contract import Contract
@@ -70,17 +71,21 @@ class Line:
 
     @property
     def options(self) -> Options:
-        """How the table's envelopes are read."""
-        table = self.table
+        """How the table's messages are read."""
+        table, format_ = self.table, find(self.table.format)
+        key = tuple(table.key)
+        if format_.rows_name_themselves and not key and self.contract is not None:
+            key = tuple(column.name for column in self.contract.columns if column.primary_key)
         return Options(
             table.special_values,
             table.unavailable_value,
-            tuple(table.key),
+            key,
             transactions=table.history,
             snapshots=table.snapshot_sweep,
             shard=Shard(table.shard, table.topic) if table.shard is not None else None,
             masks=self.masks,
             evolution=self.evolution,
+            format=format_,
         )
 
     @property

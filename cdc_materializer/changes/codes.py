@@ -13,19 +13,24 @@ from cdc_materializer.errors import Code
 from cdc_materializer.schema import TableSchema
 
 if TYPE_CHECKING:
-    from cdc_materializer.changes.debezium import Writers
+    from cdc_materializer.changes.options import Options, Writers
 
 
-def code_of(writers: Writers, target: TableSchema, op: Column, has_key: Column, nameless: Column) -> Column:
+def code_of(
+    writers: Writers, target: TableSchema, op: Column, has_key: Column, nameless: Column, options: Options
+) -> Column:
     """Why a message cannot be understood as a change, by the first reason that holds; NULL where it can."""
     value, wire_key, shown = F.col("value"), F.col("wire_key"), F.col("image")
     value_writer, key_writer = F.col("value_writer"), F.col("key_writer")
-    readable = [writer.selector for writer in writers.envelopes]
+    readable = [writer.selector for writer in writers.changes]
     keys_readable = [writer.selector for writer in writers.keys]
     differs = F.lit(False)
     for name in target.key:
         named = shown["present"] & ~is_silent(shown, name)
         differs = differs | (named & ~F.col("key")[name].eqNullSafe(shown["row"][name]))
+        if options.key and options.format.tombstones_delete:
+            told = wire_key["key"][name]
+            differs = differs | (told.isNotNull() & ~F.col("key")[name].eqNullSafe(told))
     reasons = [
         (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),

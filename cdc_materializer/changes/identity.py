@@ -13,30 +13,39 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 
+#: Which of the rows that a message speaks of, from 0.
+ENTRY = "__cdc_entry"
 #: Connectors whose `before` is always a whole row, whatever the Kafka key (changelog-semantics §1.6 and §1.8).
 _WHOLE_BEFORE = ("mysql", "mariadb", "sqlserver", "db2")
 
 
-def identified(images: DataFrame, configured: Sequence[str]) -> DataFrame:
+def identified(images: DataFrame, configured: Sequence[str], *, with_wire_key: bool = False) -> DataFrame:
     """One row a change, with its `op`, its `image`, its `key` and m.PART beside the columns of the images.
 
     Args:
-        images: one row a message, with `value` (op, image, old_key, source), `wire_key` and `key_writer`.
+        images: one row for each that a message speaks of, counted by ENTRY, with `value` (op, image, old_key, source),
+            `wire_key` and `key_writer`.
         configured: the key columns of pipeline.yaml; none where the Kafka key says which row is meant.
+        with_wire_key: whether the Kafka key gives those configured columns that a value does not.
     """
-    value = F.col("value")
+    value, first = F.col("value"), F.col(ENTRY) * 2
     if not configured:
-        one = {m.PART: F.lit(0), "op": value["op"], "image": value["image"], "key": F.col("wire_key.key")}
+        one = {m.PART: first, "op": value["op"], "image": value["image"], "key": F.col("wire_key.key")}
         return images.select("*", *[column.alias(name) for name, column in one.items()])
     is_moved = F.coalesce(_changes_key(configured), F.lit(False))
-    parts = F.when(is_moved, F.array(F.lit(0), F.lit(1))).otherwise(F.array(F.lit(0)))
+    parts = F.when(is_moved, F.array(first, first + 1)).otherwise(F.array(first))
     split = images.select("*", F.explode(parts).alias(m.PART), is_moved.alias("is_moved"))
-    ends = F.col("is_moved") & (F.col(m.PART) == 0)
+    ends = F.col("is_moved") & (F.col(m.PART) == first)
+    own = _row_key(configured)
+    if with_wire_key:
+        told = F.col("wire_key.key")
+        both = F.struct(*[F.coalesce(own[name], told[name]).alias(name) for name in configured])
+        own = F.when(own.isNotNull(), both).otherwise(told)
     return split.select(
         "*",
         F.when(ends, "d").when(F.col("is_moved"), "c").otherwise(value["op"]).alias("op"),
         F.when(~ends, value["image"]).alias("image"),
-        F.when(ends, value["old_key"]).otherwise(_row_key(configured)).alias("key"),
+        F.when(ends, value["old_key"]).otherwise(own).alias("key"),
     )
 
 

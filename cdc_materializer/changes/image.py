@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.envelope import row_of
 from cdc_materializer.changes.masking import masked
+from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Reading
 from cdc_materializer.decode.types import Reader
@@ -91,15 +91,15 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
     )
 
 
-def names_by_message(writer: Writer) -> Column | None:
+def names_by_message(writer: Writer, options: Options) -> Column | None:
     """The names of the columns that a message's writer had, where the decoder alone does not tell; else None."""
     chosen = F.col("value_writer")
     if writer.is_plain:
-        after = F.get_json_object(F.col("value").cast("string"), "$.after")
-        return F.when(chosen.isin(*writer.selectors), F.json_object_keys(after))
+        told = options.format.names(F.col("value").cast("string"))
+        return F.when(chosen.isin(*writer.selectors), told) if told is not None else None
     rows: dict[tuple[str, ...], list[str]] = {}
     for member in writer.members:
-        row = row_of(member.wire)
+        row = options.row(member)
         rows.setdefault(tuple(dict(row.fields)) if row is not None else (), []).append(member.selector)
     if len(rows) <= 1:
         return None

@@ -71,6 +71,8 @@ META = (
 CHANGE_OPS = ("c", "r", "u", "d")
 TRUNCATE = "t"
 TOMBSTONE = "tombstone"
+#: The operation of a message that says nothing about rows.
+NOTHING = "m"
 #: What a truncate does to one key: a delete that comes in no message of its own (`life.with_wipes`).
 WIPE = "wipe"
 

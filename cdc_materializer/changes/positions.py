@@ -45,6 +45,9 @@ SOURCE_FIELDS = {
 #: `VitessOrderedTransactionMetadataFactory`); they stand beside those of SOURCE_FIELDS.
 RANK_FIELDS = {"transaction_epoch": "string", "transaction_rank": "string", "total_order": "string"}
 
+#: What a format may tell beside them: a position of its own, text that sorts, which wins over one made of the others.
+OWN_FIELDS = {"position": "string"}
+
 _BINLOG = ("mysql", "mariadb")
 #: What the names of logs begin with: those whose transactions have ids, and series of files.
 GTID_LOG, FILE_LOG = "gtid:", "file:"
@@ -55,11 +58,11 @@ _SCN_DIGITS = 40
 
 
 def position(source: Column) -> Column:
-    """The position of a change from its `source` block, a struct of `SOURCE_FIELDS` and `RANK_FIELDS`."""
+    """The position of a change from what is said of its source: `SOURCE_FIELDS`, `RANK_FIELDS` and `OWN_FIELDS`."""
     found = F.lit(None).cast("string")
     for connectors, encode in _ENCODINGS.items():
         found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
-    return found
+    return F.coalesce(source["position"], found)
 
 
 def without_row(position: Column, log: Column) -> Column:

@@ -25,11 +25,11 @@ def transaction_ddl(writer: Writer, reader: Reader, *, kept: bool) -> list[str]:
     return [f"transaction struct<{fields}>"] if fields else []
 
 
-def ranks(body: Column, writer: Writer, reader: Reader) -> list[Column]:
+def ranks(body: Column, writer: Writer, reader: Reader) -> dict[str, Column]:
     """The fields of the block by which positions are made (`positions.RANK_FIELDS`), as text; NULL without a rank."""
     known = _ranked(writer)
     values = {name: reader.read(kind).apply(body["transaction"][name]) for name, kind in known.items()}
-    return [values.get(name, F.lit(None)).cast(ddl).alias(name) for name, ddl in RANK_FIELDS.items()]
+    return {name: values.get(name, F.lit(None)).cast(ddl) for name, ddl in RANK_FIELDS.items()}
 
 
 def transaction(body: Column, writer: Writer | None) -> Column:

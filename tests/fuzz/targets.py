@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import Row
 
-from cdc_materializer.changes.debezium import Options, check_readable
+from cdc_materializer.changes.messages import check_readable
+from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, NAME_BYTES_MAX, SchemaName, named_in_bytes
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import SCHEMA_LENGTH_MAX, Writer, avro_writer, block_writer, json_writer

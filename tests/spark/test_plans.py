@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, life, owners, verdict
 from cdc_materializer.batch import Past
-from cdc_materializer.changes.debezium import to_changes
+from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.contract import Action, Rule, Scope, load_contract
 from cdc_materializer.decoders import find_decoders

@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.debezium import Options, to_changes
+from cdc_materializer.changes.messages import to_changes
+from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.reading import Special
 from cdc_materializer.decoders import Lookup, find_decoders
 from cdc_materializer.names import quote

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch
-from cdc_materializer.changes.debezium import to_changes
+from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, named_in_bytes

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_materializer.config import load_config
-from cdc_materializer.config_values import NOT_YET
 from cdc_materializer.errors import ConfigError
 from tests.unit.pipelines import SMALL, load, refusal
 
@@ -216,16 +215,11 @@ def test_a_sweep_of_rows_that_are_kept_is_refused(folder: Path, other: str) -> N
     assert "has `snapshot_sweep` with `deletes: soft` or `history`" in refusal(folder, text)
 
 
-@pytest.mark.parametrize(("setting", "refused", "do"), NOT_YET)
-def test_what_is_not_available_yet_is_refused_not_ignored(
-    folder: Path, setting: str, refused: tuple[str | bool, ...], do: str
-) -> None:
-    """Every value that this version does not carry out is an error that says what to do instead."""
-    for value in refused:
-        word = str(value).lower() if isinstance(value, bool) else value
-        message = refusal(folder, SMALL.replace("}]", f", {setting}: {word}}}]"))
+def test_a_format_that_there_is_none_of_is_refused(folder: Path) -> None:
+    """It is a file's name: the message says which there are, and which one is meant."""
+    message = refusal(folder, SMALL.replace("}]", ", format: debezum}]"))
 
-        assert f"{setting} is `{word}`, which is not available in this version. {do}" in message
+    assert "tables[0].format is `debezum`, which is no format. Did you mean `debezium`? Formats are: " in message
 
 
 def test_a_wrong_value_is_never_repeated(folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row
 
-from cdc_materializer.changes.debezium import Options
+from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError

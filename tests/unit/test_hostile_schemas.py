@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.changes.debezium import Options, check_readable, table_schema
+from cdc_materializer.changes.messages import check_readable, table_schema
+from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.columns import column_type
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer

@@ -1,0 +1,104 @@
+"""Debezium's envelope (changelog-semantics §1): what a change was, the row before and after, and where it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cdc_materializer.changes.envelope import is_other, row_of
+from cdc_materializer.changes.formats import Format, Part, Said
+from cdc_materializer.decode.wire import WireType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from cdc_materializer.changes.options import Options
+    from cdc_materializer.decode.writers import Writer
+
+_TEXT = WireType("string", optional=True)
+
+
+class Debezium(Format):
+    """The envelope as connectors send it, in Avro, JSON with a schema block, or JSON without."""
+
+    depth = 2
+    fills_keys = True
+
+    def row(self, wire: WireType) -> WireType | None:
+        """The type of `after`, or else of `before`."""
+        return row_of(wire)
+
+    def is_other(self, wire: WireType) -> bool:
+        """By the schema's name, whatever stands before it: it can be adjusted."""
+        return is_other(wire)
+
+    def value_type(self, row: WireType) -> WireType:
+        """An envelope of rows that a contract declares."""
+        from cdc_materializer.changes.model import TRANSACTION_FIELDS
+        from cdc_materializer.changes.positions import SOURCE_FIELDS
+
+        source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
+        fields = (
+            ("op", _TEXT),
+            ("before", row),
+            ("after", row),
+            ("source", WireType("record", fields=source)),
+            ("transaction", WireType("record", fields=tuple((name, _TEXT) for name in TRANSACTION_FIELDS))),
+        )
+        return WireType("record", fields=fields)
+
+    def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
+        """By `op` beside an image."""
+        names = set(dict(wire.fields)) if wire is not None else set(value or ())
+        return "`op` beside `after` and `before`" if "op" in names and names & {"after", "before"} else None
+
+    def ddl(self, writer: Writer, row_ddl: str, options: Options) -> str:
+        """Of `source` what positions are made of, of `before` nothing but where it is needed."""
+        from cdc_materializer.changes.positions import SOURCE_FIELDS
+        from cdc_materializer.changes.transactions import transaction_ddl
+
+        source = writer.wire.get("source")
+        parts = ["op string", *[f"{side} struct<{row_ddl}>" for side in _sides(writer, options)]]
+        if source is not None:
+            told = {name: ddl for name, ddl in SOURCE_FIELDS.items() if source.get(name)}
+            known = [f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in told.items()]
+            parts += [f"source struct<{', '.join(known)}>"] if known else []
+        parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions)
+        return ", ".join(parts)
+
+    def names(self, value: Column) -> Column | None:
+        """Those of `after`."""
+        from pyspark.sql import functions as F
+
+        return F.json_object_keys(F.get_json_object(value, "$.after"))
+
+    def said(self, part: Part) -> Said:
+        """What the envelope says."""
+        from pyspark.sql import functions as F
+
+        from cdc_materializer.changes.positions import SOURCE_FIELDS
+        from cdc_materializer.changes.transactions import ranks, transaction
+
+        body, writer, options = part.body, part.writer, part.options
+        sides = _sides(writer, options)
+        source = {name: part.field("source", name).try_cast(ddl) for name, ddl in SOURCE_FIELDS.items()}
+        return Said(
+            op=F.lower(body["op"]),
+            after=body["after"] if "after" in sides else None,
+            before=body["before"] if "before" in sides else None,
+            source=source | ranks(body, writer, part.reader),
+            transaction=transaction(body, writer if options.transactions else None),
+        )
+
+
+def _sides(writer: Writer, options: Options) -> list[str]:
+    wanted = ["after", "before"] if options.key or options.doubtful_keys else ["after"]
+    return [side for side in wanted if writer.wire.get(side) is not None]
+
+
+def _source_ddl(wire: WireType | None, wanted: str) -> str:
+    """The type in which a part of `source` is read: a text as a text, whatever is made of it."""
+    return "string" if wire is not None and wire.literal == "string" else wanted
+
+
+FORMAT = Debezium()

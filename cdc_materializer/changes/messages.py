@@ -1,0 +1,321 @@
+"""Messages to changes, whatever their format (`changes.formats`): the columns that `changes.model` describes.
+
+Built as projections, one on the other. Each decoder appears once, in the first, because Spark would otherwise run it
+again for each field that is read from its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.codes import code_of, reason_of
+from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
+from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
+from cdc_materializer.changes.identity import ENTRY, identified
+from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, names_by_message, typed
+from cdc_materializer.changes.options import Options, Writers
+from cdc_materializer.changes.positions import (
+    OWN_FIELDS,
+    RANK_FIELDS,
+    SOURCE_FIELDS,
+    log,
+    position,
+    snapshot_place,
+    source_table,
+)
+from cdc_materializer.decode.wire import WireType
+from cdc_materializer.decode.writers import Writer
+from cdc_materializer.errors import Code
+from cdc_materializer.names import quote
+from cdc_materializer.schema import Column as TableColumn
+from cdc_materializer.schema import TableSchema
+
+
+def check_readable(writer: Writer, options: Options) -> None:
+    """Raise WireSchemaInvalid for a writer, of keys or of values, with a column that has no table form."""
+    columns = options.row(writer)
+    if columns is not None:
+        _columns(columns, writer, options)
+
+
+def table_schema(writer: Writer, options: Options) -> TableSchema:
+    """The table that a writer of values describes, columns in source order; its key only where one is configured."""
+    row = options.row(writer)
+    return TableSchema(_columns(row, writer, options) if row is not None else (), options.key)
+
+
+def key_schema(writer: Writer, options: Options) -> TableSchema:
+    """What a writer of keys adds to the table: its fields, all of them key; nothing where the key is configured."""
+    columns = () if options.key else _columns(writer.wire, writer, options)
+    return TableSchema(columns, tuple(column.name for column in columns))
+
+
+def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+    """The keys (m.KEY) that PostgreSQL's connector gives to a delete whose row it was not told (`changes.fillers`)."""
+    if not options.format.fills_keys:
+        return []
+    envelopes = [writer for writer in writers.changes if is_from_postgresql(writer.wire)]
+    # A batch of nothing but tombstones does not say what they come from.
+    if writers.changes and not envelopes:
+        return []
+    keyed = (
+        [(options.row(writer), writer) for writer in envelopes] if options.key else [(k.wire, k) for k in writers.keys]
+    )
+    known = options.shard.key_parts() if options.shard is not None else {}
+    found = [filled_key(wire, target, options.reader(writer), known) for wire, writer in keyed if wire is not None]
+    return [key for key in found if key is not None]
+
+
+def _columns(record: WireType, writer: Writer, options: Options) -> tuple[TableColumn, ...]:
+    reader = options.reader(writer)
+    columns = tuple(TableColumn(name, reader.read(kind).ddl, kind.doc) for name, kind in record.fields)
+    # A writer that stands for messages without a schema has a renamed column under all of its names.
+    renames = options.evolution.renames if writer.is_plain else {}
+    return options.evolution.of_writer([column for column in columns if column.name not in renames])
+
+
+def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, options: Options) -> DataFrame:
+    """The changes of messages, in the columns of `changes.model`: one a message, or several (ADR 11).
+
+    Args:
+        messages: topic, partition, offset, timestamp, key, value (binary), and the selectors key_writer, value_writer;
+            headers, where there are any.
+        writers: the decoders of all selectors that occur.
+        mirror: the columns that the result has; each writer's value is fitted into them exactly or marked as a problem.
+        options: how messages are read.
+    """
+    read, shard = writers.merged(options), options.shard
+    target = shard.without(mirror) if shard is not None else mirror
+    named = without_keys(messages, options)
+    datums = named.select(*_coordinates(named), "value_writer", "key_writer", *_datums(read, options))
+    parts = _parts(datums, read, options)
+    kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer")
+    images = parts.select(*kept, *_images(read, target, options))
+    keyed = identified(images, options.key, with_wire_key=options.format.tombstones_delete)
+    changes = keyed.select(*_change(writers, target, options))
+    return shard.told(changes, mirror) if shard is not None else changes
+
+
+def without_keys(messages: DataFrame, options: Options) -> DataFrame:
+    """The messages, their Kafka keys not looked at where those do not say which row is meant."""
+    if not options.format.rows_name_themselves:
+        return messages
+    return messages.withColumn("key_writer", F.lit(None).cast("string"))
+
+
+# --- first projection: run each decoder on the messages that chose it
+# ---------------------------------------------------
+
+#: What a format may say of a change's place in its source.
+_SAID_FIELDS = SOURCE_FIELDS | RANK_FIELDS | OWN_FIELDS
+
+
+def _coordinates(messages: DataFrame) -> list[Column]:
+    names = {"topic": m.TOPIC, "partition": m.PARTITION, "offset": m.OFFSET, "timestamp": m.TIME}
+    headers = F.col("headers") if "headers" in messages.columns else F.lit(None).cast(HEADERS_TYPE)
+    return [*[F.col(plain).alias(ours) for plain, ours in names.items()], headers.alias("headers")]
+
+
+def _datums(writers: Writers, options: Options) -> list[Column]:
+    values, keys, names = [], [], []
+    for at, writer in enumerate(writers.changes):
+        ddl = options.format.ddl(writer, _fields_ddl(_row(writer, options), writer, options), options)
+        values.append(writer.datum(F.col("value"), F.col("value_writer"), ddl).alias(f"value{at}"))
+        told = names_by_message(writer, options)
+        names += [told.alias(f"names{at}")] if told is not None else []
+    for at, writer in enumerate(writers.keys):
+        ddl = _fields_ddl(writer.wire, writer, options)
+        keys.append(writer.datum(F.col("key"), F.col("key_writer"), ddl).alias(f"key{at}"))
+    return [*values, *keys, *names]
+
+
+def _row(writer: Writer, options: Options) -> WireType:
+    row = options.row(writer)
+    if row is None:
+        message = "only messages about rows have images"
+        raise AssertionError(message)
+    return row
+
+
+def _entries(at: int, writer: Writer, options: Options) -> Column | None:
+    return options.format.entries(writer.body(F.col(f"value{at}")), writer)
+
+
+def _parts(datums: DataFrame, writers: Writers, options: Options) -> DataFrame:
+    """The datums with ENTRY, each once for every row that its message speaks of; at least once."""
+    found = {at: _entries(at, writer, options) for at, writer in enumerate(writers.changes)}
+    listed = {at: entries for at, entries in found.items() if entries is not None}
+    if not listed:
+        return datums.withColumn(ENTRY, F.lit(0))
+    opened = datums.withColumns({f"entries{at}": entries for at, entries in listed.items()})
+    count = F.greatest(F.lit(1), *[F.array_size(F.col(f"entries{at}")) for at in listed])
+    split = opened.select("*", F.explode(F.sequence(F.lit(0), count - 1)).alias(ENTRY))
+    return split.withColumns({f"entry{at}": F.get(F.col(f"entries{at}"), F.col(ENTRY)) for at in listed})
+
+
+def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
+    reader = options.reader(writer)
+    return ", ".join(f"{quote(name)} {reader.read(kind).wire}" for name, kind in record.fields)
+
+
+# --- second projection: one form for all writers
+# ------------------------------------------------------------------------
+
+
+def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+    values = [(one.selectors, _value_struct(at, one, target, options)) for at, one in enumerate(writers.changes)]
+    keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
+    return [
+        _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
+        _by_selector("key_writer", keys, _key_type(target)).alias("wire_key"),
+    ]
+
+
+def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: str) -> Column:
+    chosen = F.lit(None).cast(ddl)
+    for selectors, column in reversed(choices):
+        chosen = F.when(F.col(name).isin(*selectors), column.cast(ddl)).otherwise(chosen)
+    return chosen
+
+
+def _value_type(target: TableSchema, options: Options) -> str:
+    old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
+    source = _struct_ddl(_SAID_FIELDS)
+    flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
+    block = f"transaction:{m.TRANSACTION_TYPE}"
+    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source},{block}>"
+
+
+def _key_type(target: TableSchema) -> str:
+    fields = {name: target.types[name] for name in target.key} or {"none": "string"}
+    return f"struct<corrupt:boolean,key:{_struct_ddl(fields)}>"
+
+
+def _struct_ddl(fields: dict[str, str]) -> str:
+    return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
+
+
+def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
+    datum = F.col(f"value{at}")
+    body, row, reader = writer.body(datum), _row(writer, options), options.reader(writer)
+    has_entries = _entries(at, writer, options) is not None
+    said = options.format.said(Part(body, writer, row, options, F.col(f"entry{at}") if has_entries else None))
+    names = F.col(f"names{at}") if names_by_message(writer, options) is not None else None
+    if names is not None and has_entries and writer.is_plain:
+        names = F.get(names, F.col(ENTRY))
+    after = said.after if said.after is not None else F.lit(None)
+    is_corrupt = writer.is_corrupt(datum) | (said.op.isNull() & body.isNotNull())
+    if said.corrupt is not None:
+        is_corrupt = is_corrupt | (body.isNotNull() & F.coalesce(said.corrupt, F.lit(False)))
+    return F.struct(
+        is_corrupt.alias("corrupt"),
+        (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
+        _elsewhere(said, writer, target, options).alias("elsewhere"),
+        said.op.alias("op"),
+        image(Image(after, row, names), reader, target, options.masks).alias("image"),
+        _old_key(said, writer, target, options).alias("old_key"),
+        # What is read from a damaged message may be anything, and a position must not put others out of order.
+        F.when(~is_corrupt, _source(said)).alias("source"),
+        (F.lit(None) if said.transaction is None else said.transaction).cast(m.TRANSACTION_TYPE).alias("transaction"),
+    )
+
+
+def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
+    if not options.key or said.before is None:
+        return F.lit(None)
+    return typed(said.before, _row(writer, options), options.key, options.reader(writer), target)
+
+
+def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
+    if not options.doubtful_keys or said.before is None or not is_from_postgresql(writer.wire):
+        return F.lit(False)
+    keys = [name for key in target.key for name in target.column(key).wire_names]
+    return names_other_columns(said.before, _row(writer, options), keys, options.reader(writer))
+
+
+def _source(said: Said) -> Column:
+    unknown = sorted(said.source.keys() - _SAID_FIELDS.keys())
+    if unknown:
+        message = f"a format tells of a source what nothing reads: {', '.join(unknown)}"
+        raise AssertionError(message)
+    parts = [
+        said.source[name].try_cast(ddl).alias(name) if name in said.source else F.lit(None).cast(ddl).alias(name)
+        for name, ddl in _SAID_FIELDS.items()
+    ]
+    return F.struct(*parts)
+
+
+def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
+    datum = F.col(f"key{at}")
+    body = writer.body(datum)
+    key = typed(body, writer.wire, target.key, options.reader(writer), target)
+    corrupt = writer.is_corrupt(datum)
+    return F.struct(corrupt.alias("corrupt"), F.when(~corrupt, key).alias("key"))
+
+
+# --- third projection, in `identity`: which rows; then the fourth: what becomes of each
+# --------------------------------
+
+
+def _change(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+    value, key, shown = F.col("value"), F.col("key"), F.col("image")
+    source = value["source"]
+    no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
+    op = F.when(no_value, m.TOMBSTONE).otherwise(F.col("op"))
+    has_key = _all([key[name].isNotNull() for name in target.key])
+    # A tombstone of a table whose key is in its rows, or of no key at all, repeats what the delete before it says.
+    repeats = bool(options.key) and not options.format.tombstones_delete
+    says_nothing = (op == m.TOMBSTONE) & (F.lit(repeats) | F.col("key_writer").isNull())
+    ignored = F.col("value_writer").isin(*writers.others) | (op == m.NOTHING) | says_nothing
+    nameless = (value["op"] == "d") & value["elsewhere"] & _is_doubtful(key, writers, target, options)
+    code = F.when(~F.coalesce(ignored, F.lit(False)), code_of(writers, target, op, has_key, nameless, options))
+    streaming = F.coalesce(source["snapshot"], F.lit("false")).isin("false", "") & (op != "r")
+    row = {column.name: shown["row"][column.name] for column in target.columns}
+    row |= {name: key[name] for name in target.key}
+    nothing = F.array().cast("array<string>")
+    log_name, log_number = log(source)
+    return [
+        *[column.alias(name) for name, column in row.items()],
+        *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
+        F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
+        (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
+        position(source).alias(m.POSITION),
+        F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
+        log_name.alias(m.LOG),
+        log_number.alias(m.LOG_NUMBER),
+        F.coalesce(streaming, F.lit(False)).alias(m.STREAMING),
+        (snapshot_place(source) if options.snapshots else F.lit(None).cast("string")).alias(m.SNAPSHOT),
+        _source_time(source).alias(m.SOURCE_TIME),
+        source_table(source).alias(m.SOURCE_TABLE),
+        F.coalesce(shown["absent"], nothing).alias(m.ABSENT),
+        F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
+        F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
+        code.alias(m.CODE),
+        F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
+        F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
+        F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
+        value["transaction"].alias(m.TRANSACTION),
+    ]
+
+
+def _source_time(source: Column) -> Column:
+    return F.timestamp_micros(F.coalesce(source["ts_us"], F.try_multiply(source["ts_ms"], F.lit(1000))))
+
+
+def _is_doubtful(key: Column, writers: Writers, target: TableSchema, options: Options) -> Column:
+    known = doubtful_keys(writers, target, options) if options.doubtful_keys else []
+    return m.key_json(key, target).isin(*known) if known else F.lit(False)
+
+
+def _all(tests: Sequence[Column]) -> Column:
+    """True where every test is; false for a table without a key."""
+    if not tests:
+        return F.lit(False)
+    found = F.coalesce(tests[0], F.lit(False))
+    for test in tests[1:]:
+        found = found & F.coalesce(test, F.lit(False))
+    return found
