@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import MARKER_PREFIX, Marker
+from cdc_materializer.marker import Marker, is_foreign
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
@@ -74,10 +74,4 @@ def broken_between(table: str, raw_uuid: str | None, raw: Marker | None, mirror:
 
 def foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
     """The snapshots that changed rows and that no batch of ours has made, newest first; compaction changes none."""
-    return [line for line in lines if _changes(line) and f"{MARKER_PREFIX}batch" not in line.summary]
-
-
-def _changes(line: SnapshotLine) -> bool:
-    counts = (line.summary.get(f"{what}-records", "0") for what in ("added", "deleted"))
-    deletes = line.summary.get("added-position-deletes", "0")
-    return line.summary.get("operation") != "replace" and any(count != "0" for count in (*counts, deletes))
+    return [line for line in lines if is_foreign(line.summary.get("operation"), line.summary)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -35,6 +36,8 @@ BRANCH_PREFIX = "cdcm_"
 MAIN = "main"
 #: Table property of the tables that we make. One that has it and no snapshot is left over from a run that was killed.
 _MADE_BY = "cdcm.pipeline"
+#: How often `main` is moved where other branches of the table are committed to at that moment.
+_ATTEMPTS = 4
 _SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
@@ -55,6 +58,7 @@ class LakeTable:
         pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
         schema_id: Iceberg's number of its columns; another one later means that someone has changed them.
         spec_id: likewise of its partitions.
+        foreign: how many commits of other programs changed rows of it since its newest marked snapshot.
     """
 
     name: TableName
@@ -69,6 +73,7 @@ class LakeTable:
     pending: tuple[tuple[str, str], ...] = ()
     schema_id: int | None = None
     spec_id: int | None = None
+    foreign: int = 0
 
     def renaming(self, pairs: Sequence[tuple[str, str]]) -> LakeTable:
         """The same table as it will be when some columns have been renamed, from old to new."""
@@ -119,8 +124,9 @@ class Lake:
         Raises:
             LakeUnavailable: the catalog or the table's metadata cannot be read.
         """
+        path = merge.table_path(self.catalog, name)
         with translated(name):
-            if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
+            if not self.spark.catalog.tableExists(path):
                 return None
             table = self.iceberg(name)
             if not self.read_only:
@@ -129,8 +135,7 @@ class Lake:
             if snapshot is None and (self.branch != MAIN or table.properties().containsKey(_MADE_BY)):
                 return None
             summary = dict(snapshot.summary()) if snapshot is not None else {}
-            frame = self.spark.table(merge.table_path(self.catalog, name))
-            schema, stored = columns_of(table, snapshot, frame, self.retypes.get(name, {}))
+            schema, stored = columns_of(table, snapshot, self.spark.table(path), self.retypes.get(name, {}))
             return LakeTable(
                 name=name,
                 uuid=table.uuid().toString(),
@@ -143,6 +148,7 @@ class Lake:
                 stored=stored,
                 schema_id=table.schema().schemaId(),
                 spec_id=table.spec().specId(),
+                foreign=lake_commit.foreign_commits(table, snapshot),
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:
@@ -166,6 +172,10 @@ class Lake:
         jvm: Any = self.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
         session: Any = self.spark._jsparkSession  # noqa: SLF001
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, merge.table_path(self.catalog, name))
+
+    def clock_ms(self) -> int:
+        """Milliseconds since 1970 by the clock that Iceberg dates commits by, the JVM's."""
+        return int(self.spark._jvm.java.lang.System.currentTimeMillis())  # type: ignore[union-attr]  # noqa: SLF001
 
     # --- making and changing
     # --------------------------------------------------------------------------------------------
@@ -280,6 +290,7 @@ class Lake:
         with translated(base.name):
             table = self.iceberg(base.name)
             lake_commit.check_same(table, base)
+            lake_commit.check_clock(table, base.name, self.clock_ms())
             table.manageSnapshots().createBranch(branch, base.head).commit()
             crash_points.reach("branched", base.name)
             staging = Stage(self, base, branch, marker)
@@ -299,32 +310,23 @@ class Lake:
         self._mark(self.iceberg(name), marker, branch)
 
     def _mark(self, table: Any, marker: Marker, branch: str) -> None:  # noqa: ANN401 - a Java object
-        commit = table.newFastAppend().toBranch(branch)
-        for name, value in marker.to_summary().items():
-            commit.set(name, value)
-        commit.commit()
+        lake_commit.mark(table, marker, branch)
 
     def branch_head(self, name: TableName, branch: str) -> int:
         """The snapshot at the head of a branch."""
         return lake_commit.head_of(self.iceberg(name), branch, name)
 
-    def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
+    def _fast_forward(self, base: LakeTable, branch: str, head: int, attempts: int = _ATTEMPTS) -> None:
+        load = partial(self.iceberg, base.name)
         try:
-            table = self.iceberg(base.name)
-            update = table.manageSnapshots()
-            if table.snapshot(self.branch) is None:
-                update.createBranch(self.branch, head)
-            else:
-                update.fastForwardBranch(self.branch, branch)
-            if self.branch == MAIN:
-                lake_commit.keep_marker(update, table, head)
-            update.removeBranch(branch).commit()
+            lake_commit.move(load(), self.branch, branch, head)
         except (Py4JJavaError, PySparkException) as error:
             if self.is_published(base.name, head):
                 return
-            raise lake_error(
-                base.name, error, lake_commit.written_by(lambda: self.iceberg(base.name), self.branch)
-            ) from error
+            if attempts > 1 and lake_commit.is_as_staged(load, self.branch, base, branch, head, error):
+                self._fast_forward(base, branch, head, attempts - 1)
+                return
+            raise lake_error(base.name, error, lake_commit.written_by(load, self.branch)) from error
         if not self.is_published(base.name, head):
             what = f"The commit to {base.name} was accepted, and its snapshot is not there."
             raise CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {base.name} before the next run.")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from cdc_materializer.errors import CommitConflict, InvariantBroken
+from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
+from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import snapshot_line
-from cdc_materializer.marker import MARKER_PREFIX, MARKER_TAG, Marker
+from cdc_materializer.marker import MARKER_PREFIX, MARKER_TAG, Marker, is_foreign
 from cdc_materializer.names import HISTORY_SUFFIX, RAW_SUFFIX, TableName, shown
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 #: Properties of every table that we make. A commit that failed is planned anew (`retry`) or found to have happened; a
 #: library that tries again beneath us would put it on top of a head that it was not planned on.
 COMMIT_PROPERTIES = {"commit.retry.num-retries": "0"}
+#: So far apart may the clocks of two machines that write a table be (Iceberg's own limit).
+_CLOCK_SECONDS_MAX = 60
 _FOR_EVER_MS = 2**63 - 1
 _BUG = "Nothing was published. This is a bug; please report it with the output of `--debug`."
 
@@ -44,6 +47,19 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
     return Marker.from_summary(dict(tagged.summary())) if tagged is not None else None
 
 
+def foreign_commits(table: Any, snapshot: Any) -> int:  # noqa: ANN401 - Java objects
+    """How many snapshots of other programs changed rows on the line of a snapshot, above its newest marked one."""
+    count = 0
+    while snapshot is not None:
+        summary = dict(snapshot.summary())
+        if f"{MARKER_PREFIX}version" in summary:
+            return count
+        count += is_foreign(snapshot.operation(), summary)
+        parent = snapshot.parentId()
+        snapshot = table.snapshot(parent) if parent is not None else None
+    return count
+
+
 def keep_marker(update: Any, table: Any, head: int) -> Any:  # noqa: ANN401 - Java objects
     """Add to an update of references that the tag moves to a marked snapshot: in one commit with `main`, or not at all.
 
@@ -56,6 +72,59 @@ def keep_marker(update: Any, table: Any, head: int) -> Any:  # noqa: ANN401 - Ja
         return update.replaceTag(MARKER_TAG, head)
     # A table may say when references expire; this one must not.
     return update.createTag(MARKER_TAG, head).setMaxRefAgeMs(MARKER_TAG, _FOR_EVER_MS)
+
+
+def move(table: Any, visible: str, branch: str, head: int) -> None:  # noqa: ANN401 - a Java object
+    """Let readers see what was staged: in one commit the visible branch goes to its head, and the tag with `main`.
+
+    Args:
+        table: the table, loaded for this.
+        visible: the branch that is published to; made where it is not there.
+        branch: the one that was staged on; it is gone afterwards.
+        head: its head.
+    """
+    update = table.manageSnapshots()
+    if table.snapshot(visible) is None:
+        update.createBranch(visible, head)
+    else:
+        update.fastForwardBranch(visible, branch)
+    if visible == "main":
+        keep_marker(update, table, head)
+    update.removeBranch(branch).commit()
+
+
+def is_as_staged(
+    load: Callable[[], Any], visible: str, base: LakeTable, branch: str, head: int, error: Exception
+) -> bool:
+    """Whether a commit lost to one that is none of its business, such as one to another branch of the table.
+
+    The visible branch then stands where the batch was planned on, and what was staged is there as it was.
+
+    Args:
+        load: loads the table as it is now.
+        visible: the branch that is published to.
+        base: the table as the batch was planned on it.
+        branch: the one that was staged on.
+        head: its head.
+        error: how the commit failed.
+    """
+    if "CommitFailedException" not in java_classes(error):
+        return False
+    try:
+        table = load()
+        check_same(table, base)
+        found = [one and one.snapshotId() for one in (table.snapshot(visible), table.snapshot(branch))]
+    except (Py4JJavaError, PySparkException, CommitConflict):
+        return False
+    return found == [base.head, head]
+
+
+def mark(table: Any, marker: Marker, branch: str) -> None:  # noqa: ANN401 - a Java object
+    """Put a snapshot with a marker and nothing else on a branch."""
+    commit = table.newFastAppend().toBranch(branch)
+    for name, value in marker.to_summary().items():
+        commit.set(name, value)
+    commit.commit()
 
 
 def open_main(table: Any, branch: str, name: TableName) -> None:  # noqa: ANN401 - a Java object
@@ -108,6 +177,23 @@ def check_same(table: Any, base: LakeTable) -> None:  # noqa: ANN401 - a Java ob
     if changed:
         what = f"The {changed[0]} of {base.name} was changed by another program while this batch was being planned."
         raise CommitConflict(what, "Nothing was published; run again, and it is planned anew.")
+
+
+def check_clock(table: Any, name: TableName, now_ms: int) -> None:  # noqa: ANN401 - a Java object
+    """Refuse to write by a clock that is behind a table's newest commit; Iceberg does so too, and says less.
+
+    Nothing else hangs on clocks: what is new, and who was first, is told by snapshots and offsets.
+
+    Raises:
+        LakeUnavailable: the clock was put back, or that of another machine is ahead.
+    """
+    behind = (int(table.operations().current().lastUpdatedMillis()) - now_ms) / 1000
+    if behind > _CLOCK_SECONDS_MAX:
+        what = f"The newest commit to {name} is {behind:,.0f} s ahead of this machine's clock. Nothing was written."
+        do = (
+            "Iceberg takes no commit that is dated before the last one: set the clock right, or wait until it is there."
+        )
+        raise LakeUnavailable(what, do)
 
 
 def check_staged(table: Any, branch: str, base: LakeTable, steps: Sequence[int], marker: Marker) -> int:  # noqa: ANN401 - a Java object

@@ -190,12 +190,18 @@ class Tables:
     quarantine: LakeTable | None
     history: LakeTable | None = None
 
+    @property
+    def foreign(self) -> int:
+        """How many commits of other programs changed rows of them since the newest batch of ours."""
+        return sum(table.foreign for table in (self.raw, self.mirror, self.quarantine, self.history) if table)
+
 
 @dataclass(frozen=True)
 class Batch:
     """What one batch did: nothing but landing, where the mirror has no snapshot yet.
 
-    Rows that a snapshot did not show are no message's; they are counted in `swept` alone.
+    Rows that a snapshot did not show are no message's; they are counted in `swept` alone. In `foreign` are the commits
+    of other programs that it found in the tables.
     """
 
     counts: dict[str, int]
@@ -204,6 +210,7 @@ class Batch:
     raw_snapshot: int
     mirror_snapshot: int | None
     swept: int = 0
+    foreign: int = 0
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,18 @@ class Marker:
         )
 
 
+def is_foreign(operation: str | None, summary: Mapping[str, str]) -> bool:
+    """Whether a snapshot changed rows and no batch of ours has made it; compaction changes none.
+
+    Args:
+        operation: Iceberg's word for what it did.
+        summary: what it says of itself.
+    """
+    counts = [summary.get(f"{what}-records", "0") for what in ("added", "deleted")]
+    changes = any(count != "0" for count in (*counts, summary.get("added-position-deletes", "0")))
+    return operation != "replace" and changes and f"{MARKER_PREFIX}batch" not in summary
+
+
 def skip_lost(
     marker: Marker, topic_id: str | None, beginnings: Offsets, ends: Offsets, rewound: frozenset[int] = frozenset()
 ) -> Marker:

@@ -64,7 +64,8 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     # Step 3. Keep everything, unread, with its offsets, in one commit.
     raw = land(line, tables.raw, landing, topic)
     try:
-        return fold_next(line, raw, tables, more_to_land=not landing.is_empty)
+        done = fold_next(line, raw, tables, more_to_land=not landing.is_empty)
+        return replace(done, foreign=tables.foreign) if done is not None else None
     except RegistryUnavailable:
         # The mirror waits for the registry; the topic may not wait for the mirror, and loses its messages one day.
         land_rest(line, topic)

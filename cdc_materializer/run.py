@@ -13,12 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig, resolve_tables
 from cdc_materializer.contract import Contract, load_contract
-from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, worst_exit_code
+from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, LakeUnavailable, worst_exit_code
+from cdc_materializer.lease import worked_on_by
+from cdc_materializer.names import shown
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
@@ -113,6 +117,7 @@ def run_forever(
             now = time.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
             waiting = [backlog for backlog in backlogs(config, work.source, due) if not backlog.is_done]
+            waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId)
             report = _run_tables(work, lakes, waiting, options)
             _pause_failed(report, quiet, poll)
             if any(run.batches or run.error for run in report.tables):
@@ -120,6 +125,21 @@ def run_forever(
                 changes = {}
             if not any(run.batches for run in report.tables):
                 options.stop.wait(poll)
+
+
+def _leave_to_others(config: Config, waiting: Sequence[Backlog], own: str) -> list[Backlog]:
+    """Those tables that no other process is at work on; of what the catalog does not tell, all."""
+    found = []
+    for backlog in waiting:
+        try:
+            other = worked_on_by(open_tables(config.catalog), backlog.table.mirror, own, datetime.now(UTC))
+        except LakeUnavailable:
+            other = None
+        if other is None:
+            found.append(backlog)
+        else:
+            _LOG.info("%s is being worked on by %s, and left to it for now.", backlog.table.mirror, shown(other))
+    return found
 
 
 def _tell_changes(work: Work, waiting: Sequence[Backlog]) -> dict[str, ContractChange]:
@@ -316,6 +336,7 @@ def _table_run(backlog: Backlog, batches: Sequence[Batch], seconds: float, error
         violations=violations,
         offsets=_as_json(offsets),
         swept=sum(batch.swept for batch in batches),
+        foreign_commits=sum(batch.foreign for batch in batches),
         raw_snapshot=last.raw_snapshot if last is not None else None,
         mirror_snapshot=last.mirror_snapshot if last is not None else None,
         seconds=round(seconds, 3),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.catalog import Tables, open_tables, snapshots_of
 from cdc_materializer.config import Config, TableConfig, resolve_tables
 from cdc_materializer.errors import (
     EXIT_DONE,
@@ -18,6 +18,8 @@ from cdc_materializer.errors import (
     TopicMissing,
     worst_exit_code,
 )
+from cdc_materializer.invariants import foreign
+from cdc_materializer.local_table import SnapshotLine, main_line
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
@@ -157,6 +159,11 @@ class _Stored:
         return int(self.summary.get(f"total-{name}", 0))
 
     @property
+    def lines(self) -> Sequence[SnapshotLine]:
+        """The snapshots of main that are kept, newest first."""
+        return main_line(snapshots_of(self.table), self.table.metadata.current_snapshot_id)
+
+    @property
     def marked(self) -> Snapshot | None:
         """The newest snapshot that carries the marker's batch."""
         if self.marker is None:
@@ -180,6 +187,7 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
         raw, mirror = _stored(lake, table.mirror.raw), _stored(lake, table.mirror)
         known |= _of_raw(raw) | _of_mirror(mirror, raw)
         known |= _of_quarantine(lake, table.mirror.quarantine, known.get("messages"))
+        known["foreign_commits"] = sum(len(foreign(one.lines)) for one in (raw, mirror) if one is not None)
     except CdcError as failure:
         error = failure
     try:

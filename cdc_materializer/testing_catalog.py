@@ -90,6 +90,10 @@ class MemorySnapshot:
     def schemaId(self) -> None:  # noqa: N802
         """The number of the columns that it was written with: not kept."""
 
+    def operation(self) -> str | None:
+        """Iceberg's word for what was done."""
+        return self.told.get("operation")
+
     def summary(self) -> JavaMap:
         """What its commit says of itself."""
         return JavaMap(self.told)
@@ -146,6 +150,10 @@ class MemoryCatalog:
         self.is_silent = False
         self._late: list[tuple[str, Metadata, Metadata]] = []
         self._numbers = itertools.count(1)
+
+    def clock_ms(self) -> int:
+        """The time by which commits are dated: snapshots are numbered by it."""
+        return max((number for table in self.tables.values() for number in table.snapshots), default=0)
 
     def number(self) -> int:
         """A number that was not used yet."""

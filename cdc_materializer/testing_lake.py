@@ -30,6 +30,11 @@ class MemoryLake(Lake):
         session: Any = self.spark
         return _Table(session.tables, _path(self.catalog, name))
 
+    def clock_ms(self) -> int:
+        """The catalog's own count of what happened, which stands for time."""
+        session: Any = self.spark
+        return int(session.tables.clock_ms())
+
     def rows(self, table: LakeTable) -> Any:  # noqa: ANN401 - rows, not a DataFrame
         """The rows of a table as it was when it was loaded."""
         session: Any = self.spark
@@ -196,6 +201,15 @@ class _Table:
 
     def refresh(self) -> None:
         self.metadata = self.tables.load(self.path)
+
+    def operations(self) -> _Table:
+        return self
+
+    def current(self) -> _Table:
+        return self
+
+    def lastUpdatedMillis(self) -> int:  # noqa: N802
+        return max(self.metadata.snapshots, default=0)
 
     def uuid(self) -> _Text:
         return _Text(self.metadata.uuid)

@@ -16,6 +16,7 @@ _SUMS = (
     "ignored",
     "quarantined",
     "swept",
+    "foreign_commits",
 )
 
 
@@ -56,7 +57,7 @@ class Following:
         yield from self.failures(found)
         for run in found.tables:
             if run.error is None and run.batches:
-                counts = ", ".join(f"{getattr(run, name)} {name}" for name in _SUMS[2:] if getattr(run, name))
+                counts = ", ".join(f"{getattr(run, name)} {name}" for name in _SUMS[2:-1] if getattr(run, name))
                 yield f"{run.table}: read {run.read} in {run.seconds:.1f} s: {counts or 'nothing to change'}"
 
 

@@ -83,6 +83,13 @@ class TableRun(Report):
         description="Rows, of no message, that a complete snapshot did not show and that were deleted; "
         "left out where there are none.",
     )
+    foreign_commits: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=lambda commits: not commits,
+        description="Commits of other programs that changed rows of the mirror or of its raw, quarantine or history "
+        "table, found since the newest batch before; `cdcm verify` says what they did; left out where there are none.",
+    )
     contract_change: ContractChange | None = Field(
         default=None,
         exclude_if=lambda change: change is None,
@@ -155,6 +162,12 @@ class TableStatus(Report):
     raw_snapshot: int | None = Field(default=None, description="Newest marked snapshot of raw.")
     mirror_snapshot: int | None = Field(default=None, description="Newest marked snapshot of the mirror.")
     files: FileHealth | None = Field(default=None, description="Files of the mirror; null: it does not exist yet.")
+    foreign_commits: int = Field(
+        default=0,
+        ge=0,
+        description="Commits of other programs that changed rows of the mirror or of raw, as far as their snapshots "
+        "are kept; `cdcm verify` says what they did.",
+    )
     error: ErrorInfo | None = Field(default=None, description="Why the table's state could not be read.")
 
 

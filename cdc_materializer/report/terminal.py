@@ -110,7 +110,14 @@ def _run(report: RunReport, now: datetime) -> RenderableType:  # noqa: ARG001 - 
         for run in report.tables
         if run.swept
     ]
-    return Group(table, *done, *swept, *violations, *below)
+    return Group(table, *done, *swept, *_meddled(report.tables), *violations, *below)
+
+
+def _meddled(tables: Iterable[TableRun | TableStatus]) -> list[Text]:
+    """Which tables another program has written to."""
+    found = [(one.table, quantity(one.foreign_commits, "commit")) for one in tables if one.foreign_commits]
+    do = "compare with `cdcm verify`."
+    return [Text(f"{name}: changed by {commits} of another program; {do}", style="yellow") for name, commits in found]
 
 
 _RUN_NUMBERS = ("read", "upserted", "deleted", "held", "other", "seconds")
@@ -148,7 +155,7 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
     legend = "lag and held in messages; files: data+deletes, size; as of " + moment(report.as_of, now)
     waiting = [line for status in report.tables if (line := _held(status, now))]
     failures = [failure(status.table, status.error) for status in report.tables if status.error]
-    return Group(table, Text(legend, style="dim"), *waiting, *failures)
+    return Group(table, Text(legend, style="dim"), *waiting, *_meddled(report.tables), *failures)
 
 
 def _held(status: TableStatus, now: datetime) -> Text | None:

@@ -21,7 +21,7 @@ LAYERS = (
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "invariants"),
         *("source_settings", "rows", "verdict", "life", "tally", "audit", "quarantine", "history", "stops"),
     ),
-    ("source", "registry", "lake", "branches", "contract", "report", "session", "progress"),
+    ("source", "registry", "lake", "branches", "contract", "report", "session", "progress", "lease"),
     (
         "decode",
         "changes",

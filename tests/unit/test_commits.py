@@ -286,6 +286,62 @@ def test_a_catalog_that_refuses_a_commit_is_told_of_with_4(bench: _Bench) -> Non
     assert bench.rows(again(bench)) == ["one"]
 
 
+@pytest.mark.parametrize(("commits", "is_published"), [(3, True), (99, False)])
+def test_a_commit_to_another_branch_takes_no_batch_back(bench: _Bench, commits: int, is_published: bool) -> None:  # noqa: FBT001
+    """Someone else's branch moves right before ours is published: the same step is tried again, and not for ever."""
+    table = create(bench)
+    others = iter(range(commits))
+    left, staged = [2], list[int]()
+
+    def fault(_path: str) -> None:
+        left[0] -= 1
+        if left[0] < 0 and (other := next(others, None)) is not None:
+            bench.branch(f"other_{other}")
+
+    def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+        staged.append(1)
+        stage.append(bench.frame([("one", "")]))
+
+    bench.catalog.fault = fault
+    if is_published:
+        bench.lake.publish(table, marker("one", 5), stage)
+    else:
+        with pytest.raises(CommitConflict):
+            bench.lake.publish(table, marker("one", 5), stage)
+    bench.catalog.fault = lambda _: None
+
+    assert staged == [1]
+    assert bench.rows(again(bench)) == (["one"] if is_published else [])
+
+
+def test_a_clock_that_is_behind_the_newest_commit_is_told_of(bench: _Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a minute Iceberg lets clocks differ; what is said names the clock, and nothing was written."""
+    table = create(bench)
+    now = bench.lake.clock_ms()
+    monkeypatch.setattr(type(bench.lake), "clock_ms", lambda _: now - 86_400_000)
+
+    with pytest.raises(LakeUnavailable, match=r"86,400 s ahead of this machine's clock.*set the clock right") as caught:
+        append(bench, table, "one", 5)
+    assert (caught.value.exit_code, bench.refs()) == (4, {"main", MARKER_TAG})
+
+    monkeypatch.setattr(type(bench.lake), "clock_ms", lambda _: now - 59_000)
+    append(bench, table, "one", 5)
+
+
+def test_commits_of_other_programs_are_counted_when_the_table_is_loaded(bench: _Bench) -> None:
+    """Those that changed rows since our newest batch; compaction changes none."""
+    append(bench, create(bench), "one", 5)
+    bench.catalog.compact(PATH)
+    assert again(bench).foreign == 0
+
+    bench.insert("other")
+    bench.insert("another")
+    found = again(bench)
+    assert found.foreign == 2
+    append(bench, found, "two", 6)
+    assert again(bench).foreign == 0
+
+
 def test_the_first_commit_of_a_table_is_not_made_on_main(bench: _Bench) -> None:
     """The library removes the files of a commit that it takes for failed, so readers must not stand on them yet."""
     seen: list[set[str]] = []

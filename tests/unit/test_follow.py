@@ -1,0 +1,202 @@
+"""`run --follow` as it goes on and on: what one table's failure means for others, who is left alone, what is kept."""
+
+import gc
+import itertools
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from cdc_materializer.cli.following import Following
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import EXIT_BUG, LakeUnavailable, SourceUnavailable
+from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
+from cdc_materializer.line import Batch, Line
+from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.run import RunOptions, run_forever
+from cdc_materializer.source import TopicState
+from cdc_materializer.testing import TopicBuilder
+
+NAMES = ("shop.public.one", "shop.public.two", "shop.public.three")
+Advance = Callable[[Line, TopicState], Batch | None]
+Follow = Callable[[Advance, int], Following]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """Three tables, each with a message that nothing has read."""
+    for name in NAMES:
+        topic = TopicBuilder(name)
+        topic.add(b"1", b"{}")
+        topic.write(tmp_path / "recorded")
+    content = {"name": "shop", "source": {"files": "recorded"}, "tables": [{"topic": name} for name in NAMES]}
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return load_config(path)
+
+
+@pytest.fixture
+def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
+    """Follow with these batches for so many rounds; nothing of Spark is there."""
+    session = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="ours"))
+
+    @contextmanager
+    def session_for(*_: object) -> Iterator[Any]:
+        yield session
+
+    class Lakes:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def of(self, _: str) -> Any:  # noqa: ANN401 - as much of a Lake as is asked
+            return SimpleNamespace(prepare=lambda _: None)
+
+    def go(advance: Advance, rounds: int) -> Following:
+        options = RunOptions()
+        left = itertools.count(1)
+
+        def wait(_: float) -> bool:
+            if next(left) >= rounds:
+                options.stop.set()
+            return options.stop.is_set()
+
+        stop = SimpleNamespace(set=options.stop.set, is_set=options.stop.is_set, wait=wait)
+        monkeypatch.setattr("cdc_materializer.pipeline.advance", advance)
+        told = Following("shop")
+        for report in run_forever(config, options=RunOptions(stop=stop), poll=0.0):  # type: ignore[arg-type]
+            told.add(report)
+        return told
+
+    monkeypatch.setattr("cdc_materializer.run.session_for", session_for)
+    monkeypatch.setattr("cdc_materializer.run.Lakes", Lakes)
+    return go
+
+
+def test_one_bad_table_does_not_stop_the_others(follow: Follow) -> None:
+    """Whether it fails by an error of ours or by a bug: the others' batches are published, round after round."""
+    worked: Counter[str] = Counter()
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        name = str(line.mirror)
+        worked[name] += 1
+        if name == "public.one":
+            raise SourceUnavailable("It is down.", "Start it.")
+        if name == "public.two":
+            raise ZeroDivisionError
+        return Batch({"upserted": 1}, {}, Offsets({0: 1}), 1, 1) if worked[name] == 1 else None
+
+    told = follow(advance, 3)
+
+    codes = {run.table: run.error.code if run.error else None for run in told.report().tables}
+    assert codes == {"public.one": "SourceUnavailable", "public.two": "BUG", "public.three": None}
+    assert told.exit_code == EXIT_BUG
+    assert worked["public.three"] >= 4
+    assert {run.table: run.batches > 0 for run in told.report().tables}["public.three"]
+
+
+def test_a_table_that_another_process_works_on_is_left_to_it(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go on."""
+    worked: Counter[str] = Counter()
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        worked[str(line.mirror)] += 1
+        return None
+
+    def by(_: object, mirror: TableName, own: str, __: datetime) -> str | None:
+        return "theirs" if str(mirror) == "public.two" and own == "ours" else None
+
+    monkeypatch.setattr("cdc_materializer.run.worked_on_by", by)
+    follow(advance, 2)
+
+    assert set(worked) == {"public.one", "public.three"}
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class _Tables:
+    """As much of a catalog as is asked: the newest snapshots of raw and mirror."""
+
+    def __init__(self, raw: tuple[str | None, float] | None, mirror: tuple[str | None, float] | None = None) -> None:
+        self._found = {"shop.t__raw": raw, "shop.t": mirror}
+
+    def lines_of(self, name: TableName) -> tuple[SnapshotLine, ...]:
+        found = self._found[str(name)]
+        if found is None:
+            return ()
+        application, age = found
+        told = {"app-id": application} if application is not None else {}
+        at = int((NOW - timedelta(seconds=age)).timestamp() * 1000)
+        return (SnapshotLine(1, None, 1, told, at), SnapshotLine(2, None, 1, {"app-id": "long ago"}, 0))
+
+
+@pytest.mark.parametrize(
+    ("raw", "mirror", "expected"),
+    [
+        (None, None, None),
+        (("theirs", 1.0), None, "theirs"),
+        (("theirs", LEASE_SECONDS + 1), None, None),
+        (("theirs", -1.0), None, "theirs"),
+        (("theirs", -86_400.0), None, None),
+        (("ours", 1.0), ("theirs", 5.0), None),
+        (("ours", 5.0), ("theirs", 1.0), "theirs"),
+        ((None, 1.0), None, None),
+    ],
+)
+def test_the_newest_commit_says_who_works_on_a_table(
+    raw: tuple[str | None, float] | None, mirror: tuple[str | None, float] | None, expected: str | None
+) -> None:
+    """For some seconds; who was killed keeps nobody away for longer, and neither does a clock that is a day off."""
+    tables: Any = _Tables(raw, mirror)
+
+    assert worked_on_by(tables, TableName.parse("shop.t"), "ours", NOW) == expected
+
+
+def test_a_catalog_that_cannot_be_asked_keeps_nobody_away(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only work would be lost."""
+    worked: Counter[str] = Counter()
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        worked[str(line.mirror)] += 1
+        return None
+
+    def refuse(*_: object) -> None:
+        raise LakeUnavailable("Down.", "Up.")
+
+    monkeypatch.setattr("cdc_materializer.run.worked_on_by", refuse)
+    follow(advance, 1)
+
+    assert len(worked) == len(NAMES)
+
+
+def test_hundreds_of_rounds_keep_nothing(follow: Follow) -> None:
+    """Rounds without news, rounds with a batch and rounds that fail, hundreds of each, hold no more than a few."""
+    rounds = itertools.count()
+    held: list[int] = []
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        number = next(rounds)
+        if number in {200, 1600}:
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+        if number % 7 == 0 and str(line.mirror) == "public.one":
+            raise SourceUnavailable("It is down.", "Start it.")
+        return None
+
+    tracemalloc.start()
+    try:
+        follow(advance, 600)
+    finally:
+        tracemalloc.stop()
+
+    assert len(held) == 2
+    assert held[1] - held[0] < 100_000, held
