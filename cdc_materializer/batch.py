@@ -285,7 +285,9 @@ def _history(
     halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
     if halves is not None and halves.isEmpty():
         halves = None
-    if halves is None and not (facts.wants_history or is_late):
+    # Whether the past of any key is wanted yet: where only the other halves of key changes are, none is at first.
+    is_known = facts.wants_history or is_late
+    if halves is None and not is_known:
         return None
     earlier = find_decoders(past.raw, past.lookup)
     everything = changes_of(past.raw, earlier, target, past)
@@ -296,14 +298,16 @@ def _history(
             # A message may speak of another key too, whose other messages are not here.
             is_wanted = F.col(m.KEY).eqNullSafe(F.col("__cdc_wanted"))
             changes = changes.join(F.broadcast(_named(wanted)), is_wanted, "left_semi")
-        if halves is None and earlier.partial.unavailable:
-            halves = base.inserts_without_delete(changes).localCheckpoint()
+        if is_known and earlier.partial.unavailable:
+            # A key that is wanted for its own sake may itself have come from another one.
+            further = base.inserts_without_delete(changes)
+            halves = (further if halves is None else halves.unionByName(further)).localCheckpoint()
         if halves is None or halves.isEmpty():
             break
         ended = _deleted_at(everything, halves).join(wanted, m.KEY, "left_anti").distinct().localCheckpoint()
         if ended.isEmpty():
             break
-        wanted, halves = wanted.unionByName(ended).localCheckpoint(), None
+        wanted, halves, is_known = wanted.unionByName(ended).localCheckpoint(), None, True
         places = _places(everything, wanted)
     truncated = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, truncate_fields())).alias("found")
     return _History(
