@@ -21,6 +21,7 @@ from cdc_materializer.config_connections import (
     TlsFiles,
 )
 from cdc_materializer.config_faults import CORRECT, below, config_error
+from cdc_materializer.config_maintenance import MaintenanceConfig
 from cdc_materializer.config_masks import MasksConfig
 from cdc_materializer.config_tables import TableConfig, TableSettings, check_mirrors, resolve_tables
 from cdc_materializer.config_values import Properties, Settings, kind_of, refusal, reveal
@@ -31,6 +32,7 @@ __all__ = [
     "BasicAuth",
     "CatalogConfig",
     "Config",
+    "MaintenanceConfig",
     "MasksConfig",
     "PipelineFile",
     "RegistryConfig",
@@ -68,6 +70,9 @@ class PipelineFile(Settings):
     )
     spark: Properties = Field(default={}, description="Spark properties, passed on as they are.")
     masks: MasksConfig | None = Field(default=None, description="The key of the hashes that contracts ask for.")
+    maintenance: MaintenanceConfig = Field(
+        default_factory=MaintenanceConfig, description="When files are rewritten and snapshots expire."
+    )
     defaults: TableSettings = Field(
         default_factory=TableSettings, description="Settings for every table that does not say otherwise."
     )

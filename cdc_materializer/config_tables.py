@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from cdc_materializer.config_formats import check_format, known_formats
+from cdc_materializer.config_maintenance import RawSettings
 from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
 from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
@@ -132,6 +133,7 @@ class TableSettings(Settings):
         json_schema_extra={"default": "1h"},
     )
     records_max: int = Field(default=500_000, ge=1, description="The most messages that one batch reads.")
+    raw: RawSettings = Field(default_factory=RawSettings, description="What the raw table keeps.")
     partitioned_by: Annotated[Names, AfterValidator(_transforms)] = Field(
         default=(), description="Iceberg partition transforms of a new mirror, like `days(created_at)`."
     )

@@ -15,16 +15,22 @@ from cdc_materializer.names import RESERVED_SUFFIXES, TableName
 
 #: A table was made and has no snapshot yet; its branch was made; everything is on the branch; readers see it.
 STEPS = ("made", "branched", "staged", "published")
+#: Of maintenance, of whichever table: files are rewritten on the branch; snapshots are gone; orphans are found, and
+#: not deleted yet.
+UPKEEP = ("compacted", "expired", "found")
 _KINDS = {suffix: suffix.strip("_") for suffix in RESERVED_SUFFIXES}
 #: Every point by its name.
-POINTS = tuple(f"{kind}.{step}" for kind, step in product(("mirror", *_KINDS.values()), STEPS))
+POINTS = (
+    *(f"{kind}.{step}" for kind, step in product(("mirror", *_KINDS.values()), STEPS)),
+    *(f"maintain.{step}" for step in UPKEEP),
+)
 
 
 def reach(step: str, table: TableName) -> None:
     """End the process here and now, if this is the point that `CDCM_CRASH_AT` names; see POINTS.
 
     Args:
-        step: one of STEPS.
+        step: one of STEPS or UPKEEP.
         table: what is being written.
     """
     if crash_at() == point_of(step, table):
@@ -33,5 +39,7 @@ def reach(step: str, table: TableName) -> None:
 
 def point_of(step: str, table: TableName) -> str:
     """The name of a point."""
+    if step in UPKEEP:
+        return f"maintain.{step}"
     kind = next((kind for suffix, kind in _KINDS.items() if table.name.endswith(suffix)), "mirror")
     return f"{kind}.{step}"

@@ -8,6 +8,7 @@ what is there, whoever wrote it. That the mirror is the fold of raw, and has one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker, is_foreign
@@ -75,3 +76,33 @@ def broken_between(table: str, raw_uuid: str | None, raw: Marker | None, mirror:
 def foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
     """The snapshots that changed rows and that no batch of ours has made, newest first; compaction changes none."""
     return [line for line in lines if is_foreign(line.summary.get("operation"), line.summary)]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Messages that other programs have taken from a raw table: how many, and the snapshot that has them still."""
+
+    lost: int
+    before: int | None
+
+    def told(self, table: str) -> tuple[str, str]:
+        """What is wrong and what to do, for an error."""
+        what = (
+            f"Another program has deleted {self.lost} messages of {table}: nothing tells what its mirror should hold."
+        )
+        there = f"Snapshot {self.before} still has them: put" if self.before is not None else "Put"
+        return what, f"{there} them back, then compare with `cdcm verify`. Until then no snapshot of it is expired."
+
+
+def cut_in(lines: Sequence[SnapshotLine]) -> Cut | None:
+    """What other programs have taken from raw, as far as its snapshots (newest first) tell; None for nothing."""
+    others = foreign(lines)
+    lost = sum(_taken(line) for line in others)
+    first = next((line for line in reversed(others) if _taken(line) > 0), None)
+    return Cut(lost, first.parent_id) if lost > 0 and first is not None else None
+
+
+def _taken(line: SnapshotLine) -> int:
+    told = ("deleted-records", "added-position-deletes", "added-records")
+    deleted, masked, added = (int(line.summary.get(name, "0")) for name in told)
+    return deleted + masked - added

@@ -93,6 +93,8 @@ class Lake:
     read_only: bool = False
     #: The branch that is read and published to. Any but `main` is a table beside the one that readers see.
     branch: str = MAIN
+    #: What the names of the branches begin with that are staged on for `main`.
+    staging: str = BRANCH_PREFIX
     #: The types that columns of a table have on that branch, by their names, where they are others.
     retypes: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
@@ -216,7 +218,7 @@ class Lake:
             crash_points.reach("made", name)
             # Not on `main` at once: the library removes the files of a commit that it takes for failed.
             branch = f"{BRANCH_PREFIX}made_{self.spark.sparkContext.applicationId}"
-            self._mark(self.iceberg(name), marker, branch)
+            self.mark(name, marker, branch)
             lake_commit.open_main(self.iceberg(name), branch, name)
         loaded = self.load(name)
         if loaded is None:
@@ -283,7 +285,7 @@ class Lake:
         """
         # A name of its own: two processes that plan the same span must not write to one branch.
         # On a branch beside `main` another prefix: those who publish to `main` must not take it for left over.
-        prefix = BRANCH_PREFIX if self.branch == MAIN else f"{self.branch}_"
+        prefix = self.staging if self.branch == MAIN else f"{self.branch}_"
         branch = f"{prefix}{marker.batch}_{self.spark.sparkContext.applicationId}"
         if self.branch == MAIN:
             lake_commit.check_progress(base, marker)
@@ -296,7 +298,7 @@ class Lake:
             staging = Stage(self, base, branch, marker)
             stage(staging)
             if not staging.is_marked:
-                self._mark(self.iceberg(base.name), marker, branch)
+                self.mark(base.name, marker, branch)
             table = self.iceberg(base.name)
             lake_commit.check_same(table, base)
             head = lake_commit.check_staged(table, branch, base, staging.steps, marker)
@@ -307,10 +309,7 @@ class Lake:
 
     def mark(self, name: TableName, marker: Marker, branch: str) -> None:
         """Put a snapshot with a marker and nothing else on a branch."""
-        self._mark(self.iceberg(name), marker, branch)
-
-    def _mark(self, table: Any, marker: Marker, branch: str) -> None:  # noqa: ANN401 - a Java object
-        lake_commit.mark(table, marker, branch)
+        lake_commit.mark(self.iceberg(name), marker, branch)
 
     def branch_head(self, name: TableName, branch: str) -> int:
         """The snapshot at the head of a branch."""

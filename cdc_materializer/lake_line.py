@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import MARKER_PREFIX
 from cdc_materializer.offsets import Offsets
 
@@ -29,6 +30,16 @@ def summaries(table: Any, head: int | None) -> list[tuple[int, int, bool, dict[s
         snapshot = table.snapshot(number)
         made_at, is_first = int(snapshot.timestampMillis()), snapshot.parentId() is None
         found.append((number, made_at, is_first, dict(snapshot.summary())))
+    return found
+
+
+def snapshots_of(table: Any, head: int | None) -> list[SnapshotLine]:  # noqa: ANN401 - a Java object
+    """A snapshot and those before it that are kept, newest first, each with its operation in its summary."""
+    found = []
+    for number in snapshot_line(table, head):
+        one = table.snapshot(number)
+        summary = {**dict(one.summary()), "operation": str(one.operation())}
+        found.append(SnapshotLine(number, one.parentId(), one.sequenceNumber(), summary, int(one.timestampMillis())))
     return found
 
 

@@ -20,7 +20,9 @@ from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code, ConfigError, ContractInvalid, InvariantBroken, LakeUnavailable
 from cdc_materializer.facts import Facts
 from cdc_materializer.fold import Truncate
+from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.names import TableName, recovery
@@ -301,6 +303,17 @@ def check_pair(tables: Tables) -> None:
     if ahead:
         what = f"{tables.mirror.name} has messages of partition {ahead[0]} that {raw.name} has not: raw went back."
         raise LakeUnavailable(what, do)
+
+
+def check_whole(line: Line, raw: LakeTable) -> None:
+    """Refuse to fold a raw table of which another program has taken messages: the result would not be what was sent.
+
+    Raises:
+        LakeUnavailable: says which snapshot has them still.
+    """
+    cut = cut_in(snapshots_of(line.lake.iceberg(raw.name), raw.head))
+    if cut is not None:
+        raise LakeUnavailable(*cut.told(str(raw.name)))
 
 
 def check_deletes(line: Line, mirror: LakeTable | None) -> None:

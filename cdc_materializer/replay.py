@@ -24,7 +24,7 @@ from cdc_materializer.branches import drop_branches, follows, go_back, keep, swa
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable, Stage
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Batch, Line, Tables, check_deletes, marker_of, reload
+from cdc_materializer.line import Batch, Line, Tables, check_deletes, check_whole, marker_of, reload
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, delete_all
 from cdc_materializer.offsets import Offsets, Span
@@ -48,7 +48,7 @@ BEFORE_REPLAY = "cdcm-before-replay"
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
 #: Settings of a table that change how it is written or read, and none of its rows.
-_NO_RULES = {"records_max", "history", "readers", "properties", "partitioned_by", "sorted_by", "contract"}
+_NO_RULES = {"records_max", "history", "readers", "properties", "partitioned_by", "sorted_by", "contract", "raw"}
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)
         with translated(name):
+            check_whole(line, live.raw)
             retypes = find_retypes(line, live.raw, live.mirror)
             sides = _Sides(line, _beside(line, marker_of(live.mirror), retypes))
             _begin(sides, live.mirror, live.quarantine, options)

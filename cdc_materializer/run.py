@@ -56,11 +56,13 @@ class RunOptions:
         tables: names of the mirrors to bring forward; all for none.
         stop: set it, and the run ends after the batches that are being worked on.
         on_batch: called after each published batch, from the table's own thread.
+        between: called after each round of `run_forever`, when no batch is being worked on.
     """
 
     tables: Sequence[str] = ()
     stop: threading.Event = field(default_factory=threading.Event)
     on_batch: OnBatch | None = None
+    between: Callable[[Lakes, RunReport], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ def run_forever(
             if any(run.batches or run.error for run in report.tables):
                 yield _with_changes(report, changes)
                 changes = {}
+            if options.between is not None and not options.stop.is_set():
+                options.between(lakes, report)
             if not any(run.batches for run in report.tables):
                 options.stop.wait(poll)
 

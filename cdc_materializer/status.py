@@ -20,6 +20,7 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.invariants import foreign
 from cdc_materializer.local_table import SnapshotLine, main_line
+from cdc_materializer.maintain_plan import Rule, hint
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
@@ -77,7 +78,8 @@ def read_status(config: Config, as_of: datetime, names: Sequence[str] = ()) -> S
     tables = configured_tables(config, names, source)
     lake = open_tables(config.catalog)
     topics = _Topics(source)
-    entries = [_table_status(table, lake, topics, as_of) for table in tables]
+    rule = Rule.of(config.maintenance)
+    entries = [_table_status(table, lake, topics, as_of, rule) for table in tables]
     return StatusReport(pipeline=config.name, as_of=as_of, tables=entries)
 
 
@@ -86,13 +88,13 @@ def exit_code(found: StatusReport) -> int:
     failures = [table.error for table in found.tables]
     if not failures or None in failures or any(table.published for table in found.tables):
         return EXIT_DONE
-    return worst_exit_code(_exit_codes().get(error.code, DifferenceFound.exit_code) for error in failures if error)
+    return worst_exit_code(exit_code_of_error(error) for error in failures if error)
 
 
 def exit_code_of(found: VerifyReport) -> int:
     """0 if every mirror equals its fold, 8 if one does not; for tables that could not be compared, their errors'."""
     codes = [
-        _exit_codes().get(table.error.code, DifferenceFound.exit_code) if table.error else DifferenceFound.exit_code
+        exit_code_of_error(table.error) if table.error else DifferenceFound.exit_code
         for table in found.tables
         if table.error or not table.equal
     ]
@@ -102,11 +104,16 @@ def exit_code_of(found: VerifyReport) -> int:
 def exit_code_of_replay(found: ReplayReport) -> int:
     """0 where the rebuilt mirrors equal the live ones, or took their place; 8 or the errors' codes otherwise."""
     codes = [
-        _exit_codes().get(table.error.code, DifferenceFound.exit_code) if table.error else DifferenceFound.exit_code
+        exit_code_of_error(table.error) if table.error else DifferenceFound.exit_code
         for table in found.tables
         if table.error or not (table.equal or table.published or table.rolled_back)
     ]
     return worst_exit_code(codes)
+
+
+def exit_code_of_error(error: ErrorInfo) -> int:
+    """The exit code of an error as a report tells it."""
+    return _exit_codes().get(error.code, DifferenceFound.exit_code)
 
 
 def _exit_codes() -> Mapping[str, int]:
@@ -178,14 +185,14 @@ def _stored(lake: Tables, name: TableName) -> _Stored | None:
     return None if table is None else _Stored(table, lake.marker(table))
 
 
-def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: datetime) -> TableStatus:
+def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: datetime, rule: Rule) -> TableStatus:
     known: dict[str, object] = {"table": str(table.mirror), "topic": table.topic}
     error: CdcError | None = None
     raw: _Stored | None = None
     mirror: _Stored | None = None
     try:
         raw, mirror = _stored(lake, table.mirror.raw), _stored(lake, table.mirror)
-        known |= _of_raw(raw) | _of_mirror(mirror, raw)
+        known |= _of_raw(raw) | _of_mirror(mirror, raw, rule)
         known |= _of_quarantine(lake, table.mirror.quarantine, known.get("messages"))
         known["foreign_commits"] = sum(len(foreign(one.lines)) for one in (raw, mirror) if one is not None)
     except CdcError as failure:
@@ -228,10 +235,10 @@ def _of_raw(raw: _Stored | None) -> dict[str, object]:
     }
 
 
-def _of_mirror(mirror: _Stored | None, raw: _Stored | None) -> dict[str, object]:
+def _of_mirror(mirror: _Stored | None, raw: _Stored | None, rule: Rule) -> dict[str, object]:
     if mirror is None:
         return {}
-    marked = mirror.marked
+    marked, is_partitioned = mirror.marked, bool(mirror.table.spec().fields)
     return {
         "rows": _rows(mirror),
         "published": as_json(_published(mirror, raw) or {}),
@@ -242,6 +249,7 @@ def _of_mirror(mirror: _Stored | None, raw: _Stored | None) -> dict[str, object]
             delete_files=mirror.total("delete-files"),
             bytes=mirror.total("files-size"),
             snapshots=len(mirror.table.metadata.snapshots),
+            hint=hint(mirror.summary, len(mirror.table.metadata.snapshots), rule, is_partitioned=is_partitioned),
         ),
     }
 

@@ -23,7 +23,7 @@ from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
+from cdc_materializer.line import Line, check_deletes, check_masks, check_whole, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, TableVerify, VerifyReport
@@ -71,6 +71,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig) -> TableVerify:
             what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
             raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
         with translated(table.mirror):
+            check_whole(line, raw)
             found = compare(line, raw, mirror)
     except CdcError as failure:
         error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))

@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 from cdc_materializer import errors
 from cdc_materializer.cli import app
-from cdc_materializer.cli.commands import LATER
 from cdc_materializer.config import config_json_schema
 from cdc_materializer.config_readers import READERS, TRIED
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
 from cdc_materializer.report import (
+    maintain_models,
     models,
     plan_models,
     query_models,
@@ -171,12 +171,6 @@ def _commands() -> Iterator[str]:
     root = cast("_Command", typer.main.get_command(app))
     for path, command in _walk("cdcm", root):
         yield from _command(path, command)
-    yield "## In a later version"
-    yield ""
-    later = [
-        f"`cdcm {'' if group == 'cdcm' else group + ' '}{name}`" for group, names in LATER.items() for name in names
-    ]
-    yield f"{', '.join(later)}: designed and named, not built yet; asking for one ends with exit code 2 and says so."
 
 
 def _walk(path: str, command: _Command) -> Iterator[tuple[str, _Command]]:
@@ -238,6 +232,8 @@ def _configuration() -> Iterator[str]:
         ("registry.basic_auth", "BasicAuth"),
         ("registry.tls", "TlsFiles"),
         ("masks", "MasksConfig"),
+        ("maintenance", "MaintenanceConfig"),
+        ("raw, of a table", "RawSettings"),
         ("catalog", "CatalogConfig"),
     ):
         yield from _section(title, definitions[name])
@@ -373,6 +369,7 @@ def _errors_of(code: int) -> Iterator[str]:
 _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm run --json", models.RunReport),
     ("cdcm run --plan --json", plan_models.PlanReport),
+    ("cdcm maintain --json", maintain_models.MaintainReport),
     ("cdcm query --json", query_models.QueryReport),
     ("cdcm status --json", models.StatusReport),
     ("cdcm report --json", violation_models.ViolationReport),

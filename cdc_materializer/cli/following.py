@@ -1,9 +1,17 @@
 """`cdcm run --follow`: the rounds so far as one report, and each as lines."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from cdc_materializer.catalog import needs_spark
+from cdc_materializer.cli.output import now
 from cdc_materializer.errors import worst_exit_code
 from cdc_materializer.report.models import RunReport, TableRun
+
+if TYPE_CHECKING:
+    from cdc_materializer.config import Config
+    from cdc_materializer.run import RunOptions
 
 _SUMS = (
     "batches",
@@ -18,6 +26,15 @@ _SUMS = (
     "swept",
     "foreign_commits",
 )
+
+
+def maintaining(config: "Config", options: "RunOptions") -> "RunOptions":
+    """The same options, with maintenance between the batches where it is asked for, and can be planned (`maintain`)."""
+    if not config.maintenance.follow or needs_spark(config.catalog):
+        return options
+    from cdc_materializer.maintain import Between, MaintainOptions
+
+    return replace(options, between=Between(config, MaintainOptions(now)).after)
 
 
 class Following:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import cdc_materializer
-from cdc_materializer.cli import doubts, looks, reporting, runs, setup
+from cdc_materializer.cli import doubts, looks, reporting, runs, setup, upkeep
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.output import REDACTOR, Output, close_out, error_document, write_out
 from cdc_materializer.errors import EXIT_BUG, EXIT_DONE, EXIT_USAGE, CdcError
@@ -63,6 +63,7 @@ setup.add_to(app)
 looks.add_to(app)
 reporting.add_to(app)
 doubts.add_to(app)
+upkeep.add_to(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -108,11 +108,11 @@ def _plan(config: "Config", tables: tuple[str, ...], output: Output) -> int:
 
 def _follow(config: "Config", options: "RunOptions", output: Output, progress: "RunProgress") -> int:
     """Run for ever; each round is told on one line a table, and all of them together in the document."""
-    from cdc_materializer.cli.following import Following
+    from cdc_materializer.cli.following import Following, maintaining
     from cdc_materializer.run import run_forever
 
     following = Following(config.name)
-    for found in run_forever(config, options=options):
+    for found in run_forever(config, options=maintaining(config, options)):
         following.add(found)
         if output.as_json:
             # The document comes at the end; whoever watches has to learn of a table that fails before that.

@@ -116,6 +116,7 @@ class FileHealth(Report):
     delete_files: int = Field(default=0, ge=0, description="Delete files or deletion vectors.")
     bytes: int = Field(default=0, ge=0, description="Size of the data and delete files, in bytes.")
     snapshots: int = Field(default=0, ge=0, description="Snapshots that the table still keeps.")
+    hint: str | None = Field(default=None, description="Why `cdcm maintain` may pay; null: it hardly does.")
 
 
 class TableStatus(Report):

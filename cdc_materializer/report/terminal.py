@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_materializer.report.layout import INDENT, fact_list, failure, heading, new_table, number, place_line, size
+from cdc_materializer.report.maintain_models import MaintainReport
 from cdc_materializer.report.models import (
     AdoptReport,
     FileHealth,
@@ -31,6 +32,7 @@ from cdc_materializer.report.plan_models import PlanReport
 from cdc_materializer.report.query_models import QueryReport
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.setup_models import DoctorReport, InitReport
+from cdc_materializer.report.terminal_maintain import maintain_view
 from cdc_materializer.report.terminal_plan import plan_view
 from cdc_materializer.report.terminal_proof import adopt_view, release_view, replay_view, verify_view
 from cdc_materializer.report.terminal_query import query_view
@@ -155,7 +157,12 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
     legend = "lag and held in messages; files: data+deletes, size; as of " + moment(report.as_of, now)
     waiting = [line for status in report.tables if (line := _held(status, now))]
     failures = [failure(status.table, status.error) for status in report.tables if status.error]
-    return Group(table, Text(legend, style="dim"), *waiting, *_meddled(report.tables), *failures)
+    hints = [
+        Text(f"{status.table}: {status.files.hint}; see `cdcm maintain --plan`", style="dim")
+        for status in report.tables
+        if status.files is not None and status.files.hint is not None
+    ]
+    return Group(table, Text(legend, style="dim"), *waiting, *_meddled(report.tables), *hints, *failures)
 
 
 def _held(status: TableStatus, now: datetime) -> Text | None:
@@ -305,6 +312,7 @@ _render.register(ReleaseReport, release_view)
 _render.register(WhyReport, why_view)
 _render.register(TrialReport, trial_view)
 _render.register(PlanReport, plan_view)
+_render.register(MaintainReport, maintain_view)
 _render.register(InitReport, init_view)
 _render.register(DoctorReport, doctor_view)
 

@@ -81,7 +81,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["maintain"], "`cdcm maintain` comes with a later version."),
+        (["maintain", "--table", "shop.order"], "Did you mean shop.orders?"),
         (["why", "shop.orders", "--key", "1"], "There is no mirror shop.orders yet, so no row to explain."),
         (["why", "shop.orders"], "One of them says which row: --key, or --raw-offset."),
         (["quarantine", "release", "shop.orders", "9"], "9 is no place of a message."),

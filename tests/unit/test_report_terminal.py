@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from cdc_materializer.errors import Code
-from cdc_materializer.report import models, row_models, setup_models, trial_models, violation_models
+from cdc_materializer.report import maintain_models, models, row_models, setup_models, trial_models, violation_models
+from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
@@ -68,7 +69,9 @@ REPORTS: list[models.Report] = [
                 table="shop.orders", topic="t", rows=4_000_000, lag_messages=50_000, lag_seconds=7_500.0,
                 messages=200, last_publish=NOW - timedelta(minutes=5), quarantine_open=3, held=2, held_share=0.01,
                 held_since=NOW - timedelta(hours=3),
-                files=models.FileHealth(data_files=120, delete_files=14, bytes=987_654_321, snapshots=12),
+                files=models.FileHealth(
+                    data_files=120, delete_files=14, bytes=987_654_321, snapshots=12, hint="120 data files"
+                ),
             ),
             models.TableStatus(table="shop.payments", topic="t", error=ERROR),
         ],
@@ -196,6 +199,21 @@ REPORTS: list[models.Report] = [
         ],
         codes=[trial_models.CodeTrial(code="UNDECODABLE", messages=1, first=PLACE)],
     ),
+    MaintainReport(
+        pipeline="shop",
+        planned=True,
+        tables=[
+            MaintainedTable(
+                table="shop.orders", snapshots=120, snapshots_kept=44, orphans_due=True, marked=True, manifests=30,
+                rewrite=RewriteStep(
+                    reason="overlapping ranges", files=120, files_after=9, delete_files=14, bytes=987_654_321,
+                    saved=487_654_321, ratio=2.03,
+                ),
+            ),
+            MaintainedTable(table="shop.orders__raw", snapshots_kept=44, orphans_left="a batch is being staged"),
+            MaintainedTable(table="shop.lines", error=ERROR),
+        ],
+    ),
 ]  # fmt: skip
 
 
@@ -284,6 +302,11 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
         (models.VerifyReport(pipeline="p"), "Every mirror equals"),
         (models.LintReport(), "No contract to check."),
         (models.StatusReport(pipeline="p", as_of=NOW), "as of"),
+        (MaintainReport(pipeline="p", planned=False), "No table is there yet"),
+        (
+            MaintainReport(pipeline="p", planned=False, tables=[MaintainedTable(table="a.b", snapshots_kept=1)]),
+            "1 table needs nothing.",
+        ),
     ],
 )
 def test_an_empty_report_says_so(report: models.Report, words: str) -> None:
@@ -319,7 +342,7 @@ def test_a_time_is_iso_utc_with_its_age() -> None:
 def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
     """A new report without a view fails here, not at a user's terminal."""
     printed = {type(report) for report in REPORTS}
-    parts = (models, row_models, setup_models, trial_models, violation_models)
+    parts = (maintain_models, models, row_models, setup_models, trial_models, violation_models)
     documents = {
         model
         for model in models.Report.__subclasses__()

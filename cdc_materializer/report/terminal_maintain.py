@@ -1,0 +1,62 @@
+"""Terminal view of `cdcm maintain`: what is done with each table, and what it costs."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from cdc_materializer.report.layout import failure, new_table, number, size
+from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport
+from cdc_materializer.report.wording import quantity
+
+
+def maintain_view(report: MaintainReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    """A row a table that has something to do, and a sentence where none has."""
+    table = new_table("table", "files", "rewritten", "saved", "ratio", "snapshots", "orphans", numbers=_NUMBERS)
+    busy = [found for found in report.tables if _is_busy(found)]
+    for found in busy:
+        table.add_row(found.table, *_rewritten(found), _snapshots(found), _orphans(found, planned=report.planned))
+    notes = [Text(f"{found.table}: {line}") for found in report.tables for line in _notes(found)]
+    failures = [failure(found.table, found.error) for found in report.tables if found.error]
+    idle = len(report.tables) - len(busy)
+    rest = f"{quantity(idle, 'table')} {'needs' if idle == 1 else 'need'} nothing." if idle else ""
+    if not report.tables:
+        rest = "No table is there yet; `cdcm run` makes them."
+    said = "Nothing was changed. " if report.planned else ""
+    below = [Text((said + rest).strip(), style="dim")] if said or rest else []
+    return Group(*([table] if busy else []), *notes, *below, *failures)
+
+
+_NUMBERS = ("rewritten", "saved", "ratio", "snapshots", "orphans")
+
+
+def _is_busy(found: MaintainedTable) -> bool:
+    return bool(found.rewrite or found.manifests or found.marked or found.snapshots or found.orphans_due)
+
+
+def _rewritten(found: MaintainedTable) -> tuple[str, str, str, str]:
+    if found.rewrite is None:
+        return "–", "–", "–", "–"
+    step = found.rewrite
+    files = f"{step.files}+{step.delete_files} → {step.files_after}, {step.reason}"
+    return files, size(step.bytes), size(step.saved), f"{step.ratio:.1f}"
+
+
+def _snapshots(found: MaintainedTable) -> str:
+    return f"{number(found.snapshots)} of {number(found.snapshots + found.snapshots_kept)} expire"
+
+
+def _orphans(found: MaintainedTable, *, planned: bool) -> str:
+    if found.orphans is not None:
+        return number(found.orphans)
+    return "looked for" if found.orphans_due and planned else "–"
+
+
+def _notes(found: MaintainedTable) -> Iterator[str]:
+    if found.manifests:
+        yield f"{quantity(found.manifests, 'manifest')} rewritten"
+    if found.marked:
+        yield "the head is marked again"
+    if found.orphans_left:
+        yield f"no orphan is looked for: {found.orphans_left}"
