@@ -18,10 +18,14 @@ def known_formats() -> tuple[str, ...]:
     return tuple(sorted(file.name.replace("_", "-") for file in files))
 
 
+#: The format of a table that is told by its messages.
+AUTO = "auto"
+
+
 def check_format(name: str) -> str:
     """Return a format's name; refuse one that there is none of."""
     known = known_formats()
-    if name in known:
+    if name == AUTO or name in known:
         return name
     near = nearest(name, known)
     meant = f"Did you mean `{near}`? " if near else ""

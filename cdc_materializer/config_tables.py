@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from cdc_materializer.config_formats import check_format, known_formats
+from cdc_materializer.config_formats import AUTO, check_format, known_formats
 from cdc_materializer.config_maintenance import RawSettings
 from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
@@ -81,11 +81,23 @@ class TableSettings(Settings):
         default=None,
         description="The table's contract, an ODCS file: columns, types, rules and what to do when one fails.",
     )
-    format: Annotated[str, AfterValidator(check_format), WithJsonSchema({"enum": list(known_formats())})] = Field(
-        default="debezium", description="How a change is laid out in a message."
+    format: Annotated[str, AfterValidator(check_format), WithJsonSchema({"enum": [AUTO, *known_formats()]})] = Field(
+        default="debezium",
+        description="How a change is laid out in a message; `auto`: as the topic's first messages show, and where they "
+        "do not, the table stops.",
+    )
+    added_fields: Annotated[Names, AfterValidator(_distinct_names)] = Field(
+        default=(),
+        description="For `debezium-flat`: the transform's `add.fields` and `add.headers`, as they stand there; left "
+        "out: every field of Debezium's with the prefix.",
+    )
+    added_fields_prefix: str = Field(
+        default="__",
+        description="For `debezium-flat`: the transform's `add.fields.prefix`; an empty one needs `added_fields`.",
     )
     encoding: Literal["auto", "avro", "json"] = Field(
-        default="auto", description="How a message is encoded; `auto` tells by its first byte."
+        default="auto",
+        description="How values are encoded; `auto`: as their first bytes say. What is not in a named one is held.",
     )
     key: Annotated[Names, AfterValidator(_distinct_names)] = Field(
         default=(), description="The columns that identify a row, where the Kafka key does not say."
@@ -171,6 +183,15 @@ class TableSettings(Settings):
     def format_properties(self) -> dict[str, str]:
         """Return the Iceberg properties of a new mirror: those that suit all `readers`, then `properties` over them."""
         return {**format_of(self.readers), **self.properties}
+
+    @model_validator(mode="after")
+    def _check_added(self) -> Self:
+        # Of every field of Debezium's some are called as columns are: `name`, `row`, `table`.
+        if not self.added_fields_prefix and not self.added_fields:
+            raise refusal(
+                "has an empty `added_fields_prefix` alone", "List the transform's `add.fields` in `added_fields`."
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_readers(self) -> Self:

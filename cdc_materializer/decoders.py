@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes.image import told_names
-from cdc_materializer.changes.messages import check_readable, key_schema, table_schema, without_keys
+from cdc_materializer.changes.messages import as_told, check_readable, key_schema, table_schema
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared
@@ -114,7 +114,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, or probably not the one that it means.
     """
-    return decoders_of(_selectors(without_keys(read, lookup.options)), lookup)
+    return decoders_of(_selectors(as_told(read, lookup.options)), lookup)
 
 
 def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
@@ -232,6 +232,8 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         elif name == CLOUD_EVENT:
             found = Refused(name, CLOUD_EVENTS)
         if isinstance(found, Writer):
+            if side == "value" and lookup.options.encoding not in (None, found.form):
+                return None
             found = _as_declared(found, lookup)
             if side == "value" and is_cloud_event(frozenset(dict(found.wire.fields))):
                 return Refused(name, CLOUD_EVENTS)

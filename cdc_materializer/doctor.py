@@ -14,6 +14,7 @@ from pathlib import Path
 from cdc_materializer import jars
 from cdc_materializer.catalog import Tables, needs_spark, open_tables
 from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.config_formats import AUTO
 from cdc_materializer.config_values import reveal
 from cdc_materializer.contract import lint
 from cdc_materializer.doctor_tables import check_table
@@ -211,5 +212,9 @@ def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[Doc
         yield fine("topic", f"{topic}: {found.why}.", name)
     else:
         yield fine("topic", f"{topic} is there.", name)
+    if found.format is not None and table.format not in (AUTO, found.format):
+        message = f"{topic} looks like `{found.format}`, and the table's `format` is `{table.format}`."
+        do = f"Set `format: {found.format}`, unless you know better."
+        yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=name)
     for message, do in doubts(found):
         yield DoctorCheck(name="source settings", outcome="warning", message=message, do=do, table=name)

@@ -168,7 +168,7 @@ def _told(entry: Entry) -> InitTopic:
         topic=found.topic,
         mirror=None if entry.mirror is None else str(entry.mirror),
         contract=entry.contract,
-        format=None if found.encoding is None else "debezium",
+        format=found.format,
         encoding=found.encoding,
         why=found.why,
         key=list(found.schema.key),

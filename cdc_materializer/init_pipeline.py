@@ -90,4 +90,6 @@ def _table(entry: Entry) -> Iterator[str]:
         yield from comment(f"{remark}.", 2)
     yield f"  {topic}"
     yield f"    mirror: {scalar(str(entry.mirror))}"
+    if entry.found.format not in (None, "debezium"):
+        yield f"    format: {entry.found.format}"
     yield f"    contract: {scalar(entry.contract or '')}"

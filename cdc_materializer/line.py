@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
-from cdc_materializer.changes.formats import find
+from cdc_materializer.changes.formats import Format, find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.changes.shards import Shard
 from cdc_materializer.config import TableConfig
+from cdc_materializer.config_formats import AUTO
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decode.naming import ID_BYTES
@@ -27,14 +30,21 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.names import TableName, recovery
 from cdc_materializer.offsets import Offsets, Span, batch_id
+from cdc_materializer.recognise import told_format
 from cdc_materializer.registry import Registry
+from cdc_materializer.rows import first_messages
 from cdc_materializer.schema import Evolution, TableSchema
 from cdc_materializer.snapshots import SweepPlan
-from cdc_materializer.source import Source
+from cdc_materializer.source import Message, Source
 from cdc_materializer.sweeping import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger(__name__)
+
+#: How many messages of each partition tell a format that nobody names.
+TOLD_BY_MESSAGES = 20
 
 
 @dataclass(frozen=True)
@@ -71,10 +81,36 @@ class Line:
         """Whether more than the last state of a row is kept (`life`)."""
         return self.is_soft or self.table.history
 
+    @cached_property
+    def format(self) -> Format:
+        """How changes are laid out in the topic's messages.
+
+        Raises:
+            ConfigError: it is to be told by the messages, and they do not tell it.
+            RegistryUnavailable: their schemas are needed for that, and the registry cannot be asked.
+        """
+        name = self.table.format
+        if name == AUTO:
+            told = told_format(self._first_messages(), self.registry)
+            if told.name is None:
+                what = f"`format: auto` cannot tell the format of {self.table.topic}: {told.reason}."
+                raise ConfigError(what, "Name it with `format:` in pipeline.yaml.")
+            _LOG.info("The format of %s is told to be %s.", self.table.topic, told.why.strip(","))
+            name = told.name
+        return find(name).for_table(self.table)
+
+    def _first_messages(self) -> tuple[Message, ...]:
+        """The first that raw has of each partition, so that the answer stays; the topic's, before there is raw."""
+        raw = self.lake.load(self.mirror.raw)
+        rows = self.lake.rows(raw) if raw is not None else None
+        found = first_messages(rows, TOLD_BY_MESSAGES) if rows is not None else ()
+        topics = self.table.topics or (self.table.topic,)
+        return found or tuple(one for topic in topics for one in self.source.sample(topic, TOLD_BY_MESSAGES))
+
     @property
     def options(self) -> Options:
         """How the table's messages are read."""
-        table, format_ = self.table, find(self.table.format)
+        table, format_ = self.table, self.format
         key = tuple(table.key)
         if format_.rows_name_themselves and not key and self.contract is not None:
             key = tuple(column.name for column in self.contract.columns if column.primary_key)
@@ -88,6 +124,7 @@ class Line:
             masks=self.masks,
             evolution=self.evolution,
             format=format_,
+            encoding=None if table.encoding == "auto" else table.encoding,
         )
 
     @property

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_materializer.changes.envelope import is_other, row_of
+from cdc_materializer.changes.envelope import is_other
+from cdc_materializer.changes.formats import all_formats, find, row_of
 from cdc_materializer.decode.columns import column_type
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.naming import ID_BYTES, SchemaName, named_in_bytes
@@ -23,18 +24,34 @@ from cdc_materializer.registry import Registry
 from cdc_materializer.schema import Column, Misfit, TableSchema, plan_schema
 from cdc_materializer.source import Message
 
-# Fields that give a format without schemas away; of those that this version does not read.
-_OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("Maxwell's format", frozenset({"database", "table", "type", "data"})),
-    ("Canal's format", frozenset({"isDdl", "data"})),
-    ("the format of AWS DMS", frozenset({"data", "metadata"})),
-    ("GoldenGate's format", frozenset({"op_type", "op_ts"})),
-    ("OpenCDC records", frozenset({"operation", "payload", "position"})),
-)
-_NO_TYPES = (
-    "Debezium's envelope in JSON without a schema, so nothing tells the types: write a contract with them, "
-    "or set `value.converter.schemas.enable`"
-)
+_CLOUD_EVENTS = "they are CloudEvents, which this version does not read"
+_OTHER = "its messages change no row of a table (heartbeats, transaction marks, schema changes and the like)"
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A value in JSON without a schema: its fields as JSON has them."""
+
+    fields: Mapping[str, Any]
+
+
+#: What a key or value is: its schema, the object itself where it has none, or why it cannot be read.
+Read = WireType | Plain | str | None
+
+
+@dataclass(frozen=True)
+class Told:
+    """The format of some messages.
+
+    Attributes:
+        name: the format's; None where none or several fit.
+        why: what it was told by, in words.
+        reason: why there is none.
+    """
+
+    name: str | None = None
+    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,7 @@ class Recognised:
 
     Attributes:
         topic: its name.
+        format: its format; None where it could not be told.
         why: what its format was told by, in words.
         encoding: `avro` or `json`; None where nothing could be read.
         rows: the rows of its envelopes, one a writer, in the order of their first messages; the newest is `newest`.
@@ -54,6 +72,7 @@ class Recognised:
     """
 
     topic: str
+    format: str | None = None
     why: str = ""
     encoding: str | None = None
     rows: tuple[WireType, ...] = ()
@@ -81,35 +100,99 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
         return replace(found, reason="it has no messages yet, so nothing tells its columns")
     writers = _Writers(registry)
     read = [(writers.of(message.value), message) for message in messages if message.value is not None]
-    changes = [(wire, message) for wire, message in read if isinstance(wire, WireType) and row_of(wire) is not None]
+    told = _told([value for value, _ in read])
+    if told.name is None:
+        return replace(found, reason=told.reason)
+    format_ = find(told.name)
+    found = replace(found, format=told.name, remarks=tuple(_remarks(read)))
+    changes = [(wire, message) for wire, message in read if isinstance(wire, WireType) and row_of(format_, wire)]
     if not changes:
-        return replace(found, reason=_why_not([wire for wire, _ in read]))
+        plain = f"{told.why} in JSON without a schema"
+        reason = f"{plain}, so nothing tells the types: {_how_to_type(told.name)}"
+        return replace(found, why=plain, encoding="json", reason=reason)
     value = changes[0][1].value or b""
     name, begin = named_in_bytes(value, writers.id_bytes)
     avro = name is not None and value[begin : begin + 1] != b"{"
-    rows = [row for wire, _ in changes if (row := row_of(wire)) is not None]
-    found = replace(
-        found,
-        why="Debezium's envelope in " + ("Avro, by the registry's schema" if avro else "JSON with its schema"),
-        encoding="avro" if avro else "json",
-        rows=tuple(_distinct(rows)),
-        newest=rows[-1],
-        remarks=tuple(_remarks(read)),
-    )
-    return _with_table(found, [(wire, writers.of(message.key)) for wire, message in changes])
+    encoding = "Avro, by the registry's schema" if avro else "JSON with its schema"
+    rows = [row for wire, _ in changes if (row := row_of(format_, wire)) is not None]
+    try:
+        found = replace(
+            found,
+            why=f"{told.why} in {encoding}",
+            encoding="avro" if avro else "json",
+            rows=tuple(_distinct(rows)),
+            newest=rows[-1],
+        )
+        return _with_table(found, rows, [writers.of(message.key) for _, message in changes])
+    except WireSchemaInvalid as error:
+        return replace(found, reason=f"a schema that no table can be made from: {error}")
 
 
-def _with_table(found: Recognised, changes: Sequence[tuple[WireType, WireType | str | None]]) -> Recognised:
+def told_format(messages: Sequence[Message], registry: Registry | None) -> Told:
+    """Tell the format of a topic from a few of its messages; none where two fit.
+
+    Raises:
+        RegistryUnavailable: a schema is named, and the registry cannot be asked.
+    """
+    writers = _Writers(registry)
+    return _told([writers.of(message.value) for message in messages if message.value is not None])
+
+
+def _told(read: Sequence[Read]) -> Told:
+    """The one format that all messages fit which fit any; one that anything fits only where no other does."""
+    formats = all_formats()
+    signs: dict[str, str] = {}
+    fitting: list[frozenset[str]] = []
+    rows: str | None = None
+    for one in _distinct(read):
+        wire = one if isinstance(one, WireType) else None
+        value = one.fields if isinstance(one, Plain) else None
+        if (wire is None and value is None) or (wire is not None and _is_debeziums(wire)):
+            continue
+        found = {name: why for name, format_ in formats if (why := format_.recognise(wire, value)) is not None}
+        rows = next((name for name, format_ in formats if format_.is_last_resort and name in found), rows)
+        own = {name: why for name, why in found.items() if not find(name).is_last_resort}
+        signs = own | signs
+        fitting += [frozenset(own)] if own else []
+    if not fitting:
+        return Told(rows, _words(rows, "rows without anything around them")) if rows else Told(reason=_why_not(read))
+    common = sorted(frozenset.intersection(*fitting))
+    if len(common) == 1:
+        return Told(common[0], _words(common[0], signs[common[0]]))
+    if common:
+        both = " and ".join(f"`{name}` ({signs[name]})" for name in common)
+        return Told(reason=f"its messages fit {both}, and a guess could make a wrong table: say which with `format:`")
+    several = ", ".join(f"`{name}` ({why})" for name, why in sorted(signs.items()))
+    return Told(reason=f"its messages are of several formats: {several}")
+
+
+def _is_debeziums(wire: WireType) -> bool:
+    """Whether the schema is Debezium's own of a message that changes no row; rows may be called so too."""
+    return wire.name.startswith("io.debezium.") and is_other(wire)
+
+
+def _words(name: str | None, why: str) -> str:
+    return f"`{name}`, by {why}," if name != "debezium" else "Debezium's envelope"
+
+
+def _how_to_type(name: str) -> str:
+    if name == "debezium":
+        return "write a contract with them, or set `value.converter.schemas.enable`"
+    return f"write a contract with them, and set `format: {name}`"
+
+
+def _with_table(found: Recognised, rows: Sequence[WireType], told: Sequence[Read]) -> Recognised:
     """Add the table that the writers of values and keys describe together, or why there is none."""
-    keys = [key for _, key in changes if isinstance(key, WireType)]
+    keys = [key for key in told if isinstance(key, WireType)]
     if not keys:
-        refused = next((key for _, key in changes if isinstance(key, str)), None)
+        refused = next((key for key in told if isinstance(key, str)), None)
         reason = f"its keys cannot be read ({refused})" if refused else "its messages have no keys"
+        if any(isinstance(key, Plain) for key in told):
+            reason = "its keys are in JSON without a schema"
         return replace(found, reason=f"{reason}: name the columns that identify a row with `key:`")
     described: list[TableSchema] = []
-    for value, key in changes:
-        row = row_of(value)
-        described += [TableSchema(_columns(row))] if row is not None else []
+    for row, key in zip(rows, told, strict=True):
+        described.append(TableSchema(_columns(row)))
         described += [TableSchema(_columns(key), tuple(dict(key.fields)))] if isinstance(key, WireType) else []
     try:
         plan = plan_schema(None, _distinct(described))
@@ -140,7 +223,7 @@ class _Writers:
         self._registered: dict[SchemaName, WireType | str] = {}
         self._blocks: dict[str, WireType | str] = {}
 
-    def of(self, octets: bytes | None) -> WireType | str | None:
+    def of(self, octets: bytes | None) -> Read:
         """The schema of a key or value; None for none at all."""
         if octets is None:
             return None
@@ -161,7 +244,7 @@ class _Writers:
             return "its messages are written in Protobuf, which this version does not read"
         return _record(lambda: (parse_json_schema if found.kind == "JSON" else parse_avro)(found.text))
 
-    def _json(self, octets: bytes) -> WireType | str:
+    def _json(self, octets: bytes) -> Read:
         try:
             found = json.loads(octets)
         except (ValueError, RecursionError):
@@ -170,7 +253,7 @@ class _Writers:
             return "its messages begin like nothing that is known: neither Avro with a registry's id nor a JSON object"
         block = found.get("schema")
         if not isinstance(block, Mapping) or "payload" not in found:
-            return _plain(found)
+            return _CLOUD_EVENTS if is_cloud_event(frozenset(found)) else Plain(found)
         text = json.dumps(block)
         if text not in self._blocks:
             self._blocks[text] = _record(lambda: parse_connect(block))
@@ -178,46 +261,23 @@ class _Writers:
 
 
 def _record(parse: Any) -> WireType | str:  # noqa: ANN401 - a function without arguments
-    """Parse a schema and see that a table can have its columns."""
+    """Parse a schema."""
     try:
         wire: WireType = parse()
-        columns = row_of(wire) if wire.get("op") is not None else wire
-        if wire.literal == "record" and columns is not None and not is_other(wire):
-            _columns(columns)
     except WireSchemaInvalid as error:
         return f"a schema that no table can be made from: {error}"
     return wire if wire.literal == "record" else "a schema that is no record of columns"
 
 
-def _plain(found: Mapping[str, Any]) -> str:
-    """What a JSON object without a schema is, and that it cannot be read."""
-    if is_cloud_event(frozenset(found)):
-        return "they are CloudEvents, which this version does not read"
-    if "op" in found and ("after" in found or "before" in found):
-        return _NO_TYPES
-    for name, fields in _OTHER_FORMATS:
-        if fields <= found.keys():
-            return f"it looks like {name}, which this version does not read"
-    return "JSON objects without a schema, which look like rows without an envelope; this version does not read them"
-
-
-def _why_not(read: Sequence[WireType | str | None]) -> str:
+def _why_not(read: Sequence[Read]) -> str:
     """Why none of the values is a change, by what most of them are."""
     if not read:
         return "it has only tombstones so far, so nothing tells its columns"
-    reasons = Counter(wire if isinstance(wire, str) else _shape(wire) for wire in read)
+    reasons = Counter(one if isinstance(one, str) else _OTHER for one in read)
     return reasons.most_common(1)[0][0]
 
 
-def _shape(wire: WireType | None) -> str:
-    if wire is not None and is_other(wire):
-        return "its messages change no row of a table (heartbeats, transaction marks, schema changes and the like)"
-    if wire is not None and wire.get("op") is not None:
-        return "its rows are documents without columns, as MongoDB's are; this version does not read them"
-    return "rows without an envelope (flattened Debezium, or an upsert topic); this version does not read them"
-
-
-def _remarks(read: Sequence[tuple[WireType | str | None, Message]]) -> list[str]:
+def _remarks(read: Sequence[tuple[Read, Message]]) -> list[str]:
     """Which of the values that were looked at a run would hold."""
     refused = [wire for wire, _ in read if isinstance(wire, str)]
     if not refused:

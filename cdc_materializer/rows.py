@@ -15,6 +15,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decode.framing import named_in_headers, schema_id
 from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.source import Message
 
 
 def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes: int) -> DataFrame:
@@ -45,6 +46,18 @@ def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes
         key_name.alias("key_schema_name"),
         value_name.alias("value_schema_name"),
     )
+
+
+def first_messages(raw: DataFrame, count: int) -> tuple[Message, ...]:
+    """At most so many messages of the beginning of each partition that a raw table has."""
+    first = raw.groupBy("partition").agg(F.min("offset").alias("offset")).collect()
+    early = F.lit(False)
+    for row in first:
+        is_near = F.col("offset").between(row["offset"], row["offset"] + count - 1)
+        early = early | ((F.col("partition") == row["partition"]) & is_near)
+    found = raw.where(early).select("partition", "offset", "key", "value").orderBy("offset", "partition").collect()
+    kept = [(bytes(part) if part is not None else None for part in (row["key"], row["value"])) for row in found]
+    return tuple(Message(row["partition"], row["offset"], *both) for row, both in zip(found, kept, strict=True))
 
 
 def final_rows(decided: DataFrame, target: TableSchema, *, soft: bool, routed: bool) -> DataFrame:

@@ -7,6 +7,7 @@ again for each field that is read from its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,15 +19,8 @@ from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
 from cdc_materializer.changes.identity import ENTRY, identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
-from cdc_materializer.changes.positions import (
-    OWN_FIELDS,
-    RANK_FIELDS,
-    SOURCE_FIELDS,
-    log,
-    position,
-    snapshot_place,
-    source_table,
-)
+from cdc_materializer.changes.positions import log, position, snapshot_place, source_table
+from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
@@ -49,9 +43,14 @@ def table_schema(writer: Writer, options: Options) -> TableSchema:
 
 
 def key_schema(writer: Writer, options: Options) -> TableSchema:
-    """What a writer of keys adds to the table: its fields, all of them key; nothing where the key is configured."""
-    columns = () if options.key else _columns(writer.wire, writer, options)
-    return TableSchema(columns, tuple(column.name for column in columns))
+    """What a writer of keys adds to the table: its fields, all of them key; of a configured key what values lack."""
+    if not options.key:
+        columns = _columns(writer.wire, writer, options)
+        return TableSchema(columns, tuple(column.name for column in columns))
+    if not options.format.tombstones_delete:
+        return TableSchema(())
+    named = tuple(one for one in writer.wire.fields if options.evolution.renames.get(one[0], one[0]) in options.key)
+    return TableSchema(_columns(replace(writer.wire, fields=named), writer, options), options.key)
 
 
 def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
@@ -90,7 +89,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     """
     read, shard = writers.merged(options), options.shard
     target = shard.without(mirror) if shard is not None else mirror
-    named = without_keys(messages, options)
+    named = as_told(messages, options)
     datums = named.select(*_coordinates(named), "value_writer", "key_writer", *_datums(read, options))
     parts = _parts(datums, read, options)
     kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer")
@@ -100,11 +99,19 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     return shard.told(changes, mirror) if shard is not None else changes
 
 
-def without_keys(messages: DataFrame, options: Options) -> DataFrame:
-    """The messages, their Kafka keys not looked at where those do not say which row is meant."""
-    if not options.format.rows_name_themselves:
-        return messages
-    return messages.withColumn("key_writer", F.lit(None).cast("string"))
+def as_told(messages: DataFrame, options: Options) -> DataFrame:
+    """The messages, without those keys and values that say nothing in the table's format.
+
+    Kafka keys, where they do not say which row is meant. Where a message without a value is a delete, the JSON text
+    `null` is none: JsonConverter writes it for a record that has a schema and no value.
+    """
+    nothing = F.lit(None).cast("string")
+    if options.format.rows_name_themselves:
+        messages = messages.withColumn("key_writer", nothing)
+    if options.format.tombstones_delete:
+        is_null = F.trim(F.col("value").cast("string")) == "null"
+        messages = messages.withColumn("value_writer", F.when(is_null, nothing).otherwise(F.col("value_writer")))
+    return messages
 
 
 # --- first projection: run each decoder on the messages that chose it

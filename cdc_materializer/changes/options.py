@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from cdc_materializer.changes.formats import Format, find, row_of
 from cdc_materializer.changes.shards import Shard
 from cdc_materializer.decode.merging import KEY_DEPTH, merged
-from cdc_materializer.decode.reading import Special
+from cdc_materializer.decode.reading import Form, Special
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
@@ -65,6 +65,7 @@ class Options:
         masks: what the contract hides.
         evolution: how its columns change.
         format: its format.
+        encoding: how values are written; None where each message says it itself.
     """
 
     special_values: Special = "null"
@@ -77,6 +78,7 @@ class Options:
     masks: Masks = field(default_factory=Masks)
     evolution: Evolution = field(default_factory=Evolution)
     format: Format = field(default_factory=lambda: find("debezium"))
+    encoding: Form | None = None
 
     def row(self, writer: Writer) -> WireType | None:
         """The type of a row in a writer's values; None where they carry none."""

@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import RANK_FIELDS
+from cdc_materializer.changes.source_fields import RANK_FIELDS
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer

@@ -246,6 +246,7 @@ class Recorder:
         self._other_kinds: dict[int, dict[str, Any]] = case.data.get("other_schemas", {})
         self._framing = case.data.get("framing", "id")
         self._headers: list[tuple[str, bytes | None]] = []
+        self._rows = case.data.get("values") == "rows"
 
     def schemas(self) -> dict[int, dict[str, Any]]:
         """The schemas that the registry knows by now, by id."""
@@ -255,7 +256,7 @@ class Recorder:
         known |= dict(self._others.values())
         for version, columns in self._columns.items():
             if version not in self.unregistered:
-                known[self._ids + version] = self._avro_schema(columns)
+                known[self._ids + version] = self._row_schema(columns) if self._rows else self._avro_schema(columns)
         return known
 
     def other_schemas(self) -> dict[int, dict[str, Any]]:
@@ -353,7 +354,7 @@ class Recorder:
         if "key" in message:
             given = message["key"]
             return given if given is None or isinstance(given, dict) else {next(iter(self._key)): given}
-        row = message.get("after") or message.get("before")
+        row = message.get("after") or message.get("before") or message.get("row")
         return None if row is None else {name: row[name] for name in self._key}
 
     def _encoded_key(self, message: Mapping[str, Any], key: Row | None) -> bytes | None:
@@ -388,6 +389,10 @@ class Recorder:
             return MAGIC_ID + (self._ids + message["framed"]).to_bytes(4) + octets if "framed" in message else octets
         if "record" in message:
             return self._record(message["record"])
+        return self._row(message, columns) if "row" in message else self._changed(message, columns, key, lsn)
+
+    def _changed(self, message: Mapping[str, Any], columns: dict[str, ColumnType], key: Row | None, lsn: int) -> bytes:
+        """A value that is an envelope."""
         envelope = self._envelope(message, columns, key, lsn)
         if self._form == "avro":
             version = message.get("schema", self._first)
@@ -396,6 +401,21 @@ class Recorder:
             return debezium_json(envelope)
         schema = _with_fields(self._connect_schema(columns), "source", message.get("source", {}))
         return debezium_json(envelope, _with_fields(schema, "transaction", message.get("transaction", {})))
+
+    def _row_schema(self, columns: Mapping[str, ColumnType]) -> dict[str, Any]:
+        name = f"{self._topic}.Value"
+        fields = [{"name": column, "type": kind} for column, kind in _avro(columns).items()]
+        return {"type": "record", "name": name, "fields": fields, "connect.name": name}
+
+    def _row(self, message: Mapping[str, Any], columns: dict[str, ColumnType]) -> bytes:
+        """A value that is the row itself."""
+        row = self._image(message["row"], columns) or {}
+        if self._form == "avro":
+            version = message.get("schema", self._first)
+            return self._framed("value", message, self._ids + version, self._row_schema(columns), row)
+        # What Connect calls the schema of a key and that of a row differ in their names alone.
+        schema = {**connect_key_schema(self._topic, _connect(columns)), "name": f"{self._topic}.Value"}
+        return debezium_json(row, schema if self._wrapped else None)
 
     def _envelope(
         self, message: Mapping[str, Any], columns: dict[str, ColumnType], key: Row | None, lsn: int

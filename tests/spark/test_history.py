@@ -21,7 +21,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.run import run_once
 from cdc_materializer.verify import verify_tables
 from tests.model.history import History
-from tests.spark.test_model import Telling
+from tests.model.telling import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.positions import RANK_FIELDS, SOURCE_FIELDS, position
+from cdc_materializer.changes.positions import position
+from cdc_materializer.changes.source_fields import RANK_FIELDS, SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

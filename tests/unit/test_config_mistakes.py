@@ -222,6 +222,13 @@ def test_a_format_that_there_is_none_of_is_refused(folder: Path) -> None:
     assert "tables[0].format is `debezum`, which is no format. Did you mean `debezium`? Formats are: " in message
 
 
+def test_without_a_prefix_added_fields_have_to_be_named(folder: Path) -> None:
+    """Some fields of Debezium's are called as columns are."""
+    text = SMALL.replace("}]", ", format: debezium-flat, added_fields_prefix: ''}]")
+
+    assert "has an empty `added_fields_prefix` alone. List the transform's `add.fields`" in refusal(folder, text)
+
+
 def test_a_wrong_value_is_never_repeated(folder: Path) -> None:
     """A secret in the wrong place stays out of the message."""
     for text in (

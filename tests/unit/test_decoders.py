@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from pyspark.sql import Row
@@ -49,6 +50,22 @@ def test_a_batch_that_cannot_be_read_without_a_registry_stops(rows: list[Row]) -
     """A registry that is missing in the configuration is said, and not taken for messages to be held."""
     with pytest.raises(ConfigError, match="no registry is configured"):
         decoders_of(rows, Lookup(None, None, Options(), TABLE))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "read"), [(None, ["json", "id:00000002"]), ("avro", ["id:00000002"]), ("json", ["json"])]
+)
+def test_values_in_another_encoding_than_the_configured_one_are_not_read(
+    encoding: Literal["avro", "json"] | None, read: list[str]
+) -> None:
+    """They are held one by one; keys may be written otherwise than values."""
+    registry = MemoryRegistry({1: avro_key_schema("t", {"id": "long"}), 2: avro_envelope_schema("t", {"id": "long"})})
+    rows = [row("json"), row("id:00000002", "id:00000001")]
+
+    found = decoders_of(rows, Lookup(registry, None, Options(encoding=encoding), TABLE))
+
+    assert [writer.selector for writer in found.writers.values] == read
+    assert len(found.writers.keys) == 2
 
 
 NUMERIC = {

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from cdc_materializer.changes.options import Options
+    from cdc_materializer.config import TableConfig
     from cdc_materializer.decode.types import Reader
     from cdc_materializer.decode.writers import Writer
 
@@ -129,12 +130,20 @@ class Format:
             the columns of `key:`, or else by the contract's primary key, and Kafka keys are not read at all.
         tombstones_delete: whether a message without a value is a delete of its own also where `key:` is set. Otherwise
             it then repeats the delete before it, and is ignored.
+        fills_keys: whether a delete's key may be made of defaults (`changes.fillers`).
+        is_last_resort: whether any message looks like one of this format, so that it is told by no other fitting.
     """
 
     depth: int = 1
     rows_name_themselves: bool = False
     tombstones_delete: bool = False
     fills_keys: bool = False
+    is_last_resort: bool = False
+
+    def for_table(self, table: TableConfig) -> Format:
+        """The format with what a table's settings say of it."""
+        del table
+        return self
 
     # --- from schemas; without Spark ---------------------------------------------------------------------------------
 

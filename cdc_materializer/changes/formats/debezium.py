@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cdc_materializer.changes.documents import document_ddl, document_of, document_row
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.formats import Format, Part, Said
+from cdc_materializer.changes.source_fields import SOURCE_FIELDS
 from cdc_materializer.decode.wire import WireType
 
 if TYPE_CHECKING:
@@ -25,8 +27,8 @@ class Debezium(Format):
     fills_keys = True
 
     def row(self, wire: WireType) -> WireType | None:
-        """The type of `after`, or else of `before`."""
-        return row_of(wire)
+        """The type of `after`, or else of `before`; of MongoDB's, which are texts, a document."""
+        return row_of(wire) or document_row(wire)
 
     def is_other(self, wire: WireType) -> bool:
         """By the schema's name, whatever stands before it: it can be adjusted."""
@@ -35,7 +37,6 @@ class Debezium(Format):
     def value_type(self, row: WireType) -> WireType:
         """An envelope of rows that a contract declares."""
         from cdc_materializer.changes.model import TRANSACTION_FIELDS
-        from cdc_materializer.changes.positions import SOURCE_FIELDS
 
         source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
         fields = (
@@ -49,14 +50,16 @@ class Debezium(Format):
 
     def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
         """By `op` beside an image."""
-        names = set(dict(wire.fields)) if wire is not None else set(value or ())
-        return "`op` beside `after` and `before`" if "op" in names and names & {"after", "before"} else None
+        images = {"after", "before"} & (value or {}).keys()
+        is_plain = value is not None and "op" in value and any(_is_image(value[name]) for name in images)
+        return "`op` beside images" if is_plain or (wire is not None and self.row(wire) is not None) else None
 
     def ddl(self, writer: Writer, row_ddl: str, options: Options) -> str:
         """Of `source` what positions are made of, of `before` nothing but where it is needed."""
-        from cdc_materializer.changes.positions import SOURCE_FIELDS
         from cdc_materializer.changes.transactions import transaction_ddl
 
+        if document_row(writer.wire) is not None:
+            return document_ddl(writer.wire)
         source = writer.wire.get("source")
         parts = ["op string", *[f"{side} struct<{row_ddl}>" for side in _sides(writer, options)]]
         if source is not None:
@@ -76,10 +79,13 @@ class Debezium(Format):
         """What the envelope says."""
         from pyspark.sql import functions as F
 
-        from cdc_materializer.changes.positions import SOURCE_FIELDS
         from cdc_materializer.changes.transactions import ranks, transaction
 
         body, writer, options = part.body, part.writer, part.options
+        if document_row(writer.wire) is not None:
+            known = {name: part.field("source", name) for name in SOURCE_FIELDS}
+            known["table"] = part.field("source", "collection")
+            return Said(op=F.lower(body["op"]), after=document_of(part), source=known)
         sides = _sides(writer, options)
         source = {name: part.field("source", name).try_cast(ddl) for name, ddl in SOURCE_FIELDS.items()}
         return Said(
@@ -89,6 +95,10 @@ class Debezium(Format):
             source=source | ranks(body, writer, part.reader),
             transaction=transaction(body, writer if options.transactions else None),
         )
+
+
+def _is_image(value: object) -> bool:
+    return value is None or isinstance(value, (Mapping, str))
 
 
 def _sides(writer: Writer, options: Options) -> list[str]:

@@ -1,0 +1,160 @@
+"""Debezium behind ExtractNewRecordState: the row alone, with fields and headers that the transform may have added.
+
+What is a delete depends on the transform's `delete.tombstone.handling.mode`: no value (`tombstone`, the default, and
+`delete-to-tombstone`), a row with `__deleted: "true"` (`rewrite`), both of them (`rewrite-with-tombstone`), or nothing
+at all (`drop`: then nobody can know of it). Truncates never come. The row of a delete comes from `before`, which the
+connector fills with defaults, so nothing but the key is taken from it.
+
+Added fields are no columns. Which fields those are the table's settings say in the words of the transform's own
+`add.fields` and `add.fields.prefix`; left out, it is all names with its default prefix `__` that Debezium has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cdc_materializer.changes.envelope import is_other
+from cdc_materializer.changes.formats import Format, Part, Said
+from cdc_materializer.changes.source_fields import SOURCE_FIELDS
+from cdc_materializer.decode.wire import WireType
+from cdc_materializer.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from cdc_materializer.changes.options import Options
+    from cdc_materializer.config import TableConfig
+    from cdc_materializer.decode.writers import Writer
+
+PREFIX = "__"
+#: Written by `rewrite`, under this name whatever the prefix.
+_DELETED = "__deleted"
+#: Fields of the envelope itself; all others that are not qualified are those of `source` or `transaction`.
+_OWN = ("op", "ts_ms", "ts_us", "ts_ns")
+_TRANSACTION = ("id", "total_order", "data_collection_order")
+#: Fields of `source` that nothing is made of here.
+_UNREAD = (
+    *("version", "name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "lcr_position"),
+    *("rs_id", "user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
+    *("wallTime", "lsid", "txnNumber", "keyspace", "shard", "vgtid"),
+)
+#: What tells a connector where nobody added `source.connector`: a field that it alone has.
+_CONNECTORS = {"lsn": "postgresql", "file": "mysql", "commit_lsn": "sqlserver", "scn": "oracle", "ord": "mongodb"}
+_TEXT = WireType("string", optional=True)
+
+
+class DebeziumFlat(Format):
+    """Flattened rows."""
+
+    tombstones_delete = True
+
+    def __init__(self, fields: Sequence[str] = (), prefix: str = PREFIX) -> None:
+        """Take the transform's `add.fields` (or `add.headers`) and its prefix; no fields: all that Debezium has."""
+        self._read = tuple(SOURCE_FIELDS)
+        self._added = _named(fields, prefix) if fields else _all(self._read, prefix)
+
+    def for_table(self, table: TableConfig) -> Format:
+        """With the fields that the table's settings name."""
+        if not table.added_fields and table.added_fields_prefix == PREFIX:
+            return self
+        return DebeziumFlat(table.added_fields, table.added_fields_prefix)
+
+    def row(self, wire: WireType) -> WireType | None:
+        """The value without what was added."""
+        if wire.literal != "record":
+            return None
+        added = {*self._added, _DELETED}
+        return replace(wire, fields=tuple(one for one in wire.fields if one[0] not in added))
+
+    def is_other(self, wire: WireType) -> bool:
+        """The transform lets heartbeats and the like through as they are."""
+        return is_other(wire)
+
+    def value_type(self, row: WireType) -> WireType:
+        """The row with everything that may have been added and is read."""
+        known = dict(row.fields)
+        wanted = {"op", *[f"source.{name}" for name in self._read]}
+        read = [name for name, what in self._added.items() if what in wanted]
+        added = [(name, _TEXT) for name in (_DELETED, *read) if name not in known]
+        return replace(row, fields=(*row.fields, *added))
+
+    def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
+        """By fields that the transform adds, or the name that the connector gives the schema of a row."""
+        names = dict(wire.fields) if wire is not None else value or {}
+        found = [name for name in names if name == _DELETED or name in self._added]
+        if found:
+            return f"fields that ExtractNewRecordState adds ({', '.join(f'`{name}`' for name in found[:3])})"
+        is_row = wire is not None and wire.get("op") is None and not is_other(wire)
+        if wire is not None and is_row and wire.name.count(".") > 1 and wire.name.endswith(".Value"):
+            return "rows whose schema is the one of an envelope's `after`"
+        return None
+
+    def ddl(self, writer: Writer, row_ddl: str, options: Options) -> str:
+        """The row and, as text, what was added."""
+        del options
+        added = [name for name, _ in writer.wire.fields if name in self._added or name == _DELETED]
+        return ", ".join([row_ddl, *[f"{quote(name)} string" for name in added]])
+
+    def names(self, value: Column) -> Column | None:
+        """The object's own."""
+        from pyspark.sql import functions as F
+
+        return F.json_object_keys(value)
+
+    def said(self, part: Part) -> Said:
+        """The row, or that it is deleted."""
+        from pyspark.sql import functions as F
+
+        is_deleted = F.coalesce(F.lower(part.field(_DELETED).cast("string")) == "true", F.lit(False))
+        told = F.lower(self._told(part, "op"))
+        op = F.when(is_deleted, F.lit("d")).otherwise(F.coalesce(told, F.lit("u")))
+        is_delete = op == "d"
+        source = {name: self._told(part, f"source.{name}") for name in self._read}
+        return Said(
+            op=F.when(part.body.isNotNull(), op),
+            after=F.when(~is_delete, part.body),
+            before=F.when(is_delete, part.body),
+            source=source | {"connector": self._connector(source)},
+        )
+
+    def _told(self, part: Part, what: str) -> Column:
+        """What was added of the envelope, from the fields or else from the headers; NULL where it was not."""
+        from pyspark.sql import functions as F
+
+        names = [name for name, known in self._added.items() if known == what]
+        found = [part.field(name).cast("string") for name in names if part.has(name)]
+        if not found:
+            in_headers = [F.regexp_extract(part.header(name), '^"?(.*?)"?$', 1) for name in names]
+            found = [F.when(F.size(F.col("headers")) > 0, F.coalesce(*in_headers))] if in_headers else []
+        return F.coalesce(*found) if found else F.lit(None).cast("string")
+
+    def _connector(self, source: Mapping[str, Column]) -> Column:
+        from pyspark.sql import functions as F
+
+        found = [F.when(source[field].isNotNull(), F.lit(name)) for field, name in _CONNECTORS.items()]
+        return F.coalesce(source["connector"], *found)
+
+
+def _named(fields: Sequence[str], prefix: str) -> dict[str, str]:
+    """The names of added fields, each with what it is of the envelope, as the transform makes them of `add.fields`."""
+    found = {}
+    for entry in fields:
+        told, _, given = entry.partition(":")
+        struct, dot, field = told.rpartition(".")
+        home = struct if dot else "" if field in _OWN else "transaction" if field in _TRANSACTION else "source"
+        name = given or (f"{struct}_{field}" if dot else field)
+        found[f"{prefix}{name}"] = f"{home}.{field}".lstrip(".")
+    return found
+
+
+def _all(read: Sequence[str], prefix: str) -> dict[str, str]:
+    """The names that fields of a prefix can have, each with what it is."""
+    sources = (*read, *_UNREAD)
+    qualified = [*[f"source.{name}" for name in sources], *[f"transaction.{name}" for name in _TRANSACTION]]
+    plain = [name for name in sources if name not in _OWN]
+    return _named([*_OWN, *_TRANSACTION[1:], *plain, *qualified], prefix)
+
+
+FORMAT = DebeziumFlat()

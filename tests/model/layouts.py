@@ -1,0 +1,169 @@
+"""How producers lay out the events of a model history (`history`): one small faithful encoder a format."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
+from tests.model.history import Event
+
+_KEY = {"id": {"type": "int64", "optional": False}}
+_TEXT = {"type": "string", "optional": True}
+_LONG = {"type": "int64", "optional": True}
+COLUMNS: dict[str, dict[str, Any]] = {**_KEY, "note": _TEXT, "qty": _LONG}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Debezium's envelope in JSON with its schema, and what other layouts do otherwise.
+
+    Attributes:
+        format: the table's `format`.
+        settings: its other settings.
+        is_placed: whether messages say where in the source they happened. Otherwise what a crash sends again is
+            applied again, and nothing orders the messages of several partitions.
+        contract: the columns of the table's contract with their types, where it needs one.
+    """
+
+    format: str = "debezium"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_placed: bool = True
+    contract: Mapping[str, str] = field(default_factory=dict)
+
+    def key(self, topic: str, event: Event) -> bytes | None:
+        """The Kafka key."""
+        return None if event.key is None else debezium_json({"id": event.key}, connect_key_schema(topic, _KEY))
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The value; None for no value."""
+        if event.op == "tombstone":
+            return None
+        return debezium_json(envelope(event), connect_envelope_schema(topic, COLUMNS))
+
+    def shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row of the mirror, without its key, as the history has it."""
+        return {"note": row["note"], "qty": row["qty"]}
+
+
+def envelope(event: Event) -> dict[str, Any]:
+    """The envelope of an event."""
+    before = {"id": event.key, "note": None, "qty": None} if event.op == "d" else None
+    after = None if event.after is None else {"id": event.key, **event.after}
+    found = debezium_envelope(
+        event.op,
+        before,
+        after,
+        lsn=event.lsn,
+        commit_lsn=event.commit,
+        ts_ms=event.ts_ms,
+        snapshot=event.snapshot,
+    )
+    if event.snapshot == "incremental":
+        found["source"]["sequence"] = f'["{event.commit}","{event.read_at}"]'
+    return found
+
+
+class Flat(Layout):
+    """Behind ExtractNewRecordState with `rewrite-with-tombstone` and what makes a position added."""
+
+    _added = ("connector", "sequence", "lsn", "ts_ms", "snapshot")
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The row of `after`, or of `before` where it was deleted."""
+        if event.op == "tombstone":
+            return None
+        whole = envelope(event)
+        row = {**(whole["after"] or whole["before"]), "__deleted": str(event.op == "d").lower(), "__op": event.op}
+        row |= {f"__source_{name}": whole["source"].get(name) for name in self._added}
+        numbers = {"__source_lsn", "__source_ts_ms"}
+        columns = {name: _LONG if name in numbers else COLUMNS.get(name, _TEXT) for name in row}
+        return debezium_json(row, {**connect_key_schema(topic, columns), "name": f"{topic}.Value"})
+
+
+class PlainFlat(Layout):
+    """The same without added fields or schemas, `tombstone` as mode of deletes."""
+
+    def key(self, topic: str, event: Event) -> bytes | None:
+        """The plain key."""
+        del topic
+        return json.dumps({"id": event.key}).encode()
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The row, without the second message of a delete."""
+        del topic
+        return None if event.shown is None else json.dumps({"id": event.key, **event.shown}).encode()
+
+
+class Upsert(Layout):
+    """A compacted topic whose values have no key."""
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The row's other columns."""
+        columns = {"note": _TEXT, "qty": _LONG}
+        if event.shown is None:
+            return None
+        return debezium_json(event.shown, {**connect_key_schema(topic, columns), "name": "rows"})
+
+
+class IcebergCdc(Layout):
+    """Behind the transform of Iceberg's sink."""
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The row with the block."""
+        if event.op == "tombstone":
+            return None
+        row = {"id": event.key, **(event.shown or {"note": None, "qty": None})}
+        block = {"op": {"u": "U", "d": "D"}.get(event.op, "I"), "ts": event.ts_ms}
+        kinds = {"type": "struct", "optional": True, "name": "cdc"}
+        fields = [{**_TEXT, "field": "op"}, {**_LONG, "field": "ts"}]
+        columns = {**COLUMNS, "_cdc": {**kinds, "fields": fields}}
+        return debezium_json({**row, "_cdc": block}, {**connect_key_schema(topic, columns), "name": "rows"})
+
+
+class Mongo(Layout):
+    """MongoDB's connector with `change_streams_update_full`."""
+
+    def key(self, topic: str, event: Event) -> bytes | None:
+        """The document's id as text."""
+        return debezium_json({"id": str(event.key)}, connect_key_schema(topic, {"id": _TEXT}))
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The document."""
+        if event.op == "tombstone":
+            return None
+        document = None if event.shown is None else json.dumps({"_id": event.key, **event.shown})
+        streaming = event.op != "r"
+        commit, change = event.position if streaming else (0, 0)
+        source = {"connector": "mongodb", "snapshot": event.snapshot, "ts_ms": commit, "ord": change, "collection": "t"}
+        kinds = {name: _LONG if name in {"ts_ms", "ord"} else _TEXT for name in source}
+        image = {**_TEXT, "name": "io.debezium.data.Json", "version": 1}
+        columns = {
+            "after": image,
+            "op": _TEXT,
+            "source": {
+                "type": "struct",
+                "optional": False,
+                "name": "source",
+                "fields": [{**kind, "field": name} for name, kind in kinds.items()],
+            },
+        }
+        schema = {**connect_key_schema(topic, columns), "name": f"{topic}.Envelope"}
+        return debezium_json({"after": document, "op": event.op, "source": source}, schema)
+
+    def shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What the document says."""
+        document = json.loads(row["document"])
+        assert str(document.pop("_id")) == row["id"]
+        return dict(document)
+
+
+_TYPES = {"id": "bigint", "note": "text", "qty": "bigint"}
+#: By a name for the table.
+LAYOUTS: Mapping[str, Layout] = {
+    "flat": Flat("debezium-flat"),
+    "plain_flat": PlainFlat("debezium-flat", is_placed=False, contract=_TYPES),
+    "upsert": Upsert("upsert", is_placed=False),
+    "iceberg_cdc": IcebergCdc("iceberg-cdc", is_placed=False),
+    "mongo": Mongo(),
+}

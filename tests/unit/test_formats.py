@@ -1,0 +1,155 @@
+"""Formats are files that are found by name, and told by what the first messages look like."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdc_materializer.changes import formats
+from cdc_materializer.changes.formats import all_formats, find, known
+from cdc_materializer.changes.formats.debezium_flat import DebeziumFlat
+from cdc_materializer.config_formats import known_formats
+from cdc_materializer.decode.wire import WireType
+from cdc_materializer.recognise import told_format
+from cdc_materializer.source import Message
+from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
+
+_ID = {"id": {"type": "int64", "optional": False}}
+_NAMES = (
+    "id",
+    "op",
+    "x_op",
+    "x_table",
+    "x_source_ts_ms",
+    "x_transaction_id",
+    "x_what",
+    "x_ts_ms",
+    "x_lsn",
+    "__op",
+    "__deleted",
+)
+_TEXT = {"type": "string", "optional": True}
+
+
+def _messages(*values: bytes | None) -> list[Message]:
+    return [Message(0, at, b"{}", value) for at, value in enumerate(values)]
+
+
+def _row(name: str, **fields: object) -> bytes:
+    columns = {field: _ID["id"] if isinstance(value, int) else _TEXT for field, value in fields.items()}
+    return debezium_json(fields, {**connect_key_schema("t", columns), "name": name})
+
+
+def _envelope() -> bytes:
+    return debezium_json(debezium_envelope("c", None, {"id": 1}), connect_envelope_schema("t", _ID))
+
+
+def _plain(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("debezium", [_envelope()]),
+        ("debezium", [None, _envelope()]),
+        ("debezium", [_plain(op="c", before=None, after={"id": 1})]),
+        ("debezium", [_plain(op="c", after='{"_id": 1}')]),
+        ("debezium-flat", [_row("shop.public.orders.Value", id=1)]),
+        ("debezium-flat", [_row("orders", id=1, __deleted="false")]),
+        ("debezium-flat", [_plain(id=1, __op="c")]),
+        # Rows of a table that has columns called so.
+        ("debezium-flat", [_row("t", id=1, op="buy", after="noon", __source_ts_ms=5)]),
+        ("upsert", [_row("com.acme.Order", id=1)]),
+        ("upsert", [_row("com.acme.Notification", id=1), None]),
+        ("upsert", [_plain(id=1, op="buy")]),
+        ("iceberg-cdc", [_plain(id=1, _cdc={"op": "I"})]),
+    ],
+)
+def test_a_format_is_told_by_its_messages(name: str, values: list[bytes | None]) -> None:
+    """By schema or by fields, with the reason in words."""
+    told = told_format(_messages(*values), None)
+
+    assert told.name == name, told.reason
+    assert told.why
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([_plain(id=1, _cdc={"op": "I"}, __deleted="false")], "fit `debezium-flat`"),
+        ([_plain(op="c", after={"id": 1}, __deleted="false")], "fit `debezium` "),
+        ([_envelope(), _row("orders", id=1, __deleted="false")], "of several formats"),
+        ([None], "only tombstones"),
+        ([b"\x07"], "begin like nothing that is known"),
+        ([_row("io.debezium.connector.common.Heartbeat", ts_ms=1)], "change no row"),
+    ],
+)
+def test_no_format_is_guessed(values: list[bytes | None], why: str) -> None:
+    """Where two fit, where messages are of two, or where none is seen."""
+    told = told_format(_messages(*values), None)
+
+    assert told.name is None
+    assert why in told.reason
+
+
+def test_more_messages_decide_between_two_formats() -> None:
+    """One that fits both stands beside one that fits one of them alone."""
+    both, one = _plain(id=1, _cdc={"op": "I"}, __deleted="false"), _plain(id=1, __deleted="false")
+
+    assert told_format(_messages(both, one), None).name == "debezium-flat"
+
+
+def test_a_format_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A made-up one is known to the configuration, found and recognised with nothing else touched."""
+    text = (Path(__file__).parents[1] / "data" / "made_up_format.py").read_text(encoding="utf-8")
+    (tmp_path / "made_up.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
+    find.cache_clear()
+
+    assert "made-up" in known()
+    assert known() == known_formats()
+    found = find("made-up")
+    assert found.row(WireType("record", fields=(("cells", WireType("record")),))) == WireType("record")
+    assert told_format(_messages(_plain(verb="put", cells={"id": 1})), None).name == "made-up"
+
+
+def test_the_transforms_own_settings_say_what_was_added() -> None:
+    """As ExtractNewRecordState makes names of `add.fields` and `add.fields.prefix`."""
+    fields = ("op", "table", "source.ts_ms", "transaction.id", "op:what", "ts_ms")
+    wire = WireType("record", fields=tuple((name, WireType("string")) for name in _NAMES))
+
+    found = DebeziumFlat(fields, "x_").row(wire)
+
+    assert found is not None
+    assert [name for name, _ in found.fields] == ["id", "op", "x_lsn", "__op"]
+
+
+def test_without_them_it_is_what_debezium_has_with_its_prefix() -> None:
+    """And nothing else that begins so."""
+    names = (
+        "id",
+        "__id",
+        "__op",
+        "__lsn",
+        "__source_ts_ms",
+        "__transaction_id",
+        "__ts_ms",
+        "__mine",
+        "__deleted",
+        "op",
+    )
+    wire = WireType("record", fields=tuple((name, WireType("string")) for name in names))
+
+    found = find("debezium-flat").row(wire)
+
+    assert found is not None
+    assert [name for name, _ in found.fields] == ["id", "__id", "__mine", "op"]
+
+
+def test_every_format_says_what_it_is() -> None:
+    """Its name is its file's, and what it recognises it has words for."""
+    for name, found in all_formats():
+        assert type(found).__doc__, name
+        assert found.recognise(WireType("record"), None) is None, name
+    assert {"debezium", "debezium-flat", "iceberg-cdc", "upsert"} <= set(known())
