@@ -27,12 +27,16 @@ class Trigger:
         act: run once, in the connection's own thread; the connection ends with it.
         moment: see `Moment`.
         skip: how many matches to let pass first.
+        answer: what the client is told then, instead of anything that the server says.
+        times: how many matches it is for.
     """
 
     matches: Callable[[bytes], bool]
     act: Callable[[], None]
     moment: Moment = "before"
     skip: int = 0
+    answer: bytes = b""
+    times: int = 1
 
 
 class Proxy:
@@ -60,8 +64,8 @@ class Proxy:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def arm(self, trigger: Trigger) -> None:
-        """Wait for a trigger from now on; `happened` is set when it was met."""
+    def arm(self, trigger: Trigger | None) -> None:
+        """Wait for a trigger from now on, or for none; `happened` is set when it was met."""
         self.happened.clear()
         with self._lock:
             self._trigger = trigger
@@ -87,7 +91,7 @@ class Proxy:
             while chunk := client.recv(_CHUNK_BYTES):
                 trigger = self._met(chunk)
                 if trigger is not None and trigger.moment == "before":
-                    self._act(trigger)
+                    self._act(trigger, client)
                     break
                 if trigger is not None:
                     waiting.append(trigger)
@@ -98,7 +102,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while chunk := server.recv(_CHUNK_BYTES):
                 if waiting:
-                    self._act(waiting.pop())
+                    self._act(waiting.pop(), client)
                     break
                 client.sendall(chunk)
         _close(client, server)
@@ -111,11 +115,14 @@ class Proxy:
             if trigger.skip:
                 trigger.skip -= 1
                 return None
-            self._trigger = None
+            trigger.times -= 1
+            self._trigger = trigger if trigger.times else None
             return trigger
 
-    def _act(self, trigger: Trigger) -> None:
+    def _act(self, trigger: Trigger, client: socket.socket) -> None:
         trigger.act()
+        if trigger.answer:
+            client.sendall(trigger.answer)
         self.happened.set()
 
 

@@ -321,10 +321,15 @@ def _land(world: World, lake: Lake, raw: LakeTable | None, span: Span, topic: To
     return _again(lake, raw)
 
 
+def taken(rows: Iterable[Landed], batch: Span) -> list[Landed]:
+    """The messages of a batch."""
+    return [row for row in rows if batch.start[row[0][0]] <= row[0][1] < batch.end[row[0][0]]]
+
+
 def _publish(lake: Lake, raw: LakeTable, mirror: LakeTable, quarantine: LakeTable | None, batch: Span) -> None:
     known: Any = lake.rows(raw)
-    start, end = batch.start, batch.end
-    own = [row for row in known if start[row[0][0]] <= row[0][1] < end[row[0][0]]]
+    end = batch.end
+    own = taken(known, batch)
     marker = _marker(raw, end, marker_of(raw).topic_id, batch_id("model", mirror.uuid, batch))
     decided: Any = SimpleNamespace(span=batch, counts={"read": len(own)}, again=False)
     line: Any = SimpleNamespace(lake=lake)

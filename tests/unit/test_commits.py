@@ -32,6 +32,7 @@ from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.retry import RetryPolicy
 from cdc_materializer.testing_catalog import JavaError, MemoryCatalog
 from cdc_materializer.testing_lake import MemoryRows, _References, memory_lake
+from tests.model import commits
 from tests.model.commits import FAULTS, World, schedule
 from tests.model.lake_contract import SCHEMA, LakeContract, again, append, create, marker
 
@@ -222,6 +223,18 @@ def test_a_mistake_in_the_protocol_is_noticed(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(*MISTAKES[name])
 
     with pytest.raises((AssertionError, CdcError)):
+        Counter(schedule(seed).topic_id for seed in range(1, 400))
+
+
+def test_a_message_that_a_batch_loses_is_noticed_before_and_only_by_accounting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With it nothing wrong is ever published; without it readers see a mirror that is not the fold of raw."""
+    monkeypatch.setattr(commits, "taken", lambda rows, batch, take=commits.taken: take(rows, batch)[:-1])
+
+    with pytest.raises(InvariantBroken, match="accounts for"):
+        Counter(schedule(seed).topic_id for seed in range(1, 400))
+
+    monkeypatch.setattr(tally, "check", lambda *_: None)
+    with pytest.raises(AssertionError, match=r"not the fold of raw|not in quarantine|come to raw's end"):
         Counter(schedule(seed).topic_id for seed in range(1, 400))
 
 
