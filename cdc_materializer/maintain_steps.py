@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,8 @@ _LOG = logging.getLogger(__name__)
 #: Orphans that are deleted at one time; the rest is found the next time.
 ORPHANS_MAX = 10_000
 _METADATA_FILE = ".metadata.json"
+_UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
+_UUID_WITHIN = 512
 _ANOTHER = "another process"
 #: A day from now is later than any file.
 _DAY_MS = 86_400_000
@@ -198,6 +201,8 @@ def _order(lake: Lake, table: Any) -> Any:  # noqa: ANN401 - Java objects
 
 def _actions(lake: Lake) -> Any:  # noqa: ANN401 - a Java object
     session: Any = lake.spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
+    # What an action plans takes its settings from the thread's session; a thread of Python's own has none.
+    getattr(_jvm(lake), "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
     return _jvm(lake).org.apache.iceberg.spark.actions.SparkActions.get(session)
 
 
@@ -275,11 +280,23 @@ def _unreferenced(lake: Lake, table: Any, folder: str, before_ms: int) -> list[s
 def _check_alone(lake: Lake, table: Any, name: TableName, folder: str) -> None:  # noqa: ANN401 - a Java object
     """Refuse a folder in which another table keeps its metadata, too: whose a data file is, its path does not tell."""
     later = _jvm(lake).java.lang.System.currentTimeMillis() + _DAY_MS
-    core, own = _jvm(lake).org.apache.iceberg, table.uuid().toString()
+    own = table.uuid().toString()
     for path in _unreferenced(lake, table, folder, later):
-        if path.endswith(_METADATA_FILE) and core.TableMetadataParser.read(table.io(), path).uuid() != own:
+        if path.endswith(_METADATA_FILE) and _uuid_of(lake, table, path) != own:
             what = f"Another table keeps its metadata in the folder of {name}, so no file of it is taken for an orphan."
             raise CommitConflict(what, "Give each table a folder of its own; nothing was deleted.")
+
+
+def _uuid_of(lake: Lake, table: Any, path: str) -> str:  # noqa: ANN401 - a Java object
+    """The identity of the table that a metadata file is about; it stands near its beginning, unless it is packed."""
+    stream = table.io().newInputFile(path).newStream()
+    try:
+        told = _UUID.search(bytes(stream.readNBytes(_UUID_WITHIN)))
+    finally:
+        stream.close()
+    if told is not None:
+        return told[1].decode()
+    return str(_jvm(lake).org.apache.iceberg.TableMetadataParser.read(table.io(), path).uuid())
 
 
 def _between(root: str, path: str) -> set[str]:

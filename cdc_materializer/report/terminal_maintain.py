@@ -44,7 +44,8 @@ def _rewritten(found: MaintainedTable) -> tuple[str, str, str, str]:
 
 
 def _snapshots(found: MaintainedTable) -> str:
-    return f"{number(found.snapshots)} of {number(found.snapshots + found.snapshots_kept)} expire"
+    before = found.snapshots + found.snapshots_kept
+    return f"{number(before)} → {number(found.snapshots_kept)}" if found.snapshots else "–"
 
 
 def _orphans(found: MaintainedTable, *, planned: bool) -> str:
