@@ -6,6 +6,7 @@ commit and can be done again: after a kill the same command goes on. See `docs/m
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +18,11 @@ from typing import TYPE_CHECKING
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import CdcError, LakeUnavailable, worst_exit_code
-from cdc_materializer.invariants import cut_in
+from cdc_materializer.invariants import cut_in, foreign
 from cdc_materializer.local_table import main_line
 from cdc_materializer.maintain_facts import read_facts
 from cdc_materializer.maintain_plan import Rule, Steps, TableFacts, plan, why_no_orphans
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import RAW_SUFFIX, TableName
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
 from cdc_materializer.report.models import ErrorInfo, RunReport
@@ -175,9 +177,17 @@ def _told(work: _Work) -> MaintainedTable:
         marked=steps.mark,
         snapshots=len(steps.expired),
         snapshots_kept=len(facts.snapshots) - len(steps.expired),
+        foreign_commits=_foreign(facts),
         orphans_due=steps.orphans,
         orphans_left=why_no_orphans(facts) if work.orphans and facts.may_delete else None,
     )
+
+
+def _foreign(facts: TableFacts) -> int:
+    """How many commits of other programs changed rows since the newest marker."""
+    line = main_line(facts.snapshots, facts.head)
+    unmarked = itertools.takewhile(lambda found: Marker.from_summary(found.summary) is None, line)
+    return len(foreign(list(unmarked)))
 
 
 def _rewrite(steps: Steps) -> RewriteStep | None:
@@ -221,7 +231,8 @@ class _Doing:
     """The steps of one table, and what has been done of them."""
 
     def __init__(self, work: _Work, there: Lake, lake: Tables, rule: Rule, options: MaintainOptions) -> None:
-        self.entry = MaintainedTable(table=str(work.name), snapshots_kept=len(work.facts.snapshots))
+        kept, others = len(work.facts.snapshots), _foreign(work.facts)
+        self.entry = MaintainedTable(table=str(work.name), snapshots_kept=kept, foreign_commits=others)
         self._work, self._there, self._lake, self._rule, self._options = work, there, lake, rule, options
 
     def go(self) -> None:
@@ -326,6 +337,8 @@ class Between:
 
 
 def _log(found: MaintainedTable) -> None:
+    if found.foreign_commits:
+        _LOG.warning("%s was changed by another program; compare with `cdcm verify`.", found.table)
     if found.error is not None:
         _LOG.warning("Maintenance of %s: %s", found.table, found.error.message)
     elif found.rewrite is not None or found.snapshots:

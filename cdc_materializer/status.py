@@ -173,11 +173,23 @@ class _Stored:
     @property
     def marked(self) -> Snapshot | None:
         """The newest snapshot that carries the marker's batch."""
-        if self.marker is None:
-            return None
+        return max(self._own, key=lambda snapshot: snapshot.timestamp_ms, default=None)
+
+    @property
+    def published(self) -> Snapshot | None:
+        """The snapshot with which that batch was published: the first with its marker; maintenance repeats it."""
+        marked = [s for s in self._own if s.summary and "cdcm.version" in s.summary.additional_properties]
+        return min(marked, key=lambda snapshot: snapshot.timestamp_ms, default=None)
+
+    @property
+    def _own(self) -> list[Snapshot]:
+        batch = self.marker.batch if self.marker is not None else None
         lines = [snapshot for snapshot in self.table.metadata.snapshots if snapshot.summary is not None]
-        own = [s for s in lines if s.summary and s.summary.additional_properties.get("cdcm.batch") == self.marker.batch]
-        return max(own, key=lambda snapshot: snapshot.timestamp_ms, default=None)
+        return [
+            s
+            for s in lines
+            if batch is not None and s.summary and s.summary.additional_properties.get("cdcm.batch") == batch
+        ]
 
 
 def _stored(lake: Tables, name: TableName) -> _Stored | None:
@@ -267,7 +279,7 @@ def _rows(mirror: _Stored) -> int:
 
 
 def _published_at(mirror: _Stored) -> datetime | None:
-    marked = mirror.marked
+    marked = mirror.published
     return datetime.fromtimestamp(marked.timestamp_ms / _MILLISECONDS, UTC) if marked is not None else None
 
 

@@ -34,6 +34,12 @@ class MaintainedTable(Report):
     )
     snapshots: int = Field(default=0, ge=0, description="Snapshots expired.")
     snapshots_kept: int = Field(default=0, ge=0, description="Snapshots that are left.")
+    foreign_commits: int = Field(
+        default=0,
+        ge=0,
+        description="Commits of other programs that changed rows since the newest batch; `cdcm verify` says what they "
+        "did. The next run does not tell them again once the head is marked.",
+    )
     orphans: int | None = Field(
         default=None,
         description="Files deleted that belong to no snapshot; null: they were not looked for, or not yet.",

@@ -59,5 +59,8 @@ def _notes(found: MaintainedTable) -> Iterator[str]:
         yield f"{quantity(found.manifests, 'manifest')} rewritten"
     if found.marked:
         yield "the head is marked again"
+    if found.foreign_commits:
+        commits = quantity(found.foreign_commits, "commit")
+        yield f"changed by {commits} of another program; compare with `cdcm verify`"
     if found.orphans_left:
         yield f"no orphan is looked for: {found.orphans_left}"

@@ -96,6 +96,19 @@ def test_a_plan_tells_what_would_be_done_with_each_table_that_is_there(shop: Sho
     assert shop.writer.load_table("public.orders").metadata_location == before
 
 
+def test_what_another_program_has_changed_is_told_before_the_head_is_marked(shop: Shop) -> None:
+    """The next run looks for such commits behind the newest marker alone."""
+    assert shop.plan()["public.orders"].foreign_commits == 0
+    table = shop.writer.load_table("public.orders")
+    rows = pa.table({"partition": [0], "offset": [99]}, schema=table.scan().to_arrow().schema)
+    table.append(rows)
+    table.append(rows)
+
+    found = shop.plan()["public.orders"]
+
+    assert (found.foreign_commits, found.marked) == (2, True)
+
+
 def test_where_nothing_is_to_be_done_no_spark_is_started(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even looked for."""
     monkeypatch.setattr(maintain, "_session", None)

@@ -205,6 +205,7 @@ REPORTS: list[models.Report] = [
         tables=[
             MaintainedTable(
                 table="shop.orders", snapshots=120, snapshots_kept=44, orphans_due=True, marked=True, manifests=30,
+                foreign_commits=2,
                 rewrite=RewriteStep(
                     reason="overlapping ranges", files=120, files_after=9, delete_files=14, bytes=987_654_321,
                     saved=487_654_321, ratio=2.03,

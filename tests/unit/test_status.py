@@ -113,6 +113,25 @@ def test_a_table_tells_how_far_it_is(filled: Filled) -> None:
     assert found.error is None
 
 
+def test_maintenance_is_no_publish(tmp_path: Path) -> None:
+    """It repeats the newest marker, later; the newest batch was published when its first snapshot was made."""
+    config = _config(tmp_path)
+    lake = open_writer(tmp_path / "lake")
+    lake.create_namespace("public")
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    mirror = lake.create_table("public.orders", schema=rows.schema)
+    for batch in ("m1", "m2", "m2"):
+        mirror.append(rows, snapshot_properties=_marker(7, batch))
+    published, repeated = sorted(snapshot.timestamp_ms for snapshot in mirror.metadata.snapshots)[1:]
+    found = read_status(config, _NOW, ["public.orders"]).tables[0]
+    lake.engine.dispose()
+
+    assert found.last_publish is not None
+    assert published < repeated
+    assert int(found.last_publish.timestamp() * 1000) == published
+    assert found.mirror_snapshot == mirror.metadata.current_snapshot_id
+
+
 @pytest.mark.parametrize(("times", "seconds"), [({0: 5, 1: 3}, 60.0), ({}, None)])
 def test_the_lag_is_the_age_of_the_newest_change_in_the_mirror(
     tmp_path: Path, times: dict[int, int], seconds: float | None
