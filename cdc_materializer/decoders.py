@@ -24,6 +24,7 @@ from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
+from cdc_materializer.names import shown
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 from cdc_materializer.schema_types import becomes, holds, outgrown
@@ -122,6 +123,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
 
     They come in the order of their first messages; `last` is the offset and partition of their last one.
     """
+    _check_declared(lookup)
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
     keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
     both = (*values.values(), *keys.values())
@@ -151,6 +153,29 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
     return Decoders(writers, plan, partial, folded, _outgrown(lookup, [masks.written(writer) for writer in last]))
+
+
+def _check_declared(lookup: Lookup) -> None:
+    """Raise ConfigError where a format that says nothing of types has no contract that does."""
+    options, contract = lookup.options, lookup.contract
+    if not options.format.needs_contract:
+        return
+    topics = ", ".join(lookup.topics)
+    if contract is None:
+        what = f"The format of {topics} says nothing of types, and the table has no contract."
+        raise ConfigError(what, "Write one that declares its columns and their types, and name it as `contract:`.")
+    untyped = [column.name for column in contract.columns if column.type is None]
+    if untyped or not contract.columns:
+        names = shown(", ".join(untyped)) or "any column"
+        what = f"The format of {topics} says nothing of types, nor does {contract.path.name} of {names}."
+        raise ConfigError(what, "Give each column a physicalType, or else a logicalType.")
+    if not options.key:
+        what = f"What identifies a row of {topics} is said nowhere: its messages are known by their columns."
+        raise ConfigError(what, f"Mark the key with `primaryKey: true` in {contract.path.name}, or set `key:`.")
+    unknown = [name for name in options.key if name not in {column.name for column in contract.columns}]
+    if unknown:
+        what = f"{contract.path.name} does not declare {', '.join(unknown)} of the key of {topics}."
+        raise ConfigError(what, "Declare it with its type.")
 
 
 def _is_read(row: Row, value: Found, key: Found) -> bool:
@@ -320,7 +345,9 @@ def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
         names = {name: name for name in key} | {old: new for old, new in former.items() if new in key}
         return Writer(PLAIN_JSON, "json", declared({name: types[new] for name, new in names.items()}))
     types |= {old: types[new] for old, new in former.items()}
-    return Writer(PLAIN_JSON, "json", lookup.options.format.value_type(declared(types)))
+    sets = {column.name for column in columns if column.is_set}
+    sets |= {old for old, new in former.items() if new in sets}
+    return Writer(PLAIN_JSON, "json", lookup.options.format.value_type(declared(types, sets)))
 
 
 def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:
@@ -336,8 +363,12 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
                 continue
             told = told_names(row, column) if row is not None else ()
             kind = row.get(told[0]) if row is not None and told else None
-            if kind is None or writer.is_plain:
+            reading = reader.read(kind) if kind is not None else None
+            if reading is None or (
+                writer.is_plain and (reading.absent is not None or not options.format.needs_contract)
+            ):
                 absent[column.name] = None
-            if kind is not None and reader.read(kind).unavailable is not None:
+            if reading is not None and (reading.unavailable is not None or reading.absent is not None):
+                # A change of key does not know the values that it leaves out: they are in the old key's row.
                 unavailable[column.name] = None
     return Partial(tuple(absent), tuple(unavailable))

@@ -31,6 +31,7 @@ def code_of(
         if options.key and options.format.tombstones_delete:
             told = wire_key["key"][name]
             differs = differs | (told.isNotNull() & ~F.col("key")[name].eqNullSafe(told))
+    misfits = (Code.SCHEMA_INCOMPATIBLE, Code.OUT_OF_RANGE) if options.format.needs_contract else ()
     reasons = [
         (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
@@ -38,6 +39,7 @@ def code_of(
         (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
         (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
         (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
+        *[(~has_key & _is_in_key(shown, code, target), code) for code in misfits],
         ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
         (differs | nameless, Code.KEY_VALUE_MISMATCH),
     ]
@@ -45,6 +47,15 @@ def code_of(
     for test, code in reversed(reasons):
         found = F.when(test, F.lit(str(code))).otherwise(found)
     return found
+
+
+def _is_in_key(image: Column, code: Code, target: TableSchema) -> Column:
+    """Whether a column of the key has a value that does not fit."""
+
+    def is_it(problem: Column) -> Column:
+        return (problem["code"] == str(code)) & problem["column"].isin(*target.key)
+
+    return F.coalesce(F.exists(image["problems"], is_it), F.lit(False))
 
 
 def reason_of(writers: Writers) -> Column:

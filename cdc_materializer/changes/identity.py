@@ -19,7 +19,9 @@ ENTRY = "__cdc_entry"
 _WHOLE_BEFORE = ("mysql", "mariadb", "sqlserver", "db2")
 
 
-def identified(images: DataFrame, configured: Sequence[str], *, with_wire_key: bool = False) -> DataFrame:
+def identified(
+    images: DataFrame, configured: Sequence[str], *, with_wire_key: bool = False, may_be_partial: bool = False
+) -> DataFrame:
     """One row a change, with its `op`, its `image`, its `key` and m.PART beside the columns of the images.
 
     Args:
@@ -27,6 +29,7 @@ def identified(images: DataFrame, configured: Sequence[str], *, with_wire_key: b
             `wire_key` and `key_writer`.
         configured: the key columns of pipeline.yaml; none where the Kafka key says which row is meant.
         with_wire_key: whether the Kafka key gives those configured columns that a value does not.
+        may_be_partial: whether an update may leave out columns that it did not touch, one of the key too.
     """
     value, first = F.col("value"), F.col(ENTRY) * 2
     if not configured:
@@ -41,10 +44,16 @@ def identified(images: DataFrame, configured: Sequence[str], *, with_wire_key: b
         told = F.col("wire_key.key")
         both = F.struct(*[F.coalesce(own[name], told[name]).alias(name) for name in configured])
         own = F.when(own.isNotNull(), both).otherwise(told)
+    image = value["image"]
+    if may_be_partial:
+        # What the new row leaves out is the old one's: told as unknown it comes from there, absent it would be NULL.
+        silent = F.concat(image["unavailable"], image["absent"])
+        moved = image.withField("unavailable", silent).withField("absent", F.array().cast("array<string>"))
+        image = F.when(F.col("is_moved"), moved).otherwise(image)
     return split.select(
         "*",
         F.when(ends, "d").when(F.col("is_moved"), "c").otherwise(value["op"]).alias("op"),
-        F.when(~ends, value["image"]).alias("image"),
+        F.when(~ends, image).alias("image"),
         F.when(ends, value["old_key"]).otherwise(own).alias("key"),
     )
 

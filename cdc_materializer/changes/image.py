@@ -79,6 +79,8 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
         if source.names is not None:
             told = F.arrays_overlap(source.names, F.array(*map(F.lit, names)))
             missing.append(F.when(~told, F.lit(column.name)))
+        if reading.absent is not None:
+            missing.append(F.when(reading.absent(on_wire), F.lit(column.name)))
         # Of a twin that does not fit, its column is told: by that name the problem is carried and reported.
         for shown in dict.fromkeys((source_name(column.name), column.name)) if column.beside is None else ():
             problems += _problems(shown, reading, on_wire, misfit, unknown, reader)
@@ -163,6 +165,7 @@ def _problems(
 ) -> list[Column]:
     tests = [
         (misfit, Code.SCHEMA_INCOMPATIBLE),
+        (reading.foreign(on_wire) if reading.foreign else None, Code.SCHEMA_INCOMPATIBLE),
         (reading.invalid(on_wire) if reading.invalid else None, Code.OUT_OF_RANGE),
     ]
     if reader.special_values == "stop" and reading.special is not None:

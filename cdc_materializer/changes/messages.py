@@ -94,7 +94,10 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     parts = _parts(datums, read, options)
     kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer")
     images = parts.select(*kept, *_images(read, target, options))
-    keyed = identified(images, options.key, with_wire_key=options.format.tombstones_delete)
+    format_ = options.format
+    keyed = identified(
+        images, options.key, with_wire_key=format_.tombstones_delete, may_be_partial=format_.needs_contract
+    )
     changes = keyed.select(*_change(writers, target, options))
     return shard.told(changes, mirror) if shard is not None else changes
 

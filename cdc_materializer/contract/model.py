@@ -48,7 +48,8 @@ class ContractColumn:
     """A column that the contract declares; ``type`` is a Spark DDL type, None when the file gives none.
 
     ``type`` is that of the source: a mask may make it another one. ``public`` says that its values may be shown in
-    reports, where somebody asks for samples; it is no rule, and not part of the fingerprint.
+    reports, where somebody asks for samples; it is no rule, and not part of the fingerprint. ``is_set`` says that it is
+    a set of MySQL's, a text that some formats write as a list.
     """
 
     name: str
@@ -59,6 +60,7 @@ class ContractColumn:
     description: str | None = None
     mask: Mask | None = None
     public: bool = False
+    is_set: bool = False
 
 
 @dataclass(frozen=True)

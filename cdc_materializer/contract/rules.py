@@ -17,7 +17,7 @@ from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import read_quality, read_relationships
-from cdc_materializer.contract.types import column_type
+from cdc_materializer.contract.types import column_type, is_set
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
 _PUBLIC = "public"
@@ -48,6 +48,7 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
             ContractColumn(
                 name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),
                 declared.description, read_mask(declared, here, findings), _is_public(declared),
+                is_set(declared.physicalType),
             )
         )  # fmt: skip
     return tuple(columns)

@@ -159,6 +159,11 @@ def _split_pair(inner: str) -> tuple[str, str]:
     return inner, ""
 
 
+def is_set(physical: str | None) -> bool:
+    """Whether a physical type is MySQL's set."""
+    return _PARAMETERS.sub("", (physical or "").lower()).strip() == "set"
+
+
 def column_type(declared: SchemaProperty, depth: int = 0) -> str | None:
     """Return the Spark DDL type that a contract's property declares: its physicalType if known, else its logicalType.
 

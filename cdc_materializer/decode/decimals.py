@@ -21,7 +21,7 @@ from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 _LONG_BYTES = 8
 _BYTES_MAX = 17
 #: Decimal digits that every double keeps.
-_DOUBLE_DIGITS = 15
+DOUBLE_DIGITS = 15
 #: A number of Java's has an exponent if so many zeros follow its point.
 _ZEROS = 6
 #: The scales of values that are plausible (Oracle's NUMBER ends at 10^-130): others would only fill memory with zeros.
@@ -114,8 +114,8 @@ def _is_exact(given: Column, ddl: str) -> Column:
     text = F.try_variant_get(given, "$", "string")
     # With an exponent, or more than 38 digits, a variant has a double. It still is what was sent if that was short, as
     # Java's numbers with an exponent are: they have their column's scale, and six zeros before the first digit.
-    is_short = F.length(F.regexp_replace(text, "[eE].*|\\D", "")) <= _DOUBLE_DIGITS
-    is_told = (F.schema_of_variant(given) != "DOUBLE") | (is_short & F.lit(scale <= _DOUBLE_DIGITS + _ZEROS))
+    is_short = F.length(F.regexp_replace(text, "[eE].*|\\D", "")) <= DOUBLE_DIGITS
+    is_told = (F.schema_of_variant(given) != "DOUBLE") | (is_short & F.lit(scale <= DOUBLE_DIGITS + _ZEROS))
     return F.coalesce(is_told & _fits(text, ddl), F.lit(False))
 
 

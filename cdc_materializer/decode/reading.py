@@ -27,6 +27,8 @@ class Reading:
         special: true where the value is an infinity or lies outside the years 1 to 9999.
         invalid: true where the wire holds a value of which no exact column value can be made.
         unavailable: true where the value is the connector's placeholder for one that it did not know (§1.7).
+        foreign: true where the wire holds a value of another kind: text where the column has numbers.
+        absent: true where the message does not have the column at all.
     """
 
     ddl: str
@@ -35,6 +37,8 @@ class Reading:
     special: Convert | None = None
     invalid: Convert | None = None
     unavailable: Convert | None = None
+    foreign: Convert | None = None
+    absent: Convert | None = None
 
     def apply(self, column: Column) -> Column:
         """The column of the wire value."""

@@ -20,7 +20,8 @@ from cdc_materializer.decode import structured, times
 from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS, UNSIGNED_DDL, is_unsigned, meaning, struct_of
 from cdc_materializer.decode.decimals import decimal, declared_decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.wire import PAIR, WireSchemaInvalid, WireType
+from cdc_materializer.decode.untyped import untyped
+from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema_types import decimal_of
 
 _UUID_BYTES = 16
@@ -38,6 +39,8 @@ class Reader(Settings):
         Raises:
             WireSchemaInvalid: the type has no table form.
         """
+        if wire.literal == UNTYPED:
+            return untyped(self, wire)
         named = _declared if wire.literal == "declared" else _NAMED.get(meaning(wire))
         if named is not None:
             return named(self, wire)

@@ -7,7 +7,7 @@ and turned into one `Writer` each. Always the writer's own schema, never a reade
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from cdc_materializer.decode.columns import LONG_DIGITS
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.reading import Form
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.decode.wire import SET, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
 
@@ -174,10 +174,18 @@ def json_writer(selector: str, text: str) -> Writer:
     return Writer(selector, "json", wire)
 
 
-def declared(types: Mapping[str, str]) -> WireType:
-    """The wire type of a JSON row without a schema, from the column types that a contract declares."""
-    fields = tuple((name, WireType("declared", optional=True, parameters={"ddl": ddl})) for name, ddl in types.items())
-    return WireType("record", optional=True, fields=fields)
+def declared(types: Mapping[str, str], sets: Collection[str] = ()) -> WireType:
+    """The wire type of a JSON row without a schema, from the column types that a contract declares.
+
+    Args:
+        types: the columns' types.
+        sets: which of them are sets of MySQL's.
+    """
+    fields = []
+    for name, ddl in types.items():
+        parameters = {"ddl": ddl} | ({SET: SET} if name in sets else {})
+        fields.append((name, WireType("declared", optional=True, parameters=parameters)))
+    return WireType("record", optional=True, fields=tuple(fields))
 
 
 class _ForSpark:

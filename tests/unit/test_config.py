@@ -227,7 +227,7 @@ def test_the_json_schema_takes_what_the_reader_takes() -> None:
 
     assert validator.is_valid(good)
     assert not validator.is_valid({**good, "nmae": "x"})
-    assert not validator.is_valid({**good, "tables": [{**table, "format": "maxwell"}]})
+    assert not validator.is_valid({**good, "tables": [{**table, "format": "maxwel"}]})
     assert validator.is_valid(
         {**good, "tables": [{**table, "incompatible_schema": "new_column", "renames": {"a": "b"}}]}
     )

@@ -128,6 +128,8 @@ class Format:
         depth: how many records deep a row's columns stand in a value: 1 where the value is the row.
         rows_name_themselves: whether the Kafka key does not say which row a message is about. Rows are then known by
             the columns of `key:`, or else by the contract's primary key, and Kafka keys are not read at all.
+        needs_contract: whether its messages say nothing of types, so that a contract has to. Its rows may then leave
+            columns out, also those that a change of the key did not touch.
         tombstones_delete: whether a message without a value is a delete of its own also where `key:` is set. Otherwise
             it then repeats the delete before it, and is ignored.
         fills_keys: whether a delete's key may be made of defaults (`changes.fillers`).
@@ -136,6 +138,7 @@ class Format:
 
     depth: int = 1
     rows_name_themselves: bool = False
+    needs_contract: bool = False
     tombstones_delete: bool = False
     fills_keys: bool = False
     is_last_resort: bool = False
