@@ -7,8 +7,10 @@ from typing import Literal
 import pytest
 from pyspark.sql import Row
 
+from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
+from cdc_materializer.decode.wire import SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.schema import Column, TableSchema
@@ -66,6 +68,41 @@ def test_values_in_another_encoding_than_the_configured_one_are_not_read(
 
     assert [writer.selector for writer in found.writers.values] == read
     assert len(found.writers.keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "why"),
+    [
+        (None, (), "has no contract"),
+        ("- {name: v}", ("id",), "nor does orders.yaml of v"),
+        ("- {name: v, physicalType: int}", (), "said nowhere"),
+        ("- {name: v, physicalType: int}", ("no",), "does not declare no"),
+    ],
+)
+def test_a_format_without_types_is_refused_where_no_contract_has_them(
+    tmp_path: Path, columns: str | None, key: tuple[str, ...], why: str
+) -> None:
+    """Before anything is made of its messages, and with what to do."""
+    contract = load_contract(write(tmp_path, columns)) if columns is not None else None
+    options = Options(key=key, format=find("maxwell"))
+
+    with pytest.raises(ConfigError, match=why):
+        decoders_of([row("json", None)], Lookup(None, contract, options, None, ("maxwell.shop.orders",)))
+
+
+def test_a_contract_is_the_table_of_a_format_without_types(tmp_path: Path) -> None:
+    """Whatever the messages have; all of its columns may be left out, and those of a set are known as such."""
+    contract = load_contract(write(tmp_path, "- {name: s, physicalType: 'set(''a'')'}"))
+    options = Options(key=("id",), format=find("maxwell"))
+
+    found = decoders_of([row("json", None)], Lookup(None, contract, options, None, ("maxwell.shop.orders",)))
+
+    assert found.plan.target.types == {"id": "bigint", "s": "string"}
+    assert found.plan.target.key == ("id",)
+    assert found.partial.absent == ("id", "s")
+    (wire,) = [dict(writer.wire.fields) for writer in found.writers.values]
+    assert SET in wire["s"].parameters
+    assert SET not in wire["id"].parameters
 
 
 NUMERIC = {
