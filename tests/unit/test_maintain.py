@@ -234,6 +234,68 @@ def test_behind_a_step_that_failed_nothing_is_deleted(shop: Shop, steps: Steps, 
     assert maintain._report(shop.config, [found], planned=False).exit_code == code
 
 
+# --- orphans
+# --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Folder:
+    """A table's folder as Iceberg tells it: what is in it and in no snapshot of the table."""
+
+    files: list[str]
+    tables: tuple[str, ...] = ()
+    owners: dict[str, str] = field(default_factory=dict)
+
+    def find(self, monkeypatch: pytest.MonkeyPatch, root: str = "s3://lake/t") -> list[str]:
+        """What is taken for orphans."""
+        table = SimpleNamespace(location=lambda: f"{root}/", uuid=lambda: SimpleNamespace(toString=lambda: "own"))
+        now = SimpleNamespace(currentTimeMillis=lambda: 0)
+        jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=now)))
+        lake: Any = SimpleNamespace(iceberg=lambda _: table, spark=SimpleNamespace(_jvm=jvm))
+
+        def unreferenced(_lake: object, _table: object, folder: str, _before: int) -> list[str]:
+            return [path for path in self.files if path.startswith(f"{folder}/")]
+
+        monkeypatch.setattr(maintain_steps, "_unreferenced", unreferenced)
+        monkeypatch.setattr(maintain_steps, "_is_table", lambda _, folder: folder in self.tables)
+        monkeypatch.setattr(maintain_steps, "_uuid_of", lambda *found: self.owners.get(found[2], "own"))
+        return maintain_steps.find_orphans(lake, ORDERS, 1)
+
+
+def test_orphans_are_files_of_the_tables_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data and metadata, but for what only looks as if it were nobody's."""
+    data, old = "s3://lake/t/data/a=1/x.parquet", "s3://lake/t/metadata/00001-x.metadata.json"
+    hints = ["s3://lake/t/metadata/version-hint.text", "s3://lake/t/data/.x.parquet.crc", "s3://lake/t/notes/x"]
+
+    assert Folder([data, old, *hints]).find(monkeypatch) == [data, old]
+
+
+@pytest.mark.parametrize("root", ["s3://lake/t", "file:///lake/t"])
+def test_a_table_inside_of_the_folder_keeps_its_files(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    """Whatever part of them is old enough; a folder whose name only begins alike is another one."""
+    files = [f"{root}/data/inner/data/y.parquet", f"{root}/data/inner2/z.parquet", f"{root}/data/x.parquet"]
+
+    found = Folder(files, (f"{root}/data/inner",)).find(monkeypatch, root)
+    assert found == files[1:]
+    assert Folder(files, (f"{root}/data",)).find(monkeypatch, root) == []
+
+
+def test_a_folder_with_another_tables_metadata_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older versions of the table's own are no reason."""
+    own, other = "s3://lake/t/metadata/00001-x.metadata.json", "s3://lake/t/metadata/00000-y.metadata.json"
+
+    assert Folder([own]).find(monkeypatch) == [own]
+    with pytest.raises(CommitConflict, match="Another table keeps its metadata"):
+        Folder([own, other], owners={other: "another"}).find(monkeypatch)
+
+
+def test_orphans_are_deleted_in_bounded_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is found the next time."""
+    monkeypatch.setattr(maintain_steps, "ORPHANS_MAX", 2)
+
+    assert len(Folder([f"s3://lake/t/data/{at}.parquet" for at in range(9)]).find(monkeypatch)) == 2
+
+
 # --- between batches
 # --------------------------------------------------------------------------------------------------------
 
