@@ -5,6 +5,7 @@ Not rules, by ODCS's own definition, and therefore left alone: `quality` of type
 descriptions, ownership, service levels. `classification` says which columns reports may show samples of, and no more.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from cdc_materializer.contract.types import column_type, is_set
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
 _PUBLIC = "public"
+_VARIANT = re.compile(r"\bvariant\b", re.IGNORECASE)
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LENGTHS = ("minLength", "maxLength")
 
@@ -41,7 +43,10 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
             findings.add(here, f"column {name}: names that begin with __cdc are reserved.", "Rename the column.")
         seen.add(name.casefold())
         ddl = column_type(declared)
-        if ddl is None and (declared.physicalType or declared.logicalType):
+        if _VARIANT.search(declared.physicalType or ""):
+            what = f"column {name}: variant is not written; several readers can read nothing of a table that has one."
+            findings.add((*here, "physicalType"), what, "Use string, the text of the JSON as it came.")
+        elif ddl is None and (declared.physicalType or declared.logicalType):
             what = f"column {name}: neither physicalType {declared.physicalType!r} nor logicalType is a known type."
             findings.add((*here, "physicalType"), what, "Use a type of docs/reference, or set logicalType beside it.")
         columns.append(

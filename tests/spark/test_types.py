@@ -1,11 +1,13 @@
 """Every row of the specification's type table: what the wire carries becomes the column that `types.yaml` says."""
 
+import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch
+from cdc_materializer import batch, session
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
@@ -26,6 +28,8 @@ from tests.cases.types import ColumnCase, Value, columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from cdc_materializer.config import Config
 
 pytestmark = pytest.mark.spark
 
@@ -119,3 +123,39 @@ def test_a_value_is_what_the_database_was_given(
                 expected = (value.text if policy == "null" else value.clamp, value.code)
                 wrong += [(column.name, at, found, expected)] if found != expected else []
     assert not wrong
+
+
+#: One with a time that was never (2024-03-10 02:30) and one that was twice, and the farthest from UTC that has both.
+ZONES = ("America/New_York", "Pacific/Chatham", "Asia/Kolkata")
+
+
+@pytest.fixture(params=ZONES)
+def elsewhere(
+    request: pytest.FixtureRequest, spark: "SparkSession", lake_config: "Config", monkeypatch: pytest.MonkeyPatch
+) -> Iterator["SparkSession"]:
+    """A session as it is beside that of a caller whose session, JVM and Python are in another time zone."""
+    zone: str = request.param
+    java: Any = spark._jvm.java.util.TimeZone  # type: ignore[union-attr]  # a session of our own has one
+    usual = java.getDefault()
+    java.setDefault(java.getTimeZone(zone))
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    caller = spark.newSession()
+    caller.conf.set("spark.sql.session.timeZone", zone)
+    yield session.adopt_session(caller, lake_config)
+    java.setDefault(usual)
+    monkeypatch.delenv("TZ")
+    time.tzset()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_value_is_the_same_in_every_time_zone(
+    decoded: dict[tuple[str, str], "DataFrame"], elsewhere: "SparkSession", form: str
+) -> None:
+    """Whichever the caller's session, the JVM and Python are in."""
+    texts = [_text(column.name, column.column).alias(column.name) for column in _columns(form)]
+    rows = [(TOPIC, 0, at, None, *_message(form, at)) for at in range(_COUNT)]
+    there = _changes(elsewhere.createDataFrame(rows, _RAW), "null").select(m.OFFSET, *texts).orderBy(m.OFFSET)
+    here = decoded[form, "null"].select(m.OFFSET, *texts).orderBy(m.OFFSET)
+
+    assert there.collect() == here.collect()

@@ -18,6 +18,8 @@ REFUSED = [
     ("- {name: a, customProperties: [{property: drop, value: 'yes'}]}", 10, "drop is not true or false"),
     ("- {name: a, customProperties: [{property: drop, value: true}, {property: mask, value: hash}]}", 10,
      "the column is masked twice"),
+    ("- {name: a, logicalType: string, physicalType: VARIANT}", 10, "variant is not written"),
+    ("- {name: a, physicalType: array<variant>}", 10, "variant is not written"),
     ("- {name: a, primaryKey: true, customProperties: [{property: mask, value: redact}]}", 10,
      "is of the primary key, which cannot be masked"),
     ("- {name: a, required: true, customProperties: [{property: mask, value: hash}]}", 10,
