@@ -100,14 +100,19 @@ def _pipeline(root: Path, **catalog: str) -> Config:
 
 #: The messages of a batch.
 _LANDED = 6
+_OTHERS = {
+    "": 0,
+    "raw.branched": 0,
+    "raw.published": _LANDED,
+    "quarantine.branched": _LANDED,
+    "mirror.branched": _LANDED,
+}
 #: Where the disk is full from, and how many messages raw has got by then: the first batch comes to these points one
 #: after another. Some of them only with CDCM_TESTS=all.
 POINTS = {
-    "raw.branched": 0,
     "raw.staged": 0,
-    "raw.published": _LANDED,
     "mirror.staged": _LANDED,
-    **({"": 0, "quarantine.branched": _LANDED, "mirror.branched": _LANDED} if ALL else {}),
+    **(_OTHERS if ALL else {}),
 }
 
 
