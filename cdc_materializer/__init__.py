@@ -15,20 +15,53 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cdc_materializer.config import load_config
+    from cdc_materializer.explain import Asked, why
     from cdc_materializer.fresh import read
-    from cdc_materializer.run import run_once
+    from cdc_materializer.proof import VerifyOptions
+    from cdc_materializer.proof import verify_tables as verify
+    from cdc_materializer.rebuild import ReplayOptions
+    from cdc_materializer.rebuild import replay_tables as replay
+    from cdc_materializer.rebuild_start import parse_start
+    from cdc_materializer.run import RunOptions, run_forever, run_once
     from cdc_materializer.versions import type_2, type_2_query
 
-__all__ = ["__version__", "load_config", "read", "run_once", "type_2", "type_2_query"]
+__all__ = [
+    "Asked",
+    "ReplayOptions",
+    "RunOptions",
+    "VerifyOptions",
+    "__version__",
+    "load_config",
+    "parse_start",
+    "read",
+    "replay",
+    "run_forever",
+    "run_once",
+    "type_2",
+    "type_2_query",
+    "verify",
+    "why",
+]
 
 __version__ = "0.1.0"
 
+#: Where each public name is, and what it is called there. No module has the name of one: importing it would put the
+#: module in the place of what is meant.
 _HOMES = {
-    "load_config": "cdc_materializer.config",
-    "read": "cdc_materializer.fresh",
-    "run_once": "cdc_materializer.run",
-    "type_2": "cdc_materializer.versions",
-    "type_2_query": "cdc_materializer.versions",
+    "Asked": ("cdc_materializer.explain", "Asked"),
+    "ReplayOptions": ("cdc_materializer.rebuild", "ReplayOptions"),
+    "RunOptions": ("cdc_materializer.run", "RunOptions"),
+    "VerifyOptions": ("cdc_materializer.proof", "VerifyOptions"),
+    "load_config": ("cdc_materializer.config", "load_config"),
+    "parse_start": ("cdc_materializer.rebuild_start", "parse_start"),
+    "read": ("cdc_materializer.fresh", "read"),
+    "replay": ("cdc_materializer.rebuild", "replay_tables"),
+    "run_forever": ("cdc_materializer.run", "run_forever"),
+    "run_once": ("cdc_materializer.run", "run_once"),
+    "type_2": ("cdc_materializer.versions", "type_2"),
+    "type_2_query": ("cdc_materializer.versions", "type_2_query"),
+    "verify": ("cdc_materializer.proof", "verify_tables"),
+    "why": ("cdc_materializer.explain", "why"),
 }
 
 
@@ -37,7 +70,8 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(import_module(_HOMES[name]), name)
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:

@@ -139,6 +139,11 @@ class TableSettings(Settings):
         "filtered (`snapshot.select.statement.overrides`, `additional-conditions`).",
     )
     history: bool = Field(default=False, description="Keep every change of every row in a table beside the mirror.")
+    ledger: bool = Field(
+        default=False,
+        description="Keep what the mirror's rows add up to in each snapshot, for `cdcm verify --ledger`. Each batch "
+        "reads the rows that it replaces.",
+    )
     position_regression_tolerance: Duration = Field(
         default=timedelta(hours=1),
         description="How much later than the last change one from an earlier position of the database may be.",

@@ -133,8 +133,8 @@ def _work(config: Config, step: Callable[[str], None]) -> tuple[RunReport, Verif
     work = open_work(config, RunOptions())
     if all(backlog.is_done for backlog in backlogs(config, work.source, work.tables)):
         return run_once(config), None
+    from cdc_materializer.proof import verify_tables
     from cdc_materializer.session import open_session, stop
-    from cdc_materializer.verify import verify_tables
 
     step("Starting Spark (the first time it fetches 70 MB of Java libraries)")
     _preload()

@@ -15,7 +15,7 @@ from cdc_materializer.marker import Marker, is_foreign
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
-_NO_OUTCOMES = frozenset({"read", "swept", "stopped"})
+_NO_OUTCOMES = frozenset({"read", "swept", "stopped", "repaired"})
 
 
 def broken_in(table: str, lines: Sequence[SnapshotLine], *, is_raw: bool) -> Iterator[str]:

@@ -123,6 +123,13 @@ def retyped_ids(table: Any, names: Sequence[str]) -> str:  # noqa: ANN401 - a Ja
     return ",".join(str(number) for number in sorted(numbers | set(_retyped_ids(table))))
 
 
+def is_of_other_columns(table: Any, snapshot: int | None) -> bool:  # noqa: ANN401 - a Java object
+    """Whether a snapshot is from before some of the table's columns were rebuilt with another type."""
+    schema = table.schemas().get(table.snapshot(snapshot).schemaId())
+    then = {column.fieldId() for column in schema.columns()}
+    return not then.issuperset(_retyped_ids(table))
+
+
 def drop_left_over(table: Any, wanted: Mapping[str, str], frame: DataFrame) -> list[str]:  # noqa: ANN401 - a Java object
     """Drop the columns of rebuilt values that are not wanted.
 

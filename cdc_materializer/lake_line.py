@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import MARKER_PREFIX
+from cdc_materializer.marker import MARKER_PREFIX, is_foreign
 from cdc_materializer.offsets import Offsets
 
 
@@ -59,4 +59,21 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
             found.append((Offsets.from_json(offsets), int(total)))
         parent = snapshot.parentId()
         snapshot, limit = table.snapshot(parent) if parent is not None else None, limit - 1
+    return found
+
+
+def brought_by_others(table: Any, head: int | None) -> list[int]:  # noqa: ANN401 - a Java object
+    """The snapshots that brought or changed rows and that no batch of ours has made, newest first.
+
+    One that only removed rows has brought none; compaction changes none.
+    """
+    found = []
+    for number in snapshot_line(table, head):
+        snapshot = table.snapshot(number)
+        told = dict(snapshot.summary())
+        added, removed, marked = (
+            int(told.get(name, "0")) for name in ("added-records", "deleted-records", "added-position-deletes")
+        )
+        if is_foreign(snapshot.operation(), told) and added >= removed + marked:
+            found.append(number)
     return found

@@ -92,6 +92,7 @@ class Marker:
         masks: on a mirror, how its rows are masked, by column (`Masks.told`).
         source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
         raw_table: on a mirror, the identity of the raw table that it was folded from.
+        ledger: on a mirror with `ledger: true`, what its rows add up to (`Digest.to_text`); None where none is kept.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
         version: layout of the marker.
     """
@@ -116,13 +117,15 @@ class Marker:
     topics: tuple[str, ...] = ()
     masks: Mapping[str, str] = field(default_factory=dict)
     raw_table: str | None = None
+    ledger: str | None = None
     version: int = MARKER_VERSION
 
     @classmethod
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        return replace(fresh, positions={}, times={}, truncated=(), logs={}, snapshots=None, source_table=None)
+        fresh = replace(fresh, positions={}, times={}, truncated=(), logs={}, snapshots=None)
+        return replace(fresh, source_table=None, ledger=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -166,6 +169,7 @@ class Marker:
             "masks": write(self.masks) if self.masks else None,
             "source-snapshot": snapshot,
             "raw-table": self.raw_table,
+            "ledger": self.ledger,
             "contract": self.contract,
             "counts": write(self.counts),
         }
@@ -210,6 +214,7 @@ class Marker:
             topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
             masks={name: as_text(how) for name, how in read_object(summary.get(MARKER_PREFIX + "masks", "{}")).items()},
             raw_table=summary.get(MARKER_PREFIX + "raw-table"),
+            ledger=summary.get(MARKER_PREFIX + "ledger"),
             version=version,
         )
 

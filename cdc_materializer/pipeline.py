@@ -20,6 +20,7 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import Code, RegistryUnavailable
 from cdc_materializer.lake import LakeTable, Stage
 from cdc_materializer.lake_errors import translated
+from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import (
     Batch,
     Decided,
@@ -323,7 +324,9 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         history.keep(line, tables, reached, marker, decided)
     unseen = _unseen_keys(line, mirror, held, decided)
     swept = unseen.count() if unseen is not None else 0
-    marker = replace(marker, counts={**marker.counts, **({"swept": swept} if swept else {})})
+    is_renamed = tables.mirror is not None and bool(tables.mirror.pending)
+    kept = ledger_after(line, mirror, decided, unseen, renamed=is_renamed)
+    marker = replace(marker, counts={**marker.counts, **({"swept": swept} if swept else {})}, ledger=kept)
     warned: list[str] = []
 
     def stage_and_audit(stage: Stage) -> None:

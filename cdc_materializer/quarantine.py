@@ -230,7 +230,7 @@ def after(quarantine: LakeTable, marker: Marker) -> Marker:
     before = marker_of(quarantine)
     offsets = {p: max(marker.offsets.get(p, 0), before.offsets.get(p, 0)) for p in {**before.offsets, **marker.offsets}}
     stopped = {_STOPPED: before.counts[_STOPPED]} if has_stops(quarantine) else {}
-    return replace(marker, offsets=Offsets(offsets), counts={**marker.counts, **stopped})
+    return replace(marker, offsets=Offsets(offsets), counts={**marker.counts, **stopped}, ledger=None)
 
 
 def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:

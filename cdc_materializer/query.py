@@ -140,9 +140,7 @@ def _line(work: Work, lake: Lake, table: TableConfig) -> Line:
 
 def _answer(lake: Lake, query: str, limit: int) -> tuple[list[QueryColumn], list[list[Any]]]:
     try:
-        answer = lake.answer(first_rows(query, limit + 1))
-        columns = [QueryColumn(name=field.name, type=ddl_of(field.dataType)) for field in answer.schema]
-        return columns, [json.loads(row[0]) for row in _as_json(answer).collect()]
+        return told_rows(lake.answer(first_rows(query, limit + 1)))
     except (ParseException, AnalysisException) as error:
         what = f"The query cannot be answered ({error.getCondition() or type(error).__name__})."
         do = "It is one SELECT in Spark's SQL, over mirrors by their full names; `--debug` shows Spark's own words."
@@ -152,6 +150,12 @@ def _answer(lake: Lake, query: str, limit: int) -> tuple[list[QueryColumn], list
         # Spark's own words have the value that it could not take.
         what = f"The query failed while it read ({condition or type(error).__name__})."
         raise LakeUnavailable(what, "See --debug for Spark's own words.") from error
+
+
+def told_rows(answer: DataFrame) -> tuple[list[QueryColumn], list[list[Any]]]:
+    """A few rows as documents show them, with their columns."""
+    columns = [QueryColumn(name=field.name, type=ddl_of(field.dataType)) for field in answer.schema]
+    return columns, [json.loads(row[0]) for row in _as_json(answer).collect()]
 
 
 def _as_json(answer: DataFrame) -> DataFrame:

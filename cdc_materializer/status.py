@@ -92,11 +92,11 @@ def exit_code(found: StatusReport) -> int:
 
 
 def exit_code_of(found: VerifyReport) -> int:
-    """0 if every mirror equals its fold, 8 if one does not; for tables that could not be compared, their errors'."""
+    """0 if every mirror equals its fold, or was repaired; 8 if one does not; for tables that failed, their errors'."""
     codes = [
         exit_code_of_error(table.error) if table.error else DifferenceFound.exit_code
         for table in found.tables
-        if table.error or not table.equal
+        if table.error or not (table.equal or table.repaired_snapshot)
     ]
     return worst_exit_code(codes)
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
-from cdc_materializer.decoders import Decoders
+from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
@@ -21,6 +21,13 @@ from cdc_materializer.why_key import key_values, typed_key
 
 #: Stands for the key of truncates, which have none; no key is such a text, for keys are JSON.
 _TRUNCATES = "truncates"
+
+
+def open_log(line: Line, raw: LakeTable, mirror: LakeTable) -> Log:
+    """All messages that raw has, of which the mirror may have read fewer."""
+    span = batch.whole(Offsets(), marker_of(raw).offsets, line.table.topic)
+    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes)
+    return Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)))
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ _EXIT_MEANINGS = {
     5: "contract blocked the batch",
     6: "the source lost or rewound data",
     7: "outcome of a commit unknown; running again settles it",
-    8: "`verify` found a difference",
+    8: "`verify` or `replay` found a difference",
     70: "a bug of this program",
 }
 
@@ -390,7 +390,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
 
 def _reports() -> Iterator[str]:
     yield "What each command prints with `--json`. Times are UTC in ISO 8601."
-    yield "No field carries a row's values, but for the samples that `cdcm report --samples` asks for."
+    yield "No field carries a row's values, but for the rows of `query` and samples of `report`."
     yield "For programs: [report.schema.json](report.schema.json) is the violation report as a JSON Schema."
     yield ""
     told: set[str] = set()

@@ -53,8 +53,8 @@ def why(
         raise UsageError("One of them says which row: --key, or --raw-offset.", "For example: --key '{\"id\": 42}'.")
     at = parse_place(place.replace(":", "/", 1)) if place is not None else None
     loaded = load(config)
-    from cdc_materializer.why import Asked
-    from cdc_materializer.why import why as explain
+    from cdc_materializer.explain import Asked
+    from cdc_materializer.explain import why as explain
 
     with Steps(output) as steps:
         steps.begin(f"Looking for the row's messages in {table}__raw")

@@ -12,6 +12,9 @@ TableNames = Annotated[
     list[str] | None,
     typer.Option("--table", "-t", metavar="NAME", help="Only this mirror; can be given more than once."),
 ]
+PlainKeys = Annotated[
+    bool, typer.Option("--keys", help="Show the first differing keys as they are; else hashes stand for them.")
+]
 
 #: Where the pipeline's file is when nobody says (design section 4.1).
 CONFIG_DEFAULT = Path("pipeline.yaml")

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
+from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, PlainKeys, TableNames
 from cdc_materializer.cli.output import Output, load, now, program
 from cdc_materializer.errors import EXIT_DONE, UsageError
-from cdc_materializer.names import shown
 
 if TYPE_CHECKING:
     from cdc_materializer.cli.progress import RunProgress
@@ -128,21 +127,34 @@ def _follow(config: "Config", options: "RunOptions", output: Output, progress: "
 
 
 def verify(
-    *, config: ConfigFile = CONFIG_DEFAULT, table: TableNames = None, as_json: AsJson = False, debug: Debug = False
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Put the differing rows right, and no other, in one commit.")
+    ] = False,
+    ledger: Annotated[
+        bool, typer.Option("--ledger", help="Hold the mirrors against their ledgers alone: one scan, whatever raw has.")
+    ] = False,
+    keys: PlainKeys = False,
+    config: ConfigFile = CONFIG_DEFAULT,
+    table: TableNames = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> int:
     """Fold every message again and compare with the mirrors.
 
-    Key by key, value by value; ends with 8 if there is a difference.
+    Key by key, value by value; ends with 8 if there is a difference that was not repaired.
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.proof import VerifyOptions, verify_tables
     from cdc_materializer.status import exit_code_of
-    from cdc_materializer.verify import verify_tables
 
+    if repair and ledger:
+        raise UsageError("`--ledger` tells no rows, so nothing can be repaired by it.", "Give one of them.")
     loaded = load(config)
     with Steps(output) as steps:
-        steps.begin("Folding every message again")
-        found = verify_tables(loaded, tables=tuple(table or ()))
+        steps.begin("Adding up the mirrors' rows" if ledger else "Folding every message again")
+        found = verify_tables(loaded, options=VerifyOptions(tuple(table or ()), repair, ledger, keys))
     output.show(found)
     return exit_code_of(found)
 
@@ -178,7 +190,13 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="The mirrors to rebuild.")],
     *,
     start: Annotated[
-        str, typer.Option("--from", metavar="WHERE", help="`earliest`: raw's first message.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="`earliest`: raw's first message; `offset:1200`, `offset:0/1200,1/900`: an offset of all or of named "
+            "partitions; `time:2026-11-01T00:00Z`: the first message from then on; `kafka`: the topic's first message.",
+        ),
     ] = "earliest",
     publish: Annotated[
         bool, typer.Option("--publish", help="Make the rebuilt mirror the one that readers see, in one commit.")
@@ -189,6 +207,7 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Give readers back what the last published replay has replaced.")
     ] = False,
+    keys: PlainKeys = False,
     config: ConfigFile = CONFIG_DEFAULT,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -200,11 +219,11 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.replay import ReplayOptions, replay_tables, roll_back
+    from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+    from cdc_materializer.rebuild_start import parse_start
     from cdc_materializer.status import exit_code_of_replay
 
-    if start != "earliest":
-        raise UsageError(f"`--from {shown(start)}` comes with a later version.", "This one has: `--from earliest`.")
+    begin = parse_start(start)
     if rollback and (publish or restart):
         raise UsageError("`--rollback` goes with neither `--publish` nor `--restart`.", "Give one of them.")
     loaded = load(config)
@@ -221,7 +240,7 @@ def replay(  # noqa: PLR0913 - the options are the command's own
                 read[name] = read.get(name, 0) + sum(batch.counts.values())
                 steps.begin(f"{name}: {read[name]:,} messages folded again")
 
-            found = replay_tables(loaded, tuple(tables), ReplayOptions(publish, restart, advance))
+            found = replay_tables(loaded, tuple(tables), ReplayOptions(publish, restart, begin, advance, keys))
     output.show(found)
     return exit_code_of_replay(found)
 

@@ -188,20 +188,33 @@ class TableVerify(Report):
 
     table: str = Field(description="Name of the mirror.")
     topic: str = Field(description="Topic that feeds it.")
+    method: Literal["fold", "ledger"] = Field(
+        default="fold",
+        description="What it was held against: the fold of raw, or its ledger, which names no rows.",
+    )
     equal: bool = Field(description="True when nothing differs.")
-    expected: int = Field(default=0, ge=0, description="Rows that folding raw gives.")
+    expected: int = Field(default=0, ge=0, description="Rows that folding raw gives, or that the ledger tells.")
     found: int = Field(default=0, ge=0, description="Rows in the mirror.")
     missing: int = Field(default=0, ge=0, description="Keys that the fold has and the mirror has not.")
     unexpected: int = Field(default=0, ge=0, description="Keys that the mirror has and the fold has not.")
     different: int = Field(default=0, ge=0, description="Keys in both with different values.")
     held: int = Field(default=0, ge=0, description="Keys whose newest change is held in quarantine, as intended.")
     columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
+    buckets: int = Field(default=0, ge=0, description="Buckets of keys that differ: of 64, or of a ledger's 16.")
     places: list[MessagePlace] = Field(
         default_factory=list, description="Where the first differing keys were last written; never their values."
+    )
+    keys: list[str] = Field(
+        default_factory=list,
+        description="First differing keys: 16 digits of the SHA-256 of their JSON text; with `--keys` the text.",
     )
     messages: int = Field(default=0, ge=0, description="Messages folded.")
     raw_snapshot: int | None = Field(default=None, description="Snapshot of raw that was folded.")
     mirror_snapshot: int | None = Field(default=None, description="Snapshot of the mirror that was compared.")
+    repaired_snapshot: int | None = Field(
+        default=None,
+        description="Snapshot in which the differing rows are right, with `--repair`; null: none was made.",
+    )
     seconds: float = Field(default=0.0, ge=0, description="Wall-clock seconds.")
     error: ErrorInfo | None = Field(default=None, description="Why the table could not be verified.")
 
@@ -236,6 +249,12 @@ class TableReplay(Report):
     table: str = Field(description="Name of the mirror.")
     topic: str = Field(description="Topic that feeds it.")
     batches: int = Field(default=0, ge=0, description="Batches folded; fewer where an earlier replay was gone on with.")
+    base_snapshot: int | None = Field(
+        default=None, description="Snapshot of the mirror that was gone on from; null: it was rebuilt from nothing."
+    )
+    base_offsets: dict[str, int] | None = Field(
+        default=None, description="The first offset of each partition that was read again; null: all of raw."
+    )
     equal: bool = Field(default=False, description="True when both hold the same rows.")
     rebuilt: int = Field(default=0, ge=0, description="Rows of the rebuilt mirror.")
     live: int = Field(default=0, ge=0, description="Rows of the live mirror.")
@@ -243,9 +262,16 @@ class TableReplay(Report):
     only_live: int = Field(default=0, ge=0, description="Keys that only the live mirror has.")
     different: int = Field(default=0, ge=0, description="Keys in both with different values.")
     columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
+    added: list[str] = Field(
+        default_factory=list, description="Columns that the rebuilt mirror has and the live one had not."
+    )
     types: list[RebuiltType] = Field(default_factory=list, description="Columns that were rebuilt with another type.")
     places: list[MessagePlace] = Field(
         default_factory=list, description="Where the first differing keys were last written; never their values."
+    )
+    keys: list[str] = Field(
+        default_factory=list,
+        description="First differing keys: 16 digits of the SHA-256 of their JSON text; with `--keys` the text.",
     )
     held_live: dict[str, int] = Field(default_factory=dict, description="Open violations by code and rule, live.")
     held_rebuilt: dict[str, int] = Field(default_factory=dict, description="The same of the rebuilt mirror.")

@@ -61,6 +61,10 @@ class Publication:
     snapshot: int | None = None
     at: datetime | None = None
 
+    def ends_before(self, reached: Offsets) -> bool:
+        """Whether all that it read lies before some offsets."""
+        return all(end <= reached.get(partition, 0) for partition, end in self.end.items())
+
     def ranges(self) -> list[tuple[int, int, int]]:
         """Partition, first offset and end of what it read."""
         every = ((partition, self.start.get(partition, 0), end) for partition, end in self.end.items())
@@ -71,8 +75,8 @@ def publications(line: Sequence[Kept]) -> list[Publication]:
     """The batches that make up a mirror, oldest first.
 
     Args:
-        line: the snapshots of its main, newest first. A rebuilt mirror (`cdcm replay`) begins with a marker without
-            offsets; what was published before that is none of its batches.
+        line: the snapshots of its main, newest first. A rebuilt mirror (`cdcm replay`) begins with a marker of no
+            batch; what was published before and lies behind its offsets is none of its batches.
     """
     found: list[Publication] = []
     reached, is_told = Offsets(), False
@@ -80,8 +84,9 @@ def publications(line: Sequence[Kept]) -> list[Publication]:
         if kept.marker is None:
             continue
         here = kept.marker.offsets
-        if not here:
-            found, reached, is_told = [], Offsets(), True
+        if not kept.marker.batch:
+            found = [one for one in found if one.ends_before(here)] or ([Publication(Offsets(), here)] if here else [])
+            reached, is_told = here, True
             continue
         batch = Publication(
             reached, here, kept.marker.batch, kept.snapshot, datetime.fromtimestamp(kept.at / 1000, UTC)

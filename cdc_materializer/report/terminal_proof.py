@@ -30,25 +30,39 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
         if found.error:
             parts.append(failure(found.table, found.error))
         elif not found.equal:
-            parts += [Text(""), heading(found.table, "red", "differs from raw"), _verify_facts(found, now)]
+            parts += [
+                Text(""),
+                heading(found.table, "red", f"differs from {_AGAINST[found.method]}"),
+                _verify_facts(found, now),
+            ]
+        if found.repaired_snapshot and not found.error:
+            parts.append(Text("Repaired: the rows that differed are what their messages give.", style="green"))
     if report.equal:
-        parts.append(Text("Every mirror equals the fold of its raw table.", style="green"))
+        methods = sorted({found.method for found in report.tables} or {"fold"})
+        parts.append(Text(f"Every mirror equals {_AGAINST[methods[0]]}.", style="green"))
     return Group(*parts)
 
 
+_AGAINST = {"fold": "the fold of its raw table", "ledger": "its ledger"}
 _VERIFY_NUMBERS = ("rows", "missing", "unexpected", "different", "held")
 
 
 def _verify_verdict(found: TableVerify) -> Text:
     if found.error:
         return Text("not verified", style="red")
+    if found.repaired_snapshot:
+        return Text("repaired", style="yellow")
     return Text("equal", style="green") if found.equal else Text("differs", style="red")
 
 
 def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
     columns = ", ".join(f"{name} × {count}" for name, count in found.columns.items())
     facts: list[tuple[str, RenderableType]] = [("columns", columns)] if columns else []
+    if found.method == "ledger":
+        told = f"{quantity(found.buckets, 'bucket')} of keys, of 16; {found.expected:,} rows expected. "
+        facts.append(("ledger", f"{told}`cdcm verify` tells which rows."))
     facts += [("last written", place_line(place, now)) for place in found.places]
+    facts += [("keys", " ".join(found.keys))] if found.keys else []
     return fact_list(facts)
 
 
@@ -86,6 +100,10 @@ def _replay_outcome(found: TableReplay) -> Text:
 
 def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
     facts: list[tuple[str, RenderableType]] = []
+    if found.base_offsets is not None:
+        facts.append(("from", ", ".join(f"{partition}/{offset}" for partition, offset in found.base_offsets.items())))
+    if found.added:
+        facts.append(("new columns", ", ".join(found.added)))
     if found.types:
         facts.append(("types", ", ".join(f"{one.column} {one.old} → {one.new}" for one in found.types)))
     if found.columns:
@@ -94,6 +112,7 @@ def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
         if held:
             facts.append((title, ", ".join(f"{name} × {count}" for name, count in held.items())))
     facts += [("last written", place_line(place, now)) for place in found.places]
+    facts += [("keys", " ".join(found.keys))] if found.keys else []
     return fact_list(facts)
 
 

@@ -15,9 +15,9 @@ import pytest
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS
 from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
-from cdc_materializer.verify import verify_tables
 from tests.spark.passages import ALL
 from tests.spark.processes import TABLES, content, pipeline, refs, run_process, what_is_broken
 

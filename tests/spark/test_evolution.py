@@ -9,7 +9,8 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.lake import Lake
 from cdc_materializer.names import TableName
 from cdc_materializer.plan import plan_tables
-from cdc_materializer.replay import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.proof import verify_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.plan_models import TablePlan
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
@@ -19,7 +20,6 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.verify import verify_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

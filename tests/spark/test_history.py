@@ -18,8 +18,8 @@ from cdc_materializer import type_2, type_2_query
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import run_once
-from cdc_materializer.verify import verify_tables
 from tests.model.history import History
 from tests.model.telling import Telling
 

@@ -13,6 +13,7 @@ import yaml
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.names import TableName, quote
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
@@ -22,7 +23,6 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.verify import verify_tables
 from tests.model.lake_contract import LakeContract
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from cdc_materializer.maintain_facts import read_facts
 from cdc_materializer.maintain_files import Compaction
 from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.names import TableName
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
@@ -34,7 +35,6 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.verify import verify_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

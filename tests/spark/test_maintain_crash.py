@@ -18,9 +18,9 @@ from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS, UPKEEP
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
 from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainReport
 from cdc_materializer.run import run_once
-from cdc_materializer.verify import verify_tables
 from tests.spark.passages import ALL
 from tests.spark.processes import MIRROR, content, environment, pipeline, refs, what_is_broken
 

@@ -16,12 +16,12 @@ from cdc_materializer.changes.masking import masked
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE
+from cdc_materializer.explain import Asked, why
 from cdc_materializer.masks import Mask
-from cdc_materializer.replay import ReplayOptions, replay_tables
+from cdc_materializer.proof import verify_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
-from cdc_materializer.verify import verify_tables
-from cdc_materializer.why import Asked, why
 from tests.cases.recording import Case, Recorder
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import run_once
-from cdc_materializer.verify import verify_tables
 from tests.model.history import History, lives
 from tests.model.telling import Telling
 

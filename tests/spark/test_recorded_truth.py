@@ -21,9 +21,9 @@ import yaml
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
-from cdc_materializer.verify import verify_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,8 +1,7 @@
 """Rebuilding a mirror beside the live one: equal where nothing happened, and the cure where something did."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,106 +11,25 @@ from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import MARKER_TAG
-from cdc_materializer.replay import BEFORE_REPLAY, REPLAY_BRANCH, ReplayOptions, replay_tables, roll_back
-from cdc_materializer.report.models import TableReplay
+from cdc_materializer.proof import verify_tables
+from cdc_materializer.rebuild import BEFORE_REPLAY, REPLAY_BRANCH, ReplayOptions, replay_tables, roll_back
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
+    EPOCH,
     TopicBuilder,
     connect_envelope_schema,
     connect_key_schema,
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.verify import verify_tables
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.passages import ALL
+from tests.spark.shops import COLUMNS, KEY, Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
-
-_KEY = {"id": {"type": "int64", "optional": False}}
-_COLUMNS = {**_KEY, "name": {"type": "string", "optional": True}, "price": {"type": "int32", "optional": True}}
-_CONTRACT = """
-apiVersion: v3.0.2
-kind: DataContract
-id: things
-name: Things
-version: "{version}"
-status: active
-schema:
-  - name: things
-    physicalType: table
-    properties:
-      - {{name: id, primaryKey: true, logicalType: integer, physicalType: bigint}}
-      - {{name: name, logicalType: string, physicalType: text}}
-      - {{name: price, logicalType: integer, physicalType: integer, logicalTypeOptions: {{minimum: {least}}}}}
-"""
-
-
-class Shop:
-    """One table, its topic, its contract, and the pipeline that keeps it."""
-
-    def __init__(self, config: Config, spark: "SparkSession", name: str) -> None:
-        """Fill the mirror with four rows, of which one is held."""
-        self.spark, self.mirror, self._folder = spark, f"replays.{name}", config.root / f"replay_{name}"
-        self.topic = TopicBuilder(f"{name}.public.things")
-        self.judge("1", 0)
-        self.send(("c", 1, 10), ("c", 2, 20), ("c", 3, 30), ("c", 4, -1), ("u", 1, 11), ("d", 2, None))
-        self.run()
-
-    @property
-    def config(self) -> Config:
-        """The pipeline's configuration, in batches of four messages."""
-        path = self._folder.parent / f"{self._folder.name}.yaml"
-        table = {"topic": self.topic.topic, "mirror": self.mirror, "contract": str(self._contract), "records_max": 4}
-        path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": self._folder.name}, "tables": [table]}))
-        return load_config(path)
-
-    @property
-    def _contract(self) -> Path:
-        return self._folder / "contract.yaml"
-
-    def judge(self, version: str, least: int) -> None:
-        """Put a contract in force that holds lower prices."""
-        self._folder.mkdir(exist_ok=True)
-        self._contract.write_text(_CONTRACT.format(version=version, least=least), encoding="utf-8")
-
-    def send(self, *changes: tuple[str, int, int | None]) -> None:
-        """Add changes to the topic."""
-        for op, row, price in changes:
-            image = {"id": row, "name": f"thing {row}", "price": price}
-            before, after = (image, None) if op == "d" else (None, image)
-            envelope = debezium_envelope(op, before, after, lsn=100 + len(self.topic.messages))
-            key = debezium_json({"id": row}, connect_key_schema("t", _KEY))
-            self.topic.add(key, debezium_json(envelope, connect_envelope_schema("t", _COLUMNS)))
-        self.topic.write(self._folder)
-
-    def run(self) -> None:
-        """Bring the mirror up to date."""
-        report = run_once(self.config, self.spark)
-        assert report.exit_code == 0, report
-
-    def replay(
-        self, *, publish: bool = False, on_batch: Callable[[TableConfig, Batch], None] | None = None
-    ) -> TableReplay:
-        """Rebuild the mirror."""
-        options = ReplayOptions(publish=publish)
-        options = options if on_batch is None else replace(options, on_batch=on_batch)
-        return replay_tables(self.config, (self.mirror,), options, self.spark).tables[0]
-
-    def rows(self) -> dict[int, Any]:
-        """What readers see."""
-        return {row["id"]: row["price"] for row in self.spark.table(f"lake.{self.mirror}").collect()}
-
-    def refs(self) -> set[str]:
-        """The table's branches and tags."""
-        return {row["name"] for row in self.spark.table(f"lake.{self.mirror}.refs").collect()}
-
-    def is_proven(self) -> bool:
-        """Whether `verify` finds the mirror equal to its log."""
-        return verify_tables(self.config, self.spark).equal
 
 
 @pytest.fixture
@@ -210,6 +128,98 @@ def test_a_table_without_a_mirror_cannot_be_rebuilt(shop: Shop) -> None:
     assert "`cdcm run` makes it" in found.error.message
 
 
+def _grown(shop: Shop) -> Shop:
+    """A shop whose mirror was published at the offsets 4, 6, 10 and 11, and of which a foreign engine changed a row."""
+    shop.send(("u", 3, 31), ("c", 5, 50), ("u", 4, -2), ("d", 1, None), ("c", 6, 60))
+    shop.run()
+    assert shop.rows() == {3: 31, 5: 50, 6: 60}
+    shop.spark.sql(f"UPDATE lake.{shop.mirror} SET price = 99 WHERE id = 5")
+    return shop
+
+
+_SIXTH, _EIGHTH = (f"time:{(EPOCH + timedelta(milliseconds=at)).isoformat()}" for at in (6, 8))
+
+
+@pytest.mark.parametrize(
+    ("start", "base", "batches"),
+    [
+        ("offset:6", 6, 2),
+        ("offset:0/9", 6, 2),
+        ("offset:5", 4, 2),
+        (_SIXTH, 6, 2),
+        (_EIGHTH, 6, 2),
+        ("offset:10", 10, 1),
+    ],
+)
+def test_a_replay_goes_on_from_what_readers_saw_before_an_offset_or_a_time(
+    shop: Shop, start: str, base: int, batches: int
+) -> None:
+    """The newest state that has none of the messages which are read again, with what was held then."""
+    found = _grown(shop).replay(start=start)
+
+    assert found.error is None
+    assert (found.base_offsets, found.batches) == ({"0": base}, batches)
+    assert (found.only_live, found.only_rebuilt, found.different, found.columns) == (
+        (0, 0, 1, {"price": 1}) if base < 10 else (0, 0, 0, {})
+    )
+    assert found.held_rebuilt == found.held_live == {"CONTRACT price_logicalTypeOptions_minimum": 2}
+
+
+def test_a_replay_from_an_offset_is_published_like_any_other(shop: Shop) -> None:
+    """Killed and gone on with; what comes later is folded on top of it, held rows too."""
+    _grown(shop)
+
+    def die(_table: TableConfig, _batch: Batch) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shop.replay(start="offset:5", on_batch=die)
+
+    found = shop.replay(start="offset:5", publish=True)
+
+    assert (found.published, found.batches, found.base_offsets) == (True, 1, {"0": 4})
+    assert shop.rows() == {3: 31, 5: 50, 6: 60}
+    assert shop.is_proven()
+    shop.send(("u", 4, 44), ("u", 5, 51))
+    shop.run()
+    assert shop.rows() == {3: 31, 4: 44, 5: 51, 6: 60}
+    assert shop.is_proven()
+
+
+def test_a_replay_from_an_offset_needs_a_snapshot_from_before_it(shop: Shop) -> None:
+    """Expiry takes it away, and the refusal says what is left to do; masks and types are not looked at then."""
+    _grown(shop)
+    named = f"table => '{shop.mirror}', older_than => TIMESTAMP '2099-01-01 00:00:00', retain_last => 1"
+    shop.spark.sql(f"CALL lake.system.expire_snapshots({named})")
+
+    found = shop.replay(start="offset:5")
+
+    assert found.error is not None
+    assert (found.error.code, "--from earliest" in found.error.message) == ("UsageError", True)
+    assert shop.replay(start="offset:20").error is not None, "the mirror has not read so far"
+
+
+def test_a_replay_from_kafka_takes_raw_only_for_what_the_topic_has(spark: "SparkSession", lake_config: Config) -> None:
+    """Raw has the topic's bytes; where messages are missing at its head, it says which, and where they are."""
+    shop = Shop(lake_config, spark, "kafka", first_offset=2)
+
+    gone = shop.replay(start="kafka").error
+    assert gone is not None
+    assert "head is gone (before 0/2)" in gone.message
+
+    first = shop.topic.messages[0]
+    shop.topic.messages[:0] = [replace(first, offset=0), replace(first, offset=1)]
+    shop.topic.write(shop.folder)
+    there = shop.replay(start="kafka").error
+    assert there is not None
+    assert "0/0 to 0/1" in there.message
+
+
+def test_a_replay_from_kafka_is_one_of_raw_where_that_has_it_all(shop: Shop) -> None:
+    """No byte is read twice."""
+    assert shop.replay(start="kafka").equal
+
+
 class Family:
     """Two mirrors that two topics each feed: parts of one table, which share a key, and one table of two servers."""
 
@@ -238,8 +248,8 @@ class Family:
             images = (image, None) if op == "d" else (None, image)
             envelope = debezium_envelope(op, *images, lsn=100 * self._sent, table=name.rpartition(".")[2])
             topic = self._topics.setdefault(name, TopicBuilder(name))
-            key = debezium_json({"id": row}, connect_key_schema("t", _KEY))
-            topic.add(key, debezium_json(envelope, connect_envelope_schema("t", _COLUMNS)))
+            key = debezium_json({"id": row}, connect_key_schema("t", KEY))
+            topic.add(key, debezium_json(envelope, connect_envelope_schema("t", COLUMNS)))
         for topic in self._topics.values():
             topic.write(self._root / "family")
         assert run_once(self.config, self.spark).exit_code == 0

@@ -11,9 +11,9 @@ import pytest
 from cdc_materializer import pipeline as line_steps
 from cdc_materializer.errors import EXIT_BUG
 from cdc_materializer.line import Decided
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import RunOptions, run_forever, run_once
 from cdc_materializer.testing import TopicBuilder
-from cdc_materializer.verify import verify_tables
 from tests.spark.processes import CHANGES, MIRROR, TOPIC, add_changes, content, pipeline
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ import yaml
 from cdc_materializer import pipeline
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
+from cdc_materializer.explain import Asked, why
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.trial_models import RuleTrial, TrialReport
@@ -21,8 +23,6 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from cdc_materializer.trial import try_contract
-from cdc_materializer.verify import verify_tables
-from cdc_materializer.why import Asked, why
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:

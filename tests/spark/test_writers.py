@@ -16,10 +16,10 @@ import pytest
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_DONE, EXIT_LAKE
+from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.status import read_status
-from cdc_materializer.verify import verify_tables
 from tests.spark.passages import ALL
 from tests.spark.processes import CHANGES, MIRROR, TABLES, command, content, environment, pipeline, refs, what_is_broken
 

@@ -9,8 +9,17 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from cdc_materializer.errors import Code
-from cdc_materializer.report import maintain_models, models, row_models, setup_models, trial_models, violation_models
+from cdc_materializer.report import (
+    maintain_models,
+    models,
+    query_models,
+    row_models,
+    setup_models,
+    trial_models,
+    violation_models,
+)
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
+from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
@@ -113,7 +122,10 @@ REPORTS: list[models.Report] = [
             models.TableVerify(table="shop.payments", topic="t", equal=True, expected=3, found=3),
             models.TableVerify(
                 table="shop.orders", topic="t", equal=False, expected=4, found=3, missing=1, different=1,
-                columns={"amount": 1}, places=[PLACE],
+                columns={"amount": 1}, places=[PLACE], keys=["0123456789abcdef"] * 10, buckets=2, repaired_snapshot=7,
+            ),
+            models.TableVerify(
+                table="shop.stock", topic="t", method="ledger", equal=False, expected=4, found=3, buckets=1
             ),
             models.TableVerify(table="shop.lines", topic="t", equal=False, error=ERROR),
         ],
@@ -124,9 +136,14 @@ REPORTS: list[models.Report] = [
             models.TableReplay(
                 table="shop.orders", topic="t", batches=3, rebuilt=4, live=5, only_live=1, different=2,
                 columns={"price": 2}, places=[PLACE], held_live={"CONTRACT price": 1}, published=True,
+                keys=["0123456789abcdef"], added=["note"], base_snapshot=7, base_offsets={"0": 1_200, "1": 900},
             ),
             models.TableReplay(table="shop.lines", topic="t", error=ERROR),
         ],
+    ),
+    QueryReport(
+        pipeline="p", columns=[QueryColumn(name="id", type="bigint")], rows=[[1], [2]], more=True,
+        fresh=[Freshness(table="shop.orders", messages=12, held=1, newest=NOW)],
     ),
     setup_models.DoctorReport(
         pipeline="p",
@@ -300,7 +317,13 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
         (models.RunReport(pipeline="p", tables=[models.TableRun(table="a.b", topic="t")]), "Nothing new to read."),
         (ViolationReport(pipeline="p", as_of=NOW), "Nothing is held back."),
         (QuarantineList(pipeline="p", as_of=NOW), "Nothing in quarantine"),
-        (models.VerifyReport(pipeline="p"), "Every mirror equals"),
+        (models.VerifyReport(pipeline="p"), "Every mirror equals the fold of its raw table"),
+        (
+            models.VerifyReport(
+                pipeline="p", tables=[models.TableVerify(table="a", topic="t", method="ledger", equal=True)]
+            ),
+            "Every mirror equals its ledger",
+        ),
         (models.LintReport(), "No contract to check."),
         (models.StatusReport(pipeline="p", as_of=NOW), "as of"),
         (MaintainReport(pipeline="p", planned=False), "No table is there yet"),
@@ -343,7 +366,7 @@ def test_a_time_is_iso_utc_with_its_age() -> None:
 def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
     """A new report without a view fails here, not at a user's terminal."""
     printed = {type(report) for report in REPORTS}
-    parts = (maintain_models, models, row_models, setup_models, trial_models, violation_models)
+    parts = (maintain_models, models, query_models, row_models, setup_models, trial_models, violation_models)
     documents = {
         model
         for model in models.Report.__subclasses__()

@@ -39,11 +39,11 @@ def published(*ends: int) -> list[Publication]:
     ]
 
 
-def kept(snapshot: int, offsets: dict[int, int] | None, *, is_first: bool = False) -> Kept:
+def kept(snapshot: int, offsets: dict[int, int] | None, *, is_first: bool = False, begins: bool = False) -> Kept:
     """A snapshot with a marker, or without."""
     marker = None
     if offsets is not None:
-        marker = Marker("shop", f"b{snapshot}", "t", None, Offsets(offsets), {}, None, None, {})
+        marker = Marker("shop", "" if begins else f"b{snapshot}", "t", None, Offsets(offsets), {}, None, None, {})
     return Kept(snapshot, 1_000 * snapshot, marker, is_first)
 
 
@@ -74,10 +74,23 @@ def test_what_came_before_the_snapshots_that_are_kept_is_in_no_known_batch() -> 
 
 
 def test_a_rebuilt_mirror_has_the_batches_of_its_rebuilding() -> None:
-    """A replay begins with a marker without offsets; what was published before it is gone from the table."""
-    found = publications([kept(4, {0: 9}), kept(3, {}), kept(2, {0: 9}), kept(1, {0: 0}, is_first=True)])
+    """A replay begins with a marker of no batch; what was published before it is gone from the table."""
+    found = publications([kept(4, {0: 9}), kept(3, {}, begins=True), kept(2, {0: 9}), kept(1, {0: 0}, is_first=True)])
 
     assert [(one.snapshot, one.ranges()) for one in found] == [(4, [(0, 0, 9)])]
+
+
+def test_a_mirror_that_was_rebuilt_from_an_offset_keeps_the_batches_before_it() -> None:
+    """Those that were read again are the replay's; where the older ones are not known, nor are their batches."""
+    line = [kept(6, {0: 9}), kept(5, {0: 4}, begins=True), kept(4, {0: 8}), kept(3, {0: 4}), kept(2, {0: 2})]
+    known = [*line, kept(1, {0: 0}, is_first=True)]
+
+    assert [(one.snapshot, one.ranges()) for one in publications(known)] == [
+        (2, [(0, 0, 2)]),
+        (3, [(0, 2, 4)]),
+        (6, [(0, 4, 9)]),
+    ]
+    assert [(one.snapshot, one.ranges()) for one in publications(line[:3])] == [(None, [(0, 0, 4)]), (6, [(0, 4, 9)])]
 
 
 # --- the messages ---------------------------------------------------------------------------------------------------

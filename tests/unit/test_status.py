@@ -231,6 +231,19 @@ def test_where_nothing_can_be_read_the_worst_error_counts() -> None:
     [
         ([TableVerify(table="a", topic="t", equal=True)], EXIT_DONE),
         ([TableVerify(table="a", topic="t", equal=False)], EXIT_DIFFERENCE),
+        ([TableVerify(table="a", topic="t", equal=False, repaired_snapshot=7)], EXIT_DONE),
+        (
+            [
+                TableVerify(
+                    table="a",
+                    topic="t",
+                    equal=False,
+                    repaired_snapshot=7,
+                    error=ErrorInfo(code="DifferenceFound", message="x"),
+                )
+            ],
+            EXIT_DIFFERENCE,
+        ),
         (
             [
                 TableVerify(table="a", topic="t", equal=False),
@@ -247,5 +260,5 @@ def test_where_nothing_can_be_read_the_worst_error_counts() -> None:
     ],
 )
 def test_verify_ends_as_its_tables_do(tables: list[TableVerify], code: int) -> None:
-    """A difference is 8, unless a table could not be compared for a reason of its own."""
+    """A difference that was not repaired is 8, unless a table could not be compared for a reason of its own."""
     assert exit_code_of(VerifyReport(pipeline="p", tables=tables)) == code

@@ -1,8 +1,9 @@
-"""`cdcm replay`: rebuild a mirror from raw's first message beside the live one, compare the two, and swap if asked to.
+"""`cdcm replay`: rebuild a mirror from raw beside the live one, compare the two, and swap if asked to.
 
 The same line as a run's (`pipeline.fold_next`), in the same bounded batches, on a branch of the mirror and of its
-quarantine that begin empty: decoded anew from the bytes, with today's rules and contract. Readers see nothing of it
-until the swap, which is one commit. A replay that was killed goes on where its branch ends.
+quarantine that begin empty, or as both were once (`rebuild_base`): decoded anew from the bytes, with today's rules and
+contract. Readers see nothing of it until the swap, which is one commit. A replay that was killed goes on where its
+branch ends.
 
 The branch ends at the offsets of the live mirror, so that the two can be compared. What is published meanwhile is
 caught up with; the swap fails rather than undo it. Other settings, another contract or another adoption make another
@@ -21,6 +22,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, quarantine, rows
 from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
+from cdc_materializer.differences import compare_rows
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable, Stage
 from cdc_materializer.lake_errors import translated
@@ -29,12 +31,13 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, delete_all
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import fold_next
-from cdc_materializer.replay_types import as_rebuilt, find_retypes, make_room
+from cdc_materializer.rebuild_base import Base, carried, find_base
+from cdc_materializer.rebuild_start import EARLIEST, Start
+from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
-from cdc_materializer.verify import compare_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +51,9 @@ BEFORE_REPLAY = "cdcm-before-replay"
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
 #: Settings of a table that change how it is written or read, and none of its rows.
-_NO_RULES = {"records_max", "history", "readers", "properties", "partitioned_by", "sorted_by", "contract", "raw"}
+_NO_RULES = {
+    *("records_max", "history", "ledger", "readers", "properties", "partitioned_by", "sorted_by", "contract", "raw")
+}
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,16 @@ class ReplayOptions:
     Attributes:
         publish: whether the rebuilt mirror takes the live one's place.
         restart: whether what an earlier replay has left is thrown away, and not gone on with.
+        start: where it begins; see `parse_start`.
         on_batch: called after each batch.
+        plain_keys: whether the report names the first differing keys as they are; else their hashes stand for them.
     """
 
     publish: bool = False
     restart: bool = False
+    start: Start = EARLIEST
     on_batch: Callable[[TableConfig, Batch], None] = field(default=lambda _table, _batch: None)
+    plain_keys: bool = False
 
 
 def replay_tables(
@@ -109,13 +118,8 @@ def _roll_back(line: Line) -> None:
         raise UsageError(what, "Nothing was written; only what `cdcm replay --publish` replaced can be taken back.")
     mirror, now = live.mirror, marker_of(live.mirror)
 
-    def carried(old: Marker) -> Marker:
-        # What was accepted since stays accepted: logs of before that are not held against those of after it.
-        logs = old.logs if old.epochs == now.epochs else {}
-        return replace(old, epochs=now.epochs, adopted=now.adopted, logs=logs)
-
     def go() -> bool:
-        return go_back(lake, mirror, BEFORE_REPLAY, carried)
+        return go_back(lake, mirror, BEFORE_REPLAY, lambda old: carried(old, now))
 
     with translated(name):
         _with_quarantine(line, kept.rows(held), marker_of(before), go)
@@ -133,13 +137,13 @@ def _load(line: Line) -> Tables:
     return Tables(replace(lake, branch=MAIN).load(name.raw), line.load_mirror(), lake.load(name.quarantine))
 
 
-def _beside(line: Line, marker: Marker, retypes: Mapping[str, str]) -> Line:
-    """The way to the branch on which a table is rebuilt under the rules that are in force.
+def _beside(line: Line, marker: Marker, retypes: Mapping[str, str], base: Base | None) -> Line:
+    """The way to the branch on which a table is rebuilt under the rules that are in force, from a base.
 
     The history table stays as it is: it tells what was published.
     """
     alone = line.table.model_copy(update={"history": False})
-    rules = [
+    rules: list[object] = [
         line.contract.fingerprint if line.contract is not None else None,
         line.masks.told(),
         alone.model_dump(mode="json", exclude=_NO_RULES),
@@ -147,6 +151,7 @@ def _beside(line: Line, marker: Marker, retypes: Mapping[str, str]) -> Line:
         [adoption.to_json() for adoption in marker.adopted],
     ]
     rules += [dict(retypes)] if retypes else []
+    rules += [{"base": base.mirror.head}] if base is not None else []
     branch = REPLAY_BRANCH + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
     lake = replace(line.lake, branch=branch, retypes={line.mirror: retypes})
     return replace(line, table=alone, replays=True, lake=lake)
@@ -170,11 +175,12 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
         with translated(name):
             check_whole(line, live.raw)
             retypes = find_retypes(line, live.raw, live.mirror)
-            sides = _Sides(line, _beside(line, marker_of(live.mirror), retypes))
+            base = find_base(line, live, options.start, retypes)
+            sides = _Sides(line, _beside(line, marker_of(live.mirror), retypes, base), base)
             _begin(sides, live.mirror, live.quarantine, options)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = _load(sides.beside)
-            told = _told(sides, live, rebuilt, batches)
+            told = _told(sides, live, rebuilt, batches, plain_keys=options.plain_keys)
             if not options.publish or _swap(sides, live, rebuilt):
                 return told.model_copy(update={"published": options.publish})
         options = replace(options, restart=False)
@@ -184,10 +190,11 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
 
 @dataclass(frozen=True)
 class _Sides:
-    """One table's way, live and beside."""
+    """One table's way, live and beside, and what the rebuilding goes on from; None for nothing."""
 
     live: Line
     beside: Line
+    base: Base | None
 
 
 @dataclass(frozen=True)
@@ -205,7 +212,7 @@ class _Pair:
 
 
 def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: ReplayOptions) -> None:
-    """Empty branches of mirror and quarantine, unless those of a replay under these rules are there already.
+    """Branches of mirror and quarantine as they were at the base, unless those of this replay are there already.
 
     What is to be swapped in has to follow on what readers see; where that has moved, it is put on top of it anew.
     """
@@ -217,10 +224,15 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     begun, mirror = _Pair.of(_load(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
-        start = replace(Marker.begin(marker_of(mirror)), masks=sides.beside.masks.told())
-        for base in (bases.quarantine, bases.mirror):
-            drop_branches(lake, base.name, REPLAY_BRANCH)
-            _put(lake, base, start)
+        now, base = marker_of(mirror), sides.base
+        start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
+        start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())
+        told = sides.live.lake.rows(base.quarantine) if base is not None and base.quarantine is not None else None
+        there = base.rows(sides.live, mirror) if base is not None else None
+        for name in (bases.quarantine.name, mirror.name):
+            drop_branches(lake, name, REPLAY_BRANCH)
+        _put(lake, bases.quarantine, replace(start, ledger=None), told)
+        _put(lake, bases.mirror, start, there)
     elif options.publish and not follows(lake, begun.mirror, mirror):
         # Columns may have come since, and rows are written by name.
         found = lake.rows(begun.mirror)
@@ -261,7 +273,7 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
         options.on_batch(sides.live.table, done)
 
 
-def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableReplay:
+def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int, *, plain_keys: bool) -> TableReplay:
     if live.mirror is None or rebuilt.mirror is None:
         what = f"The branch on which {sides.live.mirror} was rebuilt is gone."
         raise CommitConflict(what, "Another replay of the table has run; run this one again.")
@@ -272,10 +284,13 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableRe
         expected = rows.with_source_tables(expected, marker_of(rebuilt.mirror).source_table)
         found = rows.with_source_tables(found, marker_of(live.mirror).source_table)
     difference = compare_rows(expected, found, target)
+    base = marker_of(sides.base.mirror).offsets if sides.base is not None else None
     return TableReplay(
         table=str(sides.live.mirror),
         topic=sides.live.table.topic,
         batches=batches,
+        base_snapshot=sides.base.mirror.head if sides.base is not None else None,
+        base_offsets=None if base is None else {str(partition): offset for partition, offset in base.items()},
         equal=difference.is_none,
         rebuilt=difference.expected,
         live=difference.found,
@@ -283,8 +298,10 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int) -> TableRe
         only_live=difference.unexpected,
         different=difference.different,
         columns=difference.columns,
+        added=[name for name in target.types if name not in live.mirror.schema.types],
         types=[RebuiltType(column=name, old=live.mirror.schema.types[name], new=ddl) for name, ddl in retypes.items()],
         places=difference.places,
+        keys=difference.told_keys(plain=plain_keys),
         held_live=_open_codes(sides.live.lake, live.quarantine),
         held_rebuilt=_open_codes(sides.beside.lake, rebuilt.quarantine),
         live_snapshot=live.mirror.head,

@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, fold, life, rows, verdict
 from cdc_materializer.catalog import needs_spark, open_tables
 from cdc_materializer.changes import model as m
-from cdc_materializer.decoders import find_decoders
+from cdc_materializer.differences import compare_rows
+from cdc_materializer.digests import comparable
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -27,16 +28,14 @@ from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
 from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
-from cdc_materializer.verify import comparable, compare_rows
 from cdc_materializer.why_key import key_values, typed_key
-from cdc_materializer.why_log import Log
+from cdc_materializer.why_log import Log, open_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,9 +105,7 @@ def _no_mirror(table: str) -> UsageError:
 
 
 def _explain(line: Line, raw: LakeTable, mirror: LakeTable, asked: Asked) -> WhyReport:
-    span = batch.whole(Offsets(), marker_of(raw).offsets, line.table.topic)
-    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes)
-    log = Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)))
+    log = open_log(line, raw, mirror)
     key = log.key_of(asked.place) if asked.place is not None else log.key(asked.key or "")
     places = log.places(key) if key is not None else log.place(asked.place)
     batches = publications(

@@ -1,0 +1,100 @@
+"""The ledger of a mirror: what its rows' hashes add up to, kept in the summary of each snapshot that a batch publishes.
+
+A table with `ledger: true` pays for it in each batch: the rows that the batch replaces are read whole, of which its own
+MERGE reads no more than the keys. So a scan of the mirror alone tells whether another program has changed it, however
+long its log is. What is written is never taken from what was found: rows that others have changed stay a difference.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from cdc_materializer import life, rows
+from cdc_materializer.digests import Digest, digest_after
+from cdc_materializer.errors import UsageError
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.merge import Origin, is_truncated
+from cdc_materializer.report.models import TableVerify
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdc_materializer.lake import LakeTable
+    from cdc_materializer.line import Decided
+    from cdc_materializer.schema import TableSchema
+
+_TOUCHED = "__cdc_touched"
+
+
+def ledger_after(
+    line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame | None, *, renamed: bool
+) -> str | None:
+    """The ledger as a batch will leave it; None where none is kept, or where nobody knows what it was before.
+
+    Args:
+        line: the table's way.
+        mirror: the mirror as the batch was planned on it, in the columns that it needs.
+        decided: the batch.
+        unseen: the keys of rows that a snapshot did not show; None where it sweeps nothing.
+        renamed: whether columns got other names just now; hashes are of values with their names.
+    """
+    known = marker_of(mirror).ledger
+    if not line.table.ledger or (not mirror.is_empty and (known is None or renamed)):
+        return None
+    wipes = decided.truncates if not mirror.keeps_deleted else ()
+    if decided.published == 0 and not wipes and unseen is None:
+        return known or Digest().to_text()
+    target, soft, routed = decided.decoders.plan.target, mirror.keeps_deleted, mirror.routed
+    added = rows.final_rows(decided.states, target, soft=soft, routed=routed)
+    removed = None if mirror.is_empty else _removed(line, mirror, decided, unseen)
+    return digest_after(Digest.from_text(known) if known else Digest(), removed, added, target).to_text()
+
+
+def _removed(line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame | None) -> DataFrame:
+    """The rows that a batch deletes, or deletes to write them anew; marks of deletes change no value."""
+    target, soft = decided.decoders.plan.target, mirror.keeps_deleted
+    keys = rows.published_keys(decided.states, target, soft=soft)
+    keys = keys if unseen is None else keys.unionByName(unseen.select(*keys.columns)).distinct()
+    found = line.lake.rows(mirror)
+    if soft or not decided.truncates:
+        gone = found.join(keys, list(target.key), "left_semi")
+        return gone.select(*life.in_columns(gone, target))
+    origin = Origin(marker_of(mirror).source_table) if mirror.routed else None
+    is_gone = F.col(_TOUCHED).isNotNull()
+    for truncate in decided.truncates:
+        is_gone = is_gone | F.coalesce(F.expr(is_truncated(truncate, origin)), F.lit(False))
+    gone = found.alias("t").join(keys.withColumn(_TOUCHED, F.lit(True)), list(target.key), "left").where(is_gone)
+    return gone.select(*life.in_columns(found, target))
+
+
+def of_rows(found: DataFrame, target: TableSchema) -> str:
+    """The ledger of a table that has these rows."""
+    return digest_after(Digest(), None, found.select(*life.in_columns(found, target)), target).to_text()
+
+
+def compare(line: Line, mirror: LakeTable) -> TableVerify:
+    """Hold a mirror against its ledger: one scan, whatever raw has.
+
+    Raises:
+        UsageError: it keeps none.
+    """
+    kept = marker_of(mirror).ledger
+    if kept is None:
+        what = f"{line.mirror} keeps no ledger."
+        do = f"Set `ledger: true` for it; a mirror that has rows gets one by `cdcm verify --repair -t {line.mirror}`."
+        raise UsageError(what, do)
+    known = Digest.from_text(kept)
+    found = Digest.from_text(of_rows(line.lake.rows(mirror), mirror.schema))
+    buckets = known.differing(found)
+    return TableVerify(
+        table=str(line.mirror),
+        topic=line.table.topic,
+        method="ledger",
+        equal=not buckets,
+        expected=known.rows,
+        found=found.rows,
+        buckets=len(buckets),
+        mirror_snapshot=mirror.head,
+    )

@@ -1,0 +1,222 @@
+"""`cdcm verify`: fold raw again from its first message and compare with the mirror, key by key.
+
+The promise is `mirror = fold(raw before the marker) less held rows` (design §3). This is the same fold, on the same
+snapshots, without any of the short cuts that batches take: no base rows, no positions, no earlier quarantine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, ledger, life, rows, verdict
+from cdc_materializer.batch import Past
+from cdc_materializer.changes import model as m
+from cdc_materializer.decoders import find_decoders
+from cdc_materializer.differences import Difference, compare_rows, sides_of
+from cdc_materializer.epochs import Recorded
+from cdc_materializer.errors import CdcError, LakeUnavailable
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake_line import brought_by_others
+from cdc_materializer.line import Line, check_deletes, check_masks, check_whole, marker_of
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.repair import repair, seal
+from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
+from cdc_materializer.session import beside
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config, TableConfig
+
+#: What is wrong with raw itself: messages that are there twice, and messages that no landing of ours has brought.
+TWICE, FOREIGN = "RAW_DUPLICATES", "RAW_FOREIGN"
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What is wanted of a comparison.
+
+    Attributes:
+        tables: names of the mirrors; all for none.
+        repair: whether the differing rows are put right, as a batch of their own.
+        ledger: whether mirrors are held against their ledgers alone, which reads nothing but the mirrors.
+        plain_keys: whether reports name the first differing keys as they are; else their hashes stand for them.
+    """
+
+    tables: Sequence[str] = ()
+    repair: bool = False
+    ledger: bool = False
+    plain_keys: bool = False
+
+
+def verify_tables(
+    config: Config, spark: SparkSession | None = None, options: VerifyOptions | None = None
+) -> VerifyReport:
+    """Compare mirrors with a fold of their raw tables.
+
+    Args:
+        config: from `load_config`.
+        spark: a session with Iceberg's extensions, where there is one; left out, a session is started and stopped.
+        options: which mirrors, and whether what differs is repaired.
+
+    Returns:
+        One entry a table. A table that could not be compared or repaired says so in its entry.
+
+    Raises:
+        CdcError: nothing could be compared: the configuration or Spark.
+    """
+    options = options or VerifyOptions()
+    work = open_work(config, RunOptions(tables=options.tables))
+    with session_for(work, spark) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
+        found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
+    return VerifyReport(pipeline=config.name, tables=found)
+
+
+def _verify(work: Work, spark: SparkSession, table: TableConfig, options: VerifyOptions) -> TableVerify:
+    began = time.monotonic()
+    lake = Lake(beside(spark, work.config), work.config.catalog.name, read_only=not options.repair)
+    line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
+    name = str(table.mirror)
+    try:
+        mirror, raw = line.load_mirror(), lake.load(table.mirror.raw)
+        if mirror is None:
+            return TableVerify(table=name, topic=table.topic, equal=True, seconds=time.monotonic() - began)
+        if raw is None:
+            what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
+            raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
+        with translated(table.mirror):
+            if not options.ledger:
+                check_whole(line, raw)
+            found = ledger.compare(line, mirror) if options.ledger else compare(line, raw, mirror, options)
+    except CdcError as failure:
+        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
+        return TableVerify(table=name, topic=table.topic, equal=False, error=error, seconds=time.monotonic() - began)
+    return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+
+
+@dataclass(frozen=True)
+class Refolded:
+    """The fold of all that a mirror was made from.
+
+    Attributes:
+        decided: its states, judged; what `verdict.decide` gives.
+        expected: the rows that the mirror should hold.
+    """
+
+    decided: DataFrame
+    expected: DataFrame
+
+
+@contextmanager
+def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame | None = None) -> Iterator[Refolded]:
+    """Fold raw from its first message up to where a mirror is; cached until the block ends.
+
+    Args:
+        line: the table's way.
+        raw: as it was loaded.
+        mirror: the mirror, whose columns and epochs the rows get.
+        messages: other messages of raw to fold, from `batch.messages`.
+    """
+    known, target = marker_of(mirror), mirror.schema
+    span = batch.whole(Offsets(), known.offsets, line.table.topic)
+    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes) if messages is None else messages
+    decoders = find_decoders(messages, line.lookup(target))
+    recorded = Recorded(partitions=len(span.end), epochs=known.epochs, is_final=True, routed=mirror.routed)
+    watch = line.watch(None, marker_of(raw), span.end)
+    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
+    folded = batch.fold_batch(messages, decoders, past)
+    seen, partitions = decoders.folded, past.recorded.partitions
+    judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
+    decided = verdict.decide(folded.states, judgement)
+    decided = (life.remember(decided, target) if line.is_soft else decided).persist()
+    try:
+        yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
+    finally:
+        decided.unpersist()
+        folded.release()
+
+
+def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions | None = None) -> TableVerify:
+    """What differs between a mirror and the fold of its raw table, both as they were loaded; repaired if asked to."""
+    options = options or VerifyOptions()
+    check_deletes(line, mirror)
+    check_masks(line, mirror)
+    error = _raw_error(line, raw)
+    with refolded(line, raw, mirror) as fold:
+        difference = difference_from(line, fold.expected, mirror)
+        log = fold.decided.agg(F.count_if(F.col(m.PART) == 0).alias("messages"), held_keys()).collect()[0]
+        repaired = None
+        if options.repair and error is None and not difference.is_none:
+            repaired = repair(line, mirror, fold.decided, fold.expected, difference)
+            error = _left_error(line, difference_from(line, fold.expected, repaired))
+        elif options.repair and error is None:
+            seal(line, mirror, fold.expected)
+    return TableVerify(
+        table=str(line.mirror),
+        topic=line.table.topic,
+        equal=difference.is_none and error is None,
+        expected=difference.expected,
+        found=difference.found,
+        missing=difference.missing,
+        unexpected=difference.unexpected,
+        different=difference.different,
+        held=log["held"],
+        columns=difference.columns,
+        buckets=len(difference.buckets),
+        places=difference.places,
+        keys=difference.told_keys(plain=options.plain_keys),
+        messages=log["messages"],
+        raw_snapshot=raw.head,
+        mirror_snapshot=mirror.head,
+        repaired_snapshot=repaired.head if repaired is not None else None,
+        error=error,
+    )
+
+
+def difference_from(line: Line, expected: DataFrame, mirror: LakeTable) -> Difference:
+    """How a mirror differs from the rows that it should hold."""
+    return compare_rows(*sides_of(line, expected, mirror), mirror.schema)
+
+
+def _raw_error(line: Line, raw: LakeTable) -> ErrorInfo | None:
+    """What is wrong with raw, which only ever gets each message once, and from us; None where nothing is."""
+    reached = marker_of(raw).offsets
+    landed = Span(line.table.topic, Offsets(dict.fromkeys(reached, 0)), reached)
+    copies = line.lake.rows(raw).groupBy("topic", "partition", "offset").count()
+    is_beyond = ~batch.within(landed, "partition", "offset")
+    told = copies.agg(F.count_if(F.col("count") > 1).alias("twice"), F.count_if(is_beyond).alias("beyond")).collect()[0]
+    twice, beyond = told["twice"], told["beyond"]
+    others = brought_by_others(line.lake.iceberg(raw.name), raw.head)
+    do = "Only `cdcm run` may write raw: take them out, or go back to the snapshot before."
+    if twice:
+        return ErrorInfo(code=TWICE, message=f"{raw.name} has {twice} messages more than once. {do}")
+    if beyond:
+        what = f"{raw.name} has {beyond} messages behind the offsets that were landed."
+        return ErrorInfo(code=FOREIGN, message=f"{what} {do}")
+    if others:
+        what = f"Another program has written messages to {raw.name}, last in snapshot {others[0]}."
+        return ErrorInfo(code=FOREIGN, message=f"{what} {do}")
+    return None
+
+
+def _left_error(line: Line, left: Difference) -> ErrorInfo | None:
+    if left.is_none:
+        return None
+    what = f"{line.mirror} was repaired and does not equal the fold of its raw table."
+    return ErrorInfo(code="DifferenceFound", message=f"{what} Please report this as a bug.")
+
+
+def held_keys() -> Column:
+    """How many keys have something of what was folded held, as `held`."""
+    is_open = F.exists(verdict.VIOLATIONS, lambda violation: violation["status"] == verdict.OPEN)
+    return F.count_distinct(F.when(is_open, F.col(m.KEY))).alias("held")

@@ -1,0 +1,159 @@
+"""What a replay that does not begin at raw's first message goes on from: the mirror and its quarantine as they were.
+
+The base is the newest state of the mirror that has none of the messages which are read again. What was wrong in it
+stays wrong: only a replay from the earliest message takes nothing over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from cdc_materializer import life
+from cdc_materializer.decode.fit import conformed, ddl_of
+from cdc_materializer.errors import UsageError
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_columns import columns_of, is_of_other_columns
+from cdc_materializer.lake_line import summaries
+from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.marker import Marker
+from cdc_materializer.merge import CDC, cdc_struct, table_path
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.rebuild_start import Start, is_before, wanted_offsets
+from cdc_materializer.source import as_raw_counts, read_span, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+_EARLIEST = "`--from earliest` rebuilds all of it."
+
+
+@dataclass(frozen=True)
+class Base:
+    """A state of a mirror and of its quarantine that a replay goes on from.
+
+    Attributes:
+        mirror: the mirror as it was.
+        quarantine: its quarantine as it was then; None where there was none.
+    """
+
+    mirror: LakeTable
+    quarantine: LakeTable | None
+
+    def rows(self, line: Line, now: LakeTable) -> DataFrame:
+        """The mirror's rows then, in the columns that it has now."""
+        found = line.lake.rows(self.mirror)
+        ours = cdc_struct(soft=now.keeps_deleted, routed=now.routed)
+        cdc = conformed(F.col(CDC), ddl_of(found.schema[CDC].dataType), ours).alias(CDC)
+        return found.select(*life.in_columns(found, now.schema), cdc)
+
+
+def at_snapshot(line: Line, now: LakeTable, snapshot: int) -> LakeTable:
+    """A table as it was at one of its snapshots, under the names that its columns have now, or are about to get."""
+    table = line.lake.iceberg(now.name)
+    then = table.snapshot(snapshot)
+    frame = line.lake.spark.table(table_path(line.lake.catalog, now.name))
+    schema, stored = columns_of(table, then, frame, {})
+    marker = Marker.from_summary(dict(then.summary()))
+    found = replace(now, head=snapshot, marker=marker, schema=schema, stored=stored, pending=())
+    return found.renaming(now.pending)
+
+
+def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]) -> Base | None:
+    """What a replay goes on from; None where it begins with nothing.
+
+    Raises:
+        UsageError: no such state is left, or it cannot be gone on with; says why.
+        SourceUnavailable: the topic has messages that raw has not.
+    """
+    if live.raw is None or live.mirror is None or start.kind == "earliest":
+        return None
+    if start.kind == "kafka":
+        check_topic(line, live.raw)
+        return None
+    if retypes:
+        what = f"Columns of {line.mirror} would get other types: {', '.join(sorted(retypes))}."
+        raise UsageError(what, f"Rows from before have the old ones; {_EARLIEST}")
+    wanted = wanted_offsets(start, marker_of(live.mirror).offsets, _first_since(line, live.raw, start))
+    mirror = newest_before(line, live.mirror, wanted)
+    if mirror is None:
+        what = f"No snapshot of {line.mirror} is left from before these messages: expiry has removed them."
+        raise UsageError(what, _EARLIEST)
+    reached = marker_of(mirror).offsets
+    if not reached:
+        return None
+    if is_of_other_columns(line.lake.iceberg(mirror.name), mirror.head):
+        what = f"Columns of {line.mirror} were rebuilt with other types since then."
+        raise UsageError(what, f"Its rows of then do not have them; {_EARLIEST}")
+    changed = line.masks.changed(marker_of(mirror).masks, mirror.schema.types)
+    if changed:
+        what = f"The rows of {line.mirror} were masked otherwise then: {', '.join(changed)}."
+        raise UsageError(what, _EARLIEST)
+    held = live.quarantine
+    quarantine = newest_before(line, held, reached) if held is not None else None
+    if held is not None and quarantine is None:
+        what = f"No snapshot of {held.name} is left from then, so nothing tells what was held."
+        raise UsageError(what, _EARLIEST)
+    return Base(mirror, quarantine)
+
+
+def newest_before(line: Line, table: LakeTable, wanted: Mapping[int, int]) -> LakeTable | None:
+    """A table at its newest marked snapshot that has nothing from the wanted offsets on."""
+    for number, _, _, summary in summaries(line.lake.iceberg(table.name), table.head):
+        marker = Marker.from_summary(summary)
+        if marker is not None and is_before(marker.offsets, wanted):
+            return at_snapshot(line, table, number)
+    return None
+
+
+def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:
+    """The first message of each partition that was written at a time or later."""
+    if start.at is None:
+        return {}
+    since = line.lake.rows(raw).where(F.col("timestamp") >= F.lit(start.at))
+    found = since.groupBy("partition").agg(F.min("offset").alias("offset")).collect()
+    return {row["partition"]: row["offset"] for row in found}
+
+
+def check_topic(line: Line, raw: LakeTable) -> None:
+    """Refuse to take raw for the topic where it is not: where messages are missing at its head.
+
+    Raw has the topic's own bytes, so a replay reads these where none is missing.
+
+    Raises:
+        UsageError: says which messages raw has not, and whether the topic has them.
+        SourceUnavailable: the topic cannot be read.
+    """
+    known = marker_of(raw)
+    counted = as_raw_counts(state_of(line.source, line.table.topic, line.table.topics), known)
+    first = line.lake.rows(raw).groupBy("partition").agg(F.min("offset").alias("offset")).collect()
+    begins = {row["partition"]: row["offset"] for row in first}
+    beginnings = known.in_table(counted.beginnings)
+    head = {p: begins.get(p, known.offsets.get(p, 0)) for p in beginnings}
+    lost = {p: at for p, at in beginnings.items() if at > 0 and head[p] > 0}
+    missing = Span(line.table.topic, beginnings, Offsets({p: max(head[p], at) for p, at in beginnings.items()}))
+    if not missing.is_empty:
+        there = Span(missing.topic, known.in_topic(missing.start), known.in_topic(missing.end))
+        if not read_span(line.source, line.lake.spark, there, counted.topics).isEmpty():
+            places = ", ".join(f"{p}/{start} to {p}/{end - 1}" for p, start, end in missing.ranges())
+            what = f"The topic has messages that {raw.name} has not: some of {places}. A replay folds raw."
+            raise UsageError(
+                what, "Mirror the topic under another `mirror` name, which reads all of it, or bring raw back."
+            )
+    if lost:
+        places = ", ".join(f"before {p}/{at}" for p, at in lost.items())
+        what = f"The topic's head is gone ({places}), and {raw.name} does not have it either."
+        raise UsageError(what, "Nothing can tell what it said; `--from earliest` folds what raw has.")
+
+
+def carried(old: Marker, now: Marker) -> Marker:
+    """The marker of an earlier state as it has to be now: what was accepted since stays accepted.
+
+    Logs from before that are not held against those from after it.
+    """
+    logs = old.logs if old.epochs == now.epochs else {}
+    return replace(old, epochs=now.epochs, adopted=now.adopted, logs=logs)

@@ -1,0 +1,131 @@
+"""A table, its topic, its contract and the pipeline that keeps it: to be doubted, rebuilt, proven and repaired."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from cdc_materializer.config import Config, TableConfig, load_config
+from cdc_materializer.line import Batch
+from cdc_materializer.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.rebuild_start import parse_start
+from cdc_materializer.report.models import TableReplay, TableVerify
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import (
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEY = {"id": {"type": "int64", "optional": False}}
+COLUMNS = {**KEY, "name": {"type": "string", "optional": True}, "price": {"type": "int32", "optional": True}}
+_CONTRACT = """
+apiVersion: v3.0.2
+kind: DataContract
+id: things
+name: Things
+version: "{version}"
+status: active
+schema:
+  - name: things
+    physicalType: table
+    properties:
+      - {{name: id, primaryKey: true, logicalType: integer, physicalType: bigint}}
+      - {{name: name, logicalType: string, physicalType: text}}
+      - {{name: price, logicalType: integer, physicalType: integer, logicalTypeOptions: {{minimum: {least}}}}}
+"""
+
+
+class Shop:
+    """One table, its topic, its contract, and the pipeline that keeps it."""
+
+    def __init__(
+        self,
+        config: Config,
+        spark: "SparkSession",
+        name: str,
+        *,
+        first_offset: int = 0,
+        **settings: Any,  # noqa: ANN401 - whatever a table can be set to
+    ) -> None:
+        """Fill the mirror with four rows, of which one is held; with further settings of the table."""
+        self.spark, self.mirror, self.folder = spark, f"replays.{name}", config.root / f"replay_{name}"
+        self._settings = settings
+        self.topic = TopicBuilder(f"{name}.public.things", first_offset=first_offset)
+        self.judge("1", 0)
+        self.send(("c", 1, 10), ("c", 2, 20), ("c", 3, 30), ("c", 4, -1), ("u", 1, 11), ("d", 2, None))
+        self.run()
+
+    def configure(self, **settings: Any) -> None:  # noqa: ANN401 - whatever a table can be set to
+        """Change settings of the table."""
+        self._settings |= settings
+
+    @property
+    def config(self) -> Config:
+        """The pipeline's configuration, in batches of four messages."""
+        path = self.folder.parent / f"{self.folder.name}.yaml"
+        table = {"topic": self.topic.topic, "mirror": self.mirror, "contract": str(self._contract), "records_max": 4}
+        table |= self._settings
+        path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": self.folder.name}, "tables": [table]}))
+        return load_config(path)
+
+    @property
+    def _contract(self) -> Path:
+        return self.folder / "contract.yaml"
+
+    def judge(self, version: str, least: int) -> None:
+        """Put a contract in force that holds lower prices."""
+        self.folder.mkdir(exist_ok=True)
+        self._contract.write_text(_CONTRACT.format(version=version, least=least), encoding="utf-8")
+
+    def send(self, *changes: tuple[str, int, int | None]) -> None:
+        """Add changes to the topic."""
+        for op, row, price in changes:
+            image = {"id": row, "name": f"thing {row}", "price": price}
+            before, after = (image, None) if op == "d" else (None, image)
+            envelope = debezium_envelope(op, before, after, lsn=100 + len(self.topic.messages))
+            key = debezium_json({"id": row}, connect_key_schema("t", KEY))
+            self.topic.add(key, debezium_json(envelope, connect_envelope_schema("t", COLUMNS)))
+        self.topic.write(self.folder)
+
+    def run(self) -> None:
+        """Bring the mirror up to date."""
+        report = run_once(self.config, self.spark)
+        assert report.exit_code == 0, report
+
+    def replay(
+        self,
+        *,
+        publish: bool = False,
+        start: str = "earliest",
+        on_batch: Callable[[TableConfig, Batch], None] | None = None,
+    ) -> TableReplay:
+        """Rebuild the mirror."""
+        options = ReplayOptions(publish=publish, start=parse_start(start))
+        options = options if on_batch is None else replace(options, on_batch=on_batch)
+        return replay_tables(self.config, (self.mirror,), options, self.spark).tables[0]
+
+    def verify(self, *, repair: bool = False, ledger: bool = False, plain_keys: bool = False) -> TableVerify:
+        """Compare the mirror with the fold of raw, or with its ledger."""
+        options = VerifyOptions([self.mirror], repair, ledger, plain_keys)
+        return verify_tables(self.config, self.spark, options).tables[0]
+
+    def rows(self) -> dict[int, Any]:
+        """What readers see."""
+        return {row["id"]: row["price"] for row in self.spark.table(f"lake.{self.mirror}").collect()}
+
+    def refs(self) -> set[str]:
+        """The table's branches and tags."""
+        return {row["name"] for row in self.spark.table(f"lake.{self.mirror}.refs").collect()}
+
+    def is_proven(self) -> bool:
+        """Whether `verify` finds the mirror equal to its log."""
+        return verify_tables(self.config, self.spark).equal

@@ -1,0 +1,213 @@
+"""What `cdcm verify` finds of what another program did to a mirror or to raw, and what it puts right."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+
+from cdc_materializer.config import Config
+from cdc_materializer.differences import hashed
+from cdc_materializer.lake import Lake
+from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.names import TableName
+from cdc_materializer.proof import FOREIGN, TWICE
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.shops import Shop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    # What PyIceberg says of tables whose rows other engines delete without writing files anew.
+    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
+    *IMPORTS_GREAT_EXPECTATIONS,
+]
+
+
+@pytest.fixture
+def shop(request: pytest.FixtureRequest, spark: "SparkSession", lake_config: Config) -> Shop:
+    """A shop of the test's own, with a table that PyIceberg writes too."""
+    name = request.node.name.removeprefix("test_").replace("[", "_").replace("]", "").replace(" ", "_")
+    return Shop(lake_config, spark, name[:60], properties={"format-version": "2"})
+
+
+def _writer(shop: Shop, name: str) -> Table:
+    """A table in the hands of another engine."""
+    lake = shop.config.root / "lake"
+    place = {"uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
+    return SqlCatalog("lake", **place).load_table(name)
+
+
+def _change(shop: Shop) -> None:
+    table = _writer(shop, shop.mirror)
+    rows = table.scan().to_arrow()
+    prices = [price + 1 if row == 1 else price for row, price in zip(*map(rows.column, ("id", "price")), strict=True)]
+    at = rows.schema.get_field_index("price")
+    table.overwrite(rows.set_column(at, rows.schema.field("price"), [prices]))
+
+
+def _remove(shop: Shop) -> None:
+    _writer(shop, shop.mirror).delete("id = 3")
+
+
+def _double(shop: Shop) -> None:
+    table = _writer(shop, shop.mirror)
+    table.append(table.scan("id = 3").to_arrow())
+
+
+def _add(shop: Shop) -> None:
+    table = _writer(shop, shop.mirror)
+    row = table.scan("id = 3").to_arrow()
+    table.append(row.set_column(row.schema.get_field_index("id"), row.schema.field("id"), [[9]]))
+
+
+@pytest.mark.parametrize(
+    ("harm", "found"),
+    [
+        pytest.param(_change, (0, 0, 1), id="changed"),
+        pytest.param(_remove, (1, 0, 0), id="removed"),
+        pytest.param(_double, (0, 1, 0), id="doubled"),
+        pytest.param(_add, (0, 1, 0), id="added"),
+    ],
+)
+def test_what_another_engine_did_is_found_and_repaired(
+    shop: Shop, harm: Callable[[Shop], None], found: tuple[int, int, int]
+) -> None:
+    """Row by row; no other row is written, and the marker stays where it is."""
+    harm(shop)
+
+    proof = shop.verify()
+    assert (proof.missing, proof.unexpected, proof.different) == found
+    assert (proof.equal, proof.error, proof.repaired_snapshot) == (False, None, None)
+    assert (len(proof.keys), proof.buckets) == (1, 1)
+
+    before = _load(shop)
+    repaired = shop.verify(repair=True)
+    assert (repaired.equal, repaired.error) == (False, None)
+    assert shop.rows() == {1: 11, 3: 30}
+    after = _load(shop)
+    assert (after.offsets, after.positions) == (before.offsets, before.positions)
+    assert after.counts == {"read": 0, "repaired": 1}
+    assert shop.refs() == {"main", MARKER_TAG}
+    assert shop.verify(repair=True).repaired_snapshot is None, "nothing is left to do"
+    assert shop.is_proven()
+    shop.send(("u", 3, 31), ("c", 9, 90))
+    shop.run()
+    assert shop.rows() == {1: 11, 3: 31, 9: 90}
+    assert shop.is_proven()
+
+
+@pytest.mark.parametrize("harm", [_change, _remove, _double, _add], ids=["changed", "removed", "doubled", "added"])
+def test_the_ledger_tells_what_another_engine_did(shop_with_ledger: Shop, harm: Callable[[Shop], None]) -> None:
+    """By one scan of the mirror; batches that come later do not hide it, and a repair begins the ledger anew."""
+    shop = shop_with_ledger
+    assert shop.verify(ledger=True).equal
+    shop.send(("u", 1, 12), ("d", 3, None), ("c", 3, 33), ("c", 6, 60), ("c", 7, 70))
+    shop.run()
+    sound = shop.verify(ledger=True)
+    assert (sound.equal, sound.expected, sound.found, sound.buckets) == (True, 4, 4, 0)
+
+    harm(shop)
+
+    found = shop.verify(ledger=True)
+    assert (found.equal, found.error, found.method, found.buckets) == (False, None, "ledger", 1)
+    shop.send(("u", 7, 71))
+    shop.run()
+    assert not shop.verify(ledger=True).equal
+    assert shop.verify(repair=True).error is None
+    assert shop.verify(ledger=True).equal
+    shop.send(("u", 1, 13))
+    shop.run()
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+
+
+@pytest.fixture
+def shop_with_ledger(request: pytest.FixtureRequest, spark: "SparkSession", lake_config: Config) -> Shop:
+    """A shop whose mirror keeps a ledger."""
+    name = "ledger_" + request.node.name.partition("[")[2].removesuffix("]")
+    return Shop(lake_config, spark, name, properties={"format-version": "2"}, ledger=True)
+
+
+def test_a_row_that_is_overwritten_after_another_engine_changed_it_stays_told(shop_with_ledger: Shop) -> None:
+    """The mirror is right again, and the ledger says that something happened, until it is sealed anew."""
+    shop = shop_with_ledger
+    _change(shop)
+    shop.send(("u", 1, 14))
+    shop.run()
+
+    assert shop.is_proven()
+    assert not shop.verify(ledger=True).equal
+    assert shop.verify(repair=True).equal
+    assert shop.verify(ledger=True).equal
+
+
+def test_a_mirror_without_a_ledger_says_how_to_get_one(shop: Shop) -> None:
+    """One that has rows already gets it when they were proven."""
+    found = shop.verify(ledger=True)
+
+    assert found.error is not None
+    assert (found.error.code, "--repair" in found.error.message) == ("UsageError", True)
+    shop.configure(ledger=True)
+    assert shop.verify(repair=True).equal
+    assert shop.verify(ledger=True).equal
+
+
+def _load(shop: Shop) -> Marker:
+    table = Lake(shop.spark, "lake", read_only=True).load(TableName.parse(shop.mirror))
+    assert table is not None
+    assert table.marker is not None
+    return table.marker
+
+
+def test_a_key_is_told_by_its_hash_unless_it_is_asked_for(shop: Shop) -> None:
+    """The same hash for the same key, so that two reports can be compared; the key itself is data."""
+    _change(shop)
+    key = json.dumps({"id": 1}, separators=(",", ":"))
+
+    assert shop.verify().keys == [hashed(key)]
+    assert shop.verify(plain_keys=True).keys == [key]
+
+
+def test_nothing_is_repaired_that_quarantine_would_be_wrong_about(shop: Shop) -> None:
+    """Under another contract other rows are held: a replay rebuilds quarantine as well, a repair does not."""
+    shop.judge("2", 20)
+
+    refused = shop.verify(repair=True)
+
+    assert refused.error is not None
+    assert (refused.error.code, "replay" in refused.error.message) == ("UsageError", True)
+    assert shop.rows() == {1: 11, 3: 30}
+
+
+def test_a_message_that_is_twice_in_raw_is_found_and_nothing_repaired(shop: Shop) -> None:
+    """What the mirror is held against is not what was landed, then."""
+    raw = f"lake.{shop.mirror}__raw"
+    shop.spark.sql(f"INSERT INTO {raw} SELECT * FROM {raw} WHERE offset = 2")
+
+    found = shop.verify(repair=True)
+
+    assert found.error is not None
+    assert (found.error.code, found.repaired_snapshot) == (TWICE, None)
+
+
+@pytest.mark.parametrize("offset", [100, 6], ids=["behind what was landed", "in a hole"])
+def test_a_foreign_message_in_raw_is_found(shop: Shop, offset: int) -> None:
+    """By its place; where the offsets have a hole, by the commit that brought it."""
+    shop.topic.skip()
+    shop.send(("u", 1, 12))
+    shop.run()
+    assert shop.is_proven()
+    raw = f"lake.{shop.mirror}__raw"
+    rest = "timestamp, timestamp_type, key, value, headers, key_schema_id, value_schema_id, batch_id"
+    columns = f"topic, partition, CAST({offset} AS BIGINT) AS offset, {rest}, key_schema_name, value_schema_name"
+    shop.spark.sql(f"INSERT INTO {raw} SELECT {columns} FROM {raw} WHERE offset = 2")
+
+    found = shop.verify(repair=True)
+
+    assert found.error is not None
+    assert (found.error.code, found.equal, found.repaired_snapshot) == (FOREIGN, False, None)

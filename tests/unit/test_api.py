@@ -1,0 +1,46 @@
+"""What `import cdc_materializer` offers, and that it costs nothing until it is used."""
+
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import cdc_materializer
+
+_PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+_PUBLIC = sorted(set(cdc_materializer.__all__) - {"__version__"})
+
+
+@pytest.mark.parametrize("name", _PUBLIC)
+def test_a_public_name_can_be_imported_is_documented_and_stays_what_it_is(name: str) -> None:
+    """A module of its name would take its place as soon as anything imports that module."""
+    assert getattr(cdc_materializer, name).__doc__
+    assert name in _PAGE.read_text(encoding="utf-8")
+    assert name in dir(cdc_materializer)
+    assert find_spec(f"cdc_materializer.{name}") is None
+
+
+def test_another_name_is_no_part_of_it() -> None:
+    """As of any module, also for those who ask whether there is one."""
+    with pytest.raises(AttributeError, match="has no attribute 'restore'"):
+        getattr(cdc_materializer, "restore")  # noqa: B009 - a name that type checkers know is wrong
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    """Nor does asking for what needs neither Spark nor Great Expectations."""
+    program = (
+        "import sys, cdc_materializer as c; c.load_config; c.parse_start; dir(c);"
+        "print([name for name in ('pyspark', 'great_expectations') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert told.stdout.strip() == "[]"
+
+
+def test_what_is_exported_is_what_the_modules_have() -> None:
+    """The home of each name is told once, and is right."""
+    for module, attribute in cdc_materializer._HOMES.values():
+        assert hasattr(import_module(module), attribute)

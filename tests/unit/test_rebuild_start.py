@@ -1,0 +1,65 @@
+"""Where `cdcm replay --from` begins: what can be written, and which offsets that means."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cdc_materializer.errors import UsageError
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.rebuild_start import EARLIEST, Start, is_before, parse_start, wanted_offsets
+
+REACHED = Offsets({0: 10, 1: 20})
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", EARLIEST),
+        ("kafka", Start("kafka")),
+        ("offset:7", Start("offset", every=7)),
+        ("offset:0/7,1/9", Start("offset", places={0: 7, 1: 9})),
+        ("time:2026-11-01", Start("time", at=datetime(2026, 11, 1, tzinfo=UTC))),
+        ("time:2026-11-01T02:00+02:00", Start("time", at=datetime(2026, 11, 1, tzinfo=UTC))),
+    ],
+)
+def test_each_form_is_read(text: str, start: Start) -> None:
+    """A time without a zone is UTC."""
+    assert parse_start(text) == start
+
+
+@pytest.mark.parametrize(
+    "text", ["", "latest", "offset:", "offset:-1", "offset:0/", "offset:0/1/2", "time:", "time:now"]
+)
+def test_anything_else_is_refused_with_what_can_be_written(text: str) -> None:
+    """Nothing is guessed: a replay from another place than meant would look like a good one."""
+    with pytest.raises(UsageError, match="offset:0/1200"):
+        parse_start(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "first_since", "wanted"),
+    [
+        ("offset:7", {}, {0: 7, 1: 7}),
+        ("offset:15", {}, {0: 10, 1: 15}),
+        ("offset:0/7", {}, {0: 7, 1: 20}),
+        ("time:2026-11-01", {1: 5}, {0: 10, 1: 5}),
+        ("time:2026-11-01", {}, {0: 10, 1: 20}),
+    ],
+)
+def test_what_is_not_named_is_not_read_again(text: str, first_since: dict[int, int], wanted: dict[int, int]) -> None:
+    """Nor what comes after where the mirror is; of a time, what was written from then on."""
+    assert wanted_offsets(parse_start(text), REACHED, first_since) == wanted
+
+
+@pytest.mark.parametrize("text", ["offset:21", "offset:0/11", "offset:0/5,1/21", "offset:2/0"])
+def test_what_the_mirror_has_not_read_cannot_be_read_again(text: str) -> None:
+    """Nor a partition that it does not have."""
+    with pytest.raises(UsageError, match=r"has (not )?read"):
+        wanted_offsets(parse_start(text), REACHED, {})
+
+
+def test_a_state_is_before_only_if_each_of_its_partitions_is() -> None:
+    """One that does not know a partition has none of its messages."""
+    assert is_before({0: 7}, {0: 7, 1: 0})
+    assert is_before({}, {0: 7})
+    assert not is_before({0: 7, 1: 1}, {0: 7, 1: 0})
