@@ -64,6 +64,14 @@ def _plain(**fields: object) -> bytes:
         ("upsert", [_row("com.acme.Notification", id=1), None]),
         ("upsert", [_plain(id=1, op="buy")]),
         ("iceberg-cdc", [_plain(id=1, _cdc={"op": "I"})]),
+        ("maxwell", [_plain(database="d", table="t", type="insert", ts=1, data={"id": 1})]),
+        ("maxwell", [_plain(database="d", table="t", type="table-create", ts=1000, sql="create")]),
+        ("canal", [_plain(data=None, database="d", table="t", type="CREATE", es=1, ts=2, isDdl=True)]),
+        ("canal", [_plain(data=[{"id": "1"}], database="d", table="t", type="INSERT", es=1, ts=2, isDdl=False)]),
+        ("dms", [_plain(data={"id": 1}, metadata={"record-type": "data", "operation": "load"})]),
+        ("dms", [_plain(metadata={"record-type": "control", "operation": "create-table"})]),
+        ("goldengate", [_plain(table="S.T", op_type="I", op_ts="2026-01-01 00:00:00", pos="1", after={"ID": 1})]),
+        ("opencdc", [_plain(position="cA==", operation="create", key={"id": 1}, payload={"after": {"id": 1}})]),
     ],
 )
 def test_a_format_is_told_by_its_messages(name: str, values: list[bytes | None]) -> None:
