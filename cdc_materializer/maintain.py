@@ -240,6 +240,7 @@ class _Doing:
         from cdc_materializer import maintain_steps
 
         name, there = self._work.name, self._there
+        maintain_steps.activate(there)
         if self._work.steps.left_over:
             maintain_steps.drop_left_over(there, name)
         self._compact()

@@ -67,6 +67,16 @@ def load(lake: Lake, name: TableName) -> LakeTable:
     return found
 
 
+def activate(lake: Lake) -> None:
+    """Make the lake's session the thread's.
+
+    What Iceberg plans takes its settings from that one, and so does a catalog that is met for the first time: beside a
+    caller's Spark they would be the caller's, and a thread of Python's own has none.
+    """
+    session: Any = lake.spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to it
+    getattr(_jvm(lake), "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+
+
 def drop_left_over(lake: Lake, name: TableName) -> None:
     """Drop the branches of maintenance that was killed, or has failed; those of batches stay.
 
@@ -201,8 +211,6 @@ def _order(lake: Lake, table: Any) -> Any:  # noqa: ANN401 - Java objects
 
 def _actions(lake: Lake) -> Any:  # noqa: ANN401 - a Java object
     session: Any = lake.spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
-    # What an action plans takes its settings from the thread's session; a thread of Python's own has none.
-    getattr(_jvm(lake), "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
     return _jvm(lake).org.apache.iceberg.spark.actions.SparkActions.get(session)
 
 

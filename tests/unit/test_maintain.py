@@ -194,6 +194,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     for name in ("rewrite_manifests", "mark", "expire", "delete_orphans"):
         monkeypatch.setattr(maintain_steps, name, found.step(name))
     monkeypatch.setattr(maintain_steps, "load", lambda *_: None)
+    monkeypatch.setattr(maintain_steps, "activate", lambda _: None)
     monkeypatch.setattr(maintain_steps, "compact", found.step("compact"))
     monkeypatch.setattr(maintain_steps, "find_orphans", found.step("find_orphans", ["a file"]))
     return found
