@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
@@ -45,9 +46,11 @@ def _writer(shop: Shop, name: str) -> Table:
 def _change(shop: Shop) -> None:
     table = _writer(shop, shop.mirror)
     rows = table.scan().to_arrow()
-    prices = [price + 1 if row == 1 else price for row, price in zip(*map(rows.column, ("id", "price")), strict=True)]
+    ids, prices = (rows.column(name).to_pylist() for name in ("id", "price"))
+    prices = [price + 1 if row == 1 else price for row, price in zip(ids, prices, strict=True)]
     at = rows.schema.get_field_index("price")
-    table.overwrite(rows.set_column(at, rows.schema.field("price"), [prices]))
+    field = rows.schema.field("price")
+    table.overwrite(rows.set_column(at, field, pa.array(prices, field.type)))
 
 
 def _remove(shop: Shop) -> None:
