@@ -19,9 +19,9 @@ from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared
 from cdc_materializer.decode.framing import CLOUD_EVENT, PLAIN_JSON, schema_block
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, PROTOBUF, is_cloud_event
+from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
-from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer
+from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer, protobuf_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
@@ -320,7 +320,7 @@ def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
     if found is None:
         return Unknown(str(name))
     if found.kind == "PROTOBUF":
-        return Refused(str(name), PROTOBUF)
+        return protobuf_writer(str(name), found.text, name.index)
     return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text)
 
 

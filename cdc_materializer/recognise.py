@@ -17,6 +17,7 @@ from cdc_materializer.changes.formats import all_formats, find, row_of
 from cdc_materializer.decode.columns import column_type
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.naming import ID_BYTES, SchemaName, named_in_bytes
+from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.refusals import is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.errors import SchemaRefused, UsageError
@@ -25,6 +26,11 @@ from cdc_materializer.schema import Column, Misfit, TableSchema, plan_schema
 from cdc_materializer.source import Message
 
 _CLOUD_EVENTS = "they are CloudEvents, which this version does not read"
+_ENCODINGS = {
+    "avro": "Avro, by the registry's schema",
+    "json": "JSON with its schema",
+    "protobuf": "Protobuf, by the registry's schema",
+}
 _OTHER = "its messages change no row of a table (heartbeats, transaction marks, schema changes and the like)"
 
 
@@ -62,7 +68,7 @@ class Recognised:
         topic: its name.
         format: its format; None where it could not be told.
         why: what its format was told by, in words.
-        encoding: `avro` or `json`; None where nothing could be read.
+        encoding: `avro`, `json` or `protobuf`; None where nothing could be read.
         rows: the rows of its envelopes, one a writer, in the order of their first messages; the newest is `newest`.
         newest: the row of the last message that has one.
         schema: the table that a run would make.
@@ -110,16 +116,13 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
         plain = f"{told.why} in JSON without a schema"
         reason = f"{plain}, so nothing tells the types: {_how_to_type(told.name)}"
         return replace(found, why=plain, encoding="json", reason=reason)
-    value = changes[0][1].value or b""
-    name, begin = named_in_bytes(value, writers.id_bytes)
-    avro = name is not None and value[begin : begin + 1] != b"{"
-    encoding = "Avro, by the registry's schema" if avro else "JSON with its schema"
+    encoding = writers.encoding_of(changes[0][1].value or b"")
     rows = [row for wire, _ in changes if (row := row_of(format_, wire)) is not None]
     try:
         found = replace(
             found,
-            why=f"{told.why} in {encoding}",
-            encoding="avro" if avro else "json",
+            why=f"{told.why} in {_ENCODINGS[encoding]}",
+            encoding=encoding,
             rows=tuple(_distinct(rows)),
             newest=rows[-1],
         )
@@ -234,6 +237,12 @@ class _Writers:
             return self._registered[name]
         return self._json(octets)
 
+    def encoding_of(self, octets: bytes) -> str:
+        """How a key or value is written that could be read."""
+        name, _ = named_in_bytes(octets, self.id_bytes)
+        found = self._registry.schema(name) if name is not None and self._registry is not None else None
+        return found.kind.lower() if found is not None else "json"
+
     def _look_up(self, name: SchemaName) -> WireType | str:
         if self._registry is None:
             return "its messages name schemas by id, and no registry was given"
@@ -241,7 +250,7 @@ class _Writers:
         if found is None:
             return "the registry does not know the schema that its messages name"
         if found.kind == "PROTOBUF":
-            return "its messages are written in Protobuf, which this version does not read"
+            return _record(lambda: parse_avro(translation(found.text, name.index).avro))
         return _record(lambda: (parse_json_schema if found.kind == "JSON" else parse_avro)(found.text))
 
     def _json(self, octets: bytes) -> Read:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.recognise import Recognised
 
+_PLAIN = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes"})
 #: The parameter by which `column.propagate.source.type` passes the database's type on.
 _SOURCE_TYPE = "__debezium.source.column.type"
 
@@ -22,6 +23,13 @@ def doubts(found: Recognised) -> Iterator[tuple[str, str]]:
         )
         do = "Set `replace.null.with.default=false` for the converter (and for ExtractNewRecordState), then snapshot."
         yield _about(filled, what), do
+    plain = [kind.optional for _, kind in fields if kind.literal in _PLAIN and not kind.name]
+    if found.encoding == "protobuf" and len(plain) > 1 and not any(plain):
+        what = (
+            "No number and no text of these messages in Protobuf tells NULL from its zero: unless no column of the "
+            "table may be NULL, what is NULL in the database comes as 0 or as an empty text."
+        )
+        yield what, "Set `optional.for.nullables=true` for the converter, then snapshot."
     texts = [name for name, kind in fields if kind.literal == "string" and _source_type(kind) == "BYTEA"]
     if texts:
         what = (

@@ -125,10 +125,17 @@ def _last(headers: Column, name: str) -> Column:
 
 
 def _confluent_name(octets: Column) -> Column:
-    # What follows are a Protobuf message's indexes.
-    return F.when(_of_id(octets, ID_BYTES), _named("id", F.substring(octets, 2, ID_BYTES))).when(
-        _of_guid(octets), _named("guid", F.substring(octets, 2, GUID_BYTES))
+    named = F.when(_of_id(octets, ID_BYTES), _told("id", octets, ID_BYTES)).when(
+        _of_guid(octets), _told("guid", octets, GUID_BYTES)
     )
+    return F.when(F.length(octets) <= NAME_BYTES_MAX, named)
+
+
+def _told(kind: str, octets: Column, size: int) -> Column:
+    """A name, and behind it which message of a Protobuf file it is."""
+    index = F.substring(octets, 2 + size, NAME_BYTES_MAX)
+    named = _named(kind, F.substring(octets, 2, size))
+    return F.when(F.length(octets) > 1 + size, F.concat(named, F.lit("/"), F.hex(index))).otherwise(named)
 
 
 def _apicurio_number(kind: str, octets: Column) -> Column:
@@ -138,7 +145,8 @@ def _apicurio_number(kind: str, octets: Column) -> Column:
 def schema_id(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
     """The number by which a message names its schema; NULL for other names, none, or one beyond an `int`."""
     name = F.coalesce(named, _named_in_bytes(octets, id_bytes))
-    number = F.when(name.rlike("^(id|content|global):"), F.substring_index(name, ":", -1))
+    digits = F.substring_index(F.substring_index(name, ":", -1), "/", 1)
+    number = F.when(name.rlike("^(id|content|global):"), digits)
     return F.conv(number, 16, 10).cast("decimal(20,0)").try_cast("int")
 
 

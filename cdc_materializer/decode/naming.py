@@ -2,14 +2,15 @@
 
 The text is a kind and the name in upper-case hexadecimal, as Spark's `hex` writes it: `id:00000011`. Bytes of the key
 or value give it (`named_in_bytes` here, for a few messages; `framing.selector` does the same for a frame of them), or
-headers do, whose bytes then stand alone.
+headers do, whose bytes then stand alone. A header that names a Protobuf schema also says which message of its file it
+is: `id:00000011/00`.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 #: Bytes of an id behind the zero byte: Confluent's and Apicurio's, and those of Apicurio's former eight.
@@ -41,6 +42,8 @@ _STEPS = frozenset({".", ".."})
 Kind = Literal["id", "guid", "content", "global", "hash", "artifact", "fingerprint", "encoding"]
 _KINDS = frozenset({"id", "guid", "content", "global", "hash", "artifact", "fingerprint", "encoding"})
 _NUMBERS = frozenset({"id", "content", "global"})
+_HEADERS_ONLY = frozenset({"content", "global", "hash", "artifact"})
+_TOLD_BESIDE = frozenset({"id", "guid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,13 @@ class SchemaName:
         kind: what kind of name it is.
         text: the name in hexadecimal; of an artifact three such texts with `/` between them.
         subject: where a registry may look for a schema that it cannot find by its name alone; no part of the name.
+        told: what a header says behind the name, in hexadecimal; no part of the name.
     """
 
     kind: Kind
     text: str
     subject: str | None = None
+    told: str | None = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, selector: str) -> Self | None:
@@ -63,7 +68,10 @@ class SchemaName:
         kind, colon, text = selector.partition(":")
         if not colon or kind not in _KINDS:
             return None
-        return cls(kind, text)  # type: ignore[arg-type]  # it is in _KINDS
+        if kind in _TOLD_BESIDE and "/" in text:
+            text, _, told = text.partition("/")
+            return cls(kind, text, told=told)  # type: ignore[arg-type]  # it is in _KINDS
+        return cls(kind, text)  # type: ignore[arg-type]
 
     @classmethod
     def of_id(cls, number: int) -> Self:
@@ -72,7 +80,7 @@ class SchemaName:
 
     def __str__(self) -> str:
         """Return the selector."""
-        return f"{self.kind}:{self.text}"
+        return f"{self.kind}:{self.text}" if self.told is None else f"{self.kind}:{self.text}/{self.told}"
 
     @property
     def is_lookup(self) -> bool:
@@ -102,6 +110,14 @@ class SchemaName:
     def parts(self) -> tuple[str, ...]:
         """The texts that it is made of, for those made of texts; those that are no UTF-8 are no names of anything."""
         return tuple(bytes.fromhex(part).decode("utf-8", "replace") for part in self.text.split("/"))
+
+    @property
+    def index(self) -> bytes | None:
+        """Which message of a Protobuf file a header names; None where the bytes of the key or value begin with that."""
+        if self.told is not None:
+            return bytes.fromhex(self.told)
+        # Apicurio's headers name a schema, and nothing stands before the message.
+        return b"" if self.kind in _HEADERS_ONLY else None
 
     @property
     def guid(self) -> str:

@@ -15,17 +15,12 @@ class Refusal:
 
 
 CLOUD_EVENTS = "cloudevents"
-PROTOBUF = "protobuf"
 AVRO_JSON = "avro-json"
 
 REFUSALS: Mapping[str, Refusal] = {
     CLOUD_EVENTS: Refusal(
         "The message is a CloudEvent, which is not read.",
         "Set the connector's `value.converter` to an Avro or JSON converter instead of CloudEventsConverter.",
-    ),
-    PROTOBUF: Refusal(
-        "The message is written in Protobuf, which is not read.",
-        "Set the connector's `key.converter` and `value.converter` to an Avro or JSON converter.",
     ),
     AVRO_JSON: Refusal(
         "The message is written in Avro's JSON encoding, which is not read.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import Column
@@ -18,6 +18,8 @@ from pyspark.sql.avro.functions import from_avro
 from cdc_materializer.decode.columns import LONG_DIGITS
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.json_schema import parse_json_schema
+from cdc_materializer.decode.protobuf import translation
+from cdc_materializer.decode.protobuf_reader import as_avro
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import SET, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
@@ -31,7 +33,8 @@ class Writer:
         selector: the text by which messages choose it (see `framing.selector`).
         form: whether Spark's Avro or JSON reader delivers the values.
         wire: the type of the decoded datum.
-        avro: the Avro schema for Spark's reader, for Avro only.
+        avro: the Avro schema for Spark's reader; None for JSON.
+        protobuf: the program that writes a Protobuf message as an Avro datum (`protobuf`); None for others.
         wrapped: whether the datum stands under `payload`, beside its schema block.
         members: the writers that it stands for (`merging`), whose data it gives in one form; none for itself alone.
     """
@@ -41,6 +44,7 @@ class Writer:
     wire: WireType
     avro: str | None = None
     wrapped: bool = False
+    protobuf: str | None = None
     members: tuple[Writer, ...] = ()
 
     @property
@@ -64,7 +68,7 @@ class Writer:
             ddl: the fields that are wanted, as Spark DDL (`op string, after struct<…>`); Avro is read whole.
         """
         if self.avro is not None:
-            return self._from_avro(F.concat(octets, F.lit(_END)), chosen)
+            return self._from_avro(octets, chosen)
         fields = f"payload struct<{ddl}>" if self.wrapped else ddl
         ended = _with_end(octets.cast("string"))
         read = F.from_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string", _JSON_OPTIONS)
@@ -72,12 +76,15 @@ class Writer:
 
     def _from_avro(self, octets: Column, chosen: Column) -> Column:
         options = {"mode": "PERMISSIVE"}
-        written: dict[str, list[str]] = {}
+        written: dict[tuple[str, str | None], list[str]] = {}
         for member in self.members or (self,):
-            written.setdefault(member.avro or "", []).append(member.selector)
-        if len(written) > 1:
+            written.setdefault((member.avro or "", member.protobuf), []).append(member.selector)
+        if len({avro for avro, _ in written}) > 1:
             options["avroSchema"] = self.avro or ""
-        read = [(selectors, from_avro(octets, avro, options)) for avro, selectors in written.items()]
+        read = []
+        for (avro, program), selectors in written.items():
+            datum = octets if program is None else as_avro(octets, program)
+            read.append((selectors, from_avro(F.concat(datum, F.lit(_END)), avro, options)))
         found = F.when(chosen.isin(*read[0][0]), read[0][1])
         for selectors, one in read[1:]:
             found = found.when(chosen.isin(*selectors), one)
@@ -172,6 +179,21 @@ def json_writer(selector: str, text: str) -> Writer:
         message = "the schema is not an object"
         raise WireSchemaInvalid(message)
     return Writer(selector, "json", wire)
+
+
+def protobuf_writer(selector: str, text: str, index: bytes | None) -> Writer:
+    """The decoder for a schema in Protobuf.
+
+    Args:
+        selector: the text by which messages choose it.
+        text: the schema's text and those that it imports (`proto_files.bundle`).
+        index: as `protobuf.translation` takes it.
+
+    Raises:
+        WireSchemaInvalid: the text is no Protobuf schema of a message that has a table form.
+    """
+    found = translation(text, index)
+    return replace(avro_writer(selector, found.avro), protobuf=found.program)
 
 
 def declared(types: Mapping[str, str], sets: Collection[str] = ()) -> WireType:

@@ -1,8 +1,9 @@
 """Schemas that refer to others, made to stand alone.
 
-In an Avro schema each named type is written out where it is first used; JSON Schemas are `json_references`' part. Names
-follow the Avro specification: a name without a dot belongs to the nearest enclosing namespace. A name that is not known
-there is looked up without a namespace too, as the Java parser does, because writers depend on it.
+In an Avro schema each named type is written out where it is first used; of JSON Schemas: `json_references`; texts in
+Protobuf's language come with those that they import (`proto_files`). Names follow the Avro specification: a name
+without a dot belongs to the nearest enclosing namespace. A name that is not known there is looked up without a
+namespace too, as the Java parser does, because writers depend on it.
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.registry.json_references import inlined
 
 #: A parsed Avro schema: a name, a union, or an object.
@@ -52,7 +54,7 @@ def standalone(registered: Registered, fetch: Fetch) -> str:
     """Write everything that a schema refers to into it.
 
     Args:
-        registered: the schema; Avro and JSON Schema are touched, and only where they have references.
+        registered: the schema; its text is touched only where it has references.
         fetch: asks for a referenced schema; called once for each subject and version.
 
     Returns:
@@ -63,6 +65,11 @@ def standalone(registered: Registered, fetch: Fetch) -> str:
     """
     if registered.kind == "JSON":
         return _json_standalone(registered, fetch)
+    if registered.kind == "PROTOBUF":
+        return bundle(
+            registered.text,
+            {place.name: text for place, text in _referenced_texts(registered.references, fetch).items()},
+        )
     if registered.kind != "AVRO" or not registered.references:
         return registered.text
     known: dict[str, AvroNode] = {}

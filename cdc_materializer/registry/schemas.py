@@ -22,7 +22,8 @@ class RegisteredSchema:
     Attributes:
         id: how messages name it.
         kind: `AVRO`, `JSON` or `PROTOBUF`, as the registry names it.
-        text: the schema's text; for Avro with every referenced type written into it, so that it stands alone.
+        text: the schema's text, with everything that it refers to written into it, so that it stands alone; Protobuf's
+            texts beside one another (`proto_files.bundle`).
     """
 
     id: Wanted

@@ -16,7 +16,7 @@ class InitTopic(Report):
     mirror: str | None = Field(default=None, description="Mirror that the file names for it; null: none, see reason.")
     contract: str | None = Field(default=None, description="Contract that was drafted for it; null: none.")
     format: str | None = Field(default=None, description="Format that its messages have; null: none that is read.")
-    encoding: str | None = Field(default=None, description="`avro` or `json`; null: neither.")
+    encoding: str | None = Field(default=None, description="`avro`, `json` or `protobuf`; null: none of them.")
     why: str = Field(default="", description="What the format was told by.")
     key: list[str] = Field(default_factory=list, description="Columns that identify a row.")
     columns: dict[str, str] = Field(default_factory=dict, description="Type of each column of the mirror, as Spark's.")

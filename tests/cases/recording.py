@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from tests.cases.protobuf import proto_bytes, proto_text
 
 FOLDER = Path(__file__).parent
 #: Ten times as fast as the one in Python, where PyYAML was built with it.
@@ -50,6 +52,9 @@ _NAMED = {
     "date": ("int32", "io.debezium.time.Date"),
     "microtimestamp": ("int64", "io.debezium.time.MicroTimestamp"),
     "zonedtimestamp": ("string", "io.debezium.time.ZonedTimestamp"),
+    "connectdate": ("int32", "org.apache.kafka.connect.data.Date"),
+    "connecttime": ("int32", "org.apache.kafka.connect.data.Time"),
+    "connecttimestamp": ("int64", "org.apache.kafka.connect.data.Timestamp"),
     "json": ("string", "io.debezium.data.Json"),
     "uuid": ("string", "io.debezium.data.Uuid"),
 }
@@ -145,7 +150,7 @@ class ColumnType:
         """A value as the encoding carries it."""
         if value is None:
             return None
-        if self.name.endswith("time.Date"):
+        if self.name.endswith(".Date"):
             return value if isinstance(value, int) else (date.fromisoformat(str(value)) - date(1970, 1, 1)).days
         if self.name.endswith("MicroTimestamp") and not isinstance(value, int):
             since = datetime.fromisoformat(str(value)) - datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
@@ -154,6 +159,8 @@ class ColumnType:
             scale = -int(Decimal(value).as_tuple().exponent)
             octets = _unscaled(Decimal(value), scale)
             return {"scale": scale, "value": octets if form == "avro" else _base64(octets)}
+        if self.name == _DECIMAL and form == "numbers":
+            return f"#{value}#"
         if self.name == _DECIMAL:
             return Decimal(value) if form == "avro" else _base64(_unscaled(Decimal(value), self.scale))
         if self.literal == "bytes":
@@ -232,6 +239,8 @@ class Recorder:
     def __init__(self, case: Case, topic: str) -> None:
         """Take the case and the topic that its messages go to."""
         self._form = case.data.get("encoding", "json-schema")
+        self._numbers = False
+        self._nullables = case.data.get("nullables", "optional")
         self._topic = topic
         self._key = _types(case.data["key"])
         columns = case.data.get("schemas") or {1: case.data["columns"]}
@@ -261,7 +270,14 @@ class Recorder:
 
     def other_schemas(self) -> dict[int, dict[str, Any]]:
         """The registry's schemas of other kinds than Avro, by id."""
-        return {self._ids + number: schema for number, schema in self._other_kinds.items()}
+        found = {self._ids + number: schema for number, schema in self._other_kinds.items()}
+        if self._form == "protobuf":
+            texts = {self._ids + 90: self._proto(self._connect_key())}
+            for version, columns in self._columns.items():
+                if version not in self.unregistered:
+                    texts[self._ids + version] = self._proto(self._connect_schema(columns))
+            found |= {number: {"kind": "PROTOBUF", "schema": text} for number, text in texts.items()}
+        return found
 
     def begin_again(self) -> None:
         """Go on with a topic of that name which was made again: its offsets start anew."""
@@ -276,16 +292,20 @@ class Recorder:
         """Append a message as the case describes it."""
         columns = self._columns[message.get("schema", self._first)]
         key = self._key_of(message)
+        self._numbers = message.get("decimals", "bytes") == "numbers"
         if "skip" in message:
             self._builder(message).skip(message["skip"], partition=message.get("partition", 0))
             return
         self._headers = [(name, str(text).encode()) for name, text in message.get("headers", {}).items()]
         self._builder(message).add(
-            _damaged(self._encoded_key(message, key), message.get("append_key", ""), 0),
-            _damaged(
-                self._value(message, columns, key, 100 * (self._sent + 1)),
-                message.get("append", ""),
-                message.get("cut_off", 0),
+            _replaced(_damaged(self._encoded_key(message, key), message.get("append_key", ""), 0), message),
+            _replaced(
+                _damaged(
+                    self._value(message, columns, key, 100 * (self._sent + 1)),
+                    message.get("append", ""),
+                    message.get("cut_off", 0),
+                ),
+                message,
             ),
             partition=message.get("partition", 0),
             # One clock for all topics.
@@ -293,6 +313,30 @@ class Recorder:
             headers=self._headers or None,
         )
         self._sent += 1
+
+    def _connect_key(self) -> dict[str, Any]:
+        return connect_key_schema(self._topic, _connect(self._key))
+
+    def _proto(self, schema: Mapping[str, Any]) -> str:
+        return proto_text(schema, self._nullables)
+
+    def _in_protobuf(
+        self, side: str, message: Mapping[str, Any], number: int, schema: Mapping[str, Any], datum: Row
+    ) -> bytes:
+        """A Protobuf message that names its schema, and which message of it it is, as `framing` says."""
+        octets = proto_bytes(self._proto(schema), schema, datum)
+        named, index = MAGIC_ID + number.to_bytes(4), b"\0"
+        match message.get("framing", self._framing):
+            case "id":
+                return named + index + octets
+            case "guid":
+                return MAGIC_GUID + guid_of(number).bytes + index + octets
+            case "guid-header":
+                named = MAGIC_GUID + guid_of(number).bytes
+            case framing:
+                assert framing == "id-header", f"cases know no framing {framing}"
+        self._headers.append((f"__{side}_schema_id", named + index))
+        return octets
 
     def _framed(self, side: str, message: Mapping[str, Any], number: int, schema: dict[str, Any], datum: Any) -> bytes:  # noqa: ANN401 - JSON
         """An Avro datum that names its schema as `framing` says, in its first bytes or in a header."""
@@ -364,16 +408,25 @@ class Recorder:
             return self._record(message["key_record"])
         if key is None:
             return None
-        datum = {name: kind.wire(key[name], self._form) for name, kind in self._key.items()}
+        datum = {name: kind.wire(key[name], self._values) for name, kind in self._key.items()}
+        if self._form == "protobuf":
+            return self._in_protobuf("key", message, self._ids + 90, self._connect_key(), datum)
         if self._form == "avro":
             version = message.get("key_schema", 0)
             return self._framed("key", message, self._ids + 90 + version, self._avro_key(version), datum)
-        return debezium_json(datum, connect_key_schema(self._topic, _connect(self._key)) if self._wrapped else None)
+        return _with_numbers(debezium_json(datum, self._connect_key() if self._wrapped else None))
 
     def _avro_key(self, version: int) -> dict[str, Any]:
         """The key's schema; each version has another id, and so gives a key other bytes, and differs in words only."""
         schema = avro_key_schema(self._topic, _avro(self._key))
         return {**schema, "doc": f"version {version}"} if version else schema
+
+    @property
+    def _values(self) -> str:
+        """How values are given: Protobuf takes what Avro takes."""
+        if self._form == "json-schema" and self._numbers:
+            return "numbers"
+        return "avro" if self._form == "protobuf" else str(self._form)
 
     @property
     def _wrapped(self) -> bool:
@@ -397,10 +450,15 @@ class Recorder:
         if self._form == "avro":
             version = message.get("schema", self._first)
             return self._framed("value", message, self._ids + version, self._avro_schema(columns), envelope)
+        if self._form == "protobuf":
+            number = self._ids + message.get("schema", self._first)
+            return self._in_protobuf("value", message, number, self._connect_schema(columns), envelope)
         if not self._wrapped:
             return debezium_json(envelope)
         schema = _with_fields(self._connect_schema(columns), "source", message.get("source", {}))
-        return debezium_json(envelope, _with_fields(schema, "transaction", message.get("transaction", {})))
+        return _with_numbers(
+            debezium_json(envelope, _with_fields(schema, "transaction", message.get("transaction", {})))
+        )
 
     def _row_schema(self, columns: Mapping[str, ColumnType]) -> dict[str, Any]:
         name = f"{self._topic}.Value"
@@ -446,7 +504,7 @@ class Recorder:
         assert not unknown, f"columns {sorted(unknown)} are not in the schema of the message"
         if self._form == "json-plain":
             return {name: columns[name].wire(value, self._form) for name, value in row.items()}
-        return {name: kind.wire(row.get(name), self._form) for name, kind in columns.items()}
+        return {name: kind.wire(row.get(name), self._values) for name, kind in columns.items()}
 
     def _record(self, record: Mapping[str, Any]) -> bytes:
         """A message that is no change: `{name, columns, values}`, in the case's encoding, always with its schema."""
@@ -473,6 +531,18 @@ def _bytes_of(message: Mapping[str, Any]) -> bytes:
 def _damaged(octets: bytes | None, more: str, less: int) -> bytes | None:
     """Bytes with some behind them, in hexadecimal, or some cut off their end."""
     return octets if octets is None else octets[: len(octets) - less] + bytes.fromhex(more)
+
+
+def _replaced(octets: bytes | None, message: Mapping[str, Any]) -> bytes | None:
+    """Bytes in which some are others: `replace: {zz: "c32f"}`, a text and the hexadecimal bytes in its place."""
+    for text, others in message.get("replace", {}).items():
+        octets = octets if octets is None else octets.replace(text.encode(), bytes.fromhex(others))
+    return octets
+
+
+def _with_numbers(text: bytes) -> bytes:
+    """JSON whose decimals are numbers, of any number of digits; `json` would write them as floating-point ones."""
+    return re.sub(rb'"#([-+.0-9E]+)#"', rb"\1", text)
 
 
 def _with_fields(schema: dict[str, Any], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -511,7 +581,9 @@ def write_schemas(
     guids.mkdir(exist_ok=True)
     bodies = {number: {"schema": json.dumps(schema), "schemaType": "AVRO"} for number, schema in schemas.items()}
     for number, other in others.items():
-        bodies[number] = {"schema": json.dumps(other.get("schema", "")), "schemaType": other["kind"]}
+        schema = other.get("schema", "")
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        bodies[number] = {"schema": text, "schemaType": other["kind"]}
     for number, body in bodies.items():
         for path in (ids / f"{number}.json", guids / f"{guid_of(number)}.json"):
             path.write_text(json.dumps(body), encoding="utf-8")

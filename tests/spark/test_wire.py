@@ -211,6 +211,10 @@ def test_headers_name_schemas(spark: "SparkSession") -> None:
         ([("__value_schema_id", b"\x01" + guid)], f"guid:{guid.hex().upper()}", None),
         ([("__value_schema_id", b"\x00" + number[4:])], "id:00000007", 7),
         ([("__value_schema_id", b"\x00\xff" + number[5:])], None, None),
+        # Which message of a Protobuf file it is, stands behind the name.
+        ([("__value_schema_id", b"\x00" + number[4:] + b"\x02\x02")], "id:00000007/0202", 7),
+        ([("__value_schema_id", b"\x01" + guid + b"\x00")], f"guid:{guid.hex().upper()}/00", None),
+        ([("__value_schema_id", b"\x00" + number[4:] + b"a" * 70_000)], None, None),
         ([("__value_schema_id", None)], None, None),
         ([("__value_schema_id", b"7")], None, None),
         ([("apicurio.value.contentId", number)], "content:0000000000000007", 7),

@@ -23,12 +23,14 @@ from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport
 from cdc_materializer.source import Message, TopicState
 from cdc_materializer.source_settings import doubts
 from cdc_materializer.testing import (
+    MemoryRegistry,
     TopicBuilder,
     connect_envelope_schema,
     connect_key_schema,
     debezium_envelope,
     debezium_json,
 )
+from tests.cases.protobuf import proto_bytes, proto_text
 from tests.unit.javas import make_java
 from tests.unit.lakes import open_writer
 
@@ -252,3 +254,24 @@ def test_settings_of_the_source_that_lose_values_are_doubted(column: dict[str, A
     told = [message for message, _ in doubts(found)]
     assert len(told) == (said is not None)
     assert all(message.startswith("Column c ") and (said or "") in message for message in told)
+
+
+@pytest.mark.parametrize(("nullables", "told"), [("none", 1), ("optional", 0), ("wrapper", 0)])
+def test_messages_in_protobuf_that_cannot_tell_null_are_doubted(nullables: str, told: int) -> None:
+    """A converter that was not told to keep NULL writes a zero for it."""
+    columns = {"id": {"type": "int64", "optional": False}, "c": {"type": "int32", "optional": True}}
+    registry = MemoryRegistry()
+    octets = []
+    for schema, datum in (
+        (connect_key_schema("s.t", {"id": columns["id"]}), {"id": 1}),
+        (connect_envelope_schema("s.t", columns), debezium_envelope("c", None, {"id": 1, "c": None})),
+    ):
+        text = proto_text(schema, nullables)
+        number = registry.add(text, kind="PROTOBUF")
+        octets.append(b"\0" + number.to_bytes(4) + b"\0" + proto_bytes(text, schema, datum))
+
+    found = recognise("s.t", [Message(0, 0, *octets)], registry)
+
+    assert (found.reason, found.encoding) == (None, "protobuf")
+    assert found.schema.types == {"id": "bigint", "c": "int"}
+    assert ["optional.for.nullables" in do for _, do in doubts(found)] == [True] * told
