@@ -2,6 +2,8 @@
 
 import gc
 import itertools
+import os
+import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +35,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     unwanted = collection_path == _SPARK and "not spark" in config.option.markexpr
     return True if unwanted else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests that take turns (`marks.TURNS`) leave those for other runs that are not in turn, by the run's seed.
+
+    CDCM_TESTS=all takes all of them, and so does a run that names a file, a test or a keyword.
+    """
+    seed = config.getoption("randomly_seed", None)
+    is_named = bool(config.getoption("keyword")) or any(".py" in argument for argument in config.args)
+    if os.environ.get("CDCM_TESTS") == "all" or is_named or not isinstance(seed, int):
+        return
+    # Repeatable, not secret; by test, so that a new one moves no other's turn.
+    waiting = [
+        item
+        for item in items
+        if (mark := item.get_closest_marker("turns")) is not None
+        and random.Random(f"{seed} {item.nodeid}").randrange(mark.args[0]) > 0  # noqa: S311
+    ]
+    left = {item.nodeid for item in waiting}
+    items[:] = [item for item in items if item.nodeid not in left]
+    config.hook.pytest_deselected(items=waiting)
 
 
 def pytest_sessionstart() -> None:

@@ -8,3 +8,6 @@ IMPORTS_GREAT_EXPECTATIONS = (
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 )
+
+#: Tests that start many runs or wait for processes: a run of the suite takes a third of them, so that it ends in time.
+TURNS = pytest.mark.turns(3)

@@ -18,13 +18,14 @@ from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_LAKE
 from cdc_materializer.names import TableName
 from cdc_materializer.run import RunOptions, run_once
+from tests.spark.marks import TURNS
 from tests.spark.passages import ALL
 from tests.spark.processes import CHANGES, MIRROR, content, pipeline, refs, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, TURNS]
 
 _MEGABYTE = 1 << 20
 _FULL = "filler"

@@ -24,9 +24,10 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from tests.spark.marks import TURNS
 from tests.spark.processes import command, environment
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, TURNS]
 
 MAIL, CARD = "canary.bob@example.test", "4222-2222-2222-2222"
 #: Of the registry, which refuses it; of the catalog; of a file system.

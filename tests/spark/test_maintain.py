@@ -35,11 +35,12 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from tests.spark.marks import TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, TURNS]
 
 _KEY = {"id": {"type": "int64", "optional": False}}
 _COLUMNS = {**_KEY, "price": {"type": "int32", "optional": True}}

@@ -23,14 +23,14 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL
 from tests.spark.shops import COLUMNS, KEY, Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 _numbers = itertools.count()
 

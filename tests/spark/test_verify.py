@@ -15,7 +15,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import FOREIGN, TWICE
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
+    TURNS,
     # What PyIceberg says of tables whose rows other engines delete without writing files anew.
     pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
     *IMPORTS_GREAT_EXPECTATIONS,

@@ -20,13 +20,14 @@ from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.status import read_status
+from tests.spark.marks import TURNS
 from tests.spark.passages import ALL
 from tests.spark.processes import CHANGES, MIRROR, TABLES, command, content, environment, pipeline, refs, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, TURNS]
 
 _SECONDS_MAX = 300.0
 _DAY_MS = 86_400_000
