@@ -133,7 +133,7 @@ def test_a_table_without_a_mirror_cannot_be_rebuilt(shop: Shop) -> None:
 
 
 def _grown(shop: Shop) -> Shop:
-    """A shop whose mirror was published at the offsets 4, 6, 10 and 11, and of which a foreign engine changed a row."""
+    """A shop whose mirror was published at the offsets 4, 6, 10 and 11, and of which a foreign engine then changed a row."""
     shop.send(("u", 3, 31), ("c", 5, 50), ("u", 4, -2), ("d", 1, None), ("c", 6, 60))
     shop.run()
     assert shop.rows() == {3: 31, 5: 50, 6: 60}
@@ -163,9 +163,7 @@ def test_a_replay_goes_on_from_what_readers_saw_before_an_offset_or_a_time(
 
     assert found.error is None
     assert (found.base_offsets, found.batches) == ({"0": base}, batches)
-    assert (found.only_live, found.only_rebuilt, found.different, found.columns) == (
-        (0, 0, 1, {"price": 1}) if base < 10 else (0, 0, 0, {})
-    )
+    assert (found.only_live, found.only_rebuilt, found.different, found.columns) == (0, 0, 1, {"price": 1})
     assert found.held_rebuilt == found.held_live == {"CONTRACT price.between": 2}
 
 

@@ -1,11 +1,13 @@
 """What benchmarks work on: the same topic for the same seed, and a contract that says what they measure."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from benchmarks.bench_apply import told
 from benchmarks.bench_rules import RULES, contract
 from benchmarks.measure import Cost, in_pairs
 from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
@@ -40,6 +42,19 @@ def test_the_rules_that_are_measured_are_twenty(tmp_path: Path) -> None:
     assert (len(found[True].row_rules), len(RULES), len(COLUMNS)) == (20, 20, 12)
     assert found[False].rules == ()
     assert found[True].columns == found[False].columns
+
+
+def test_costs_are_told_as_multiples_of_ours() -> None:
+    """Batch by batch, by the median; what is held to a target names it."""
+    asked = Namespace(rows=10, changes=5, keys="uniform", pairs=3)
+    ours = [Cost(1.0, 2.0), Cost(1.0, 1.0), Cost(2.0, 4.0)]
+    costs = {"ours": ours, "tutorial": [Cost(2.0, 12.0), Cost(3.0, 3.0), Cost(2.0, 16.0)]}
+
+    found = told(asked, costs, same=True)["ways"]
+
+    assert found["ours"]["multiple_of_ours"] == {"wall": 1.0, "cpu": 1.0}
+    assert found["tutorial"]["multiple_of_ours"] == {"wall": 2.0, "cpu": 4.0}
+    assert (found["tutorial"]["target"], "target" in found["ours"]) == (5.0, False)
 
 
 def test_two_ways_are_measured_in_turns() -> None:

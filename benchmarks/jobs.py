@@ -1,0 +1,117 @@
+"""What users would do instead: the job that tutorials show, the same tuned well, and a plain append.
+
+Each reads the same messages from Kafka that our run reads, and ends with the same rows, which is checked. None keeps
+raw messages, checks a contract, quarantines, or remembers in the table how far it came.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from benchmarks.traffic import COLUMNS, TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Offsets a partition.
+Ends = Mapping[str, int]
+
+_ROW = ", ".join(f"{name}: {kind}" for name, (_, kind) in COLUMNS.items())
+_WHOLE = (
+    f"struct<before: struct<{_ROW}>, after: struct<{_ROW}>, source: struct<version: string, connector: string,"
+    " name: string, ts_ms: bigint, snapshot: string, db: string, sequence: string, schema: string, table: string,"
+    " txId: bigint, lsn: bigint, xmin: bigint>, op: string, ts_ms: bigint, transaction: string>"
+)
+_PRUNED = f"struct<after: struct<{_ROW}>, op: string>"
+
+
+def read(spark: "SparkSession", bootstrap: str, begin: Ends, end: Ends) -> "DataFrame":
+    """The messages of a span, as Spark's Kafka source gives them."""
+    offsets = [("{" + ", ".join(f'"{at}": {offset}' for at, offset in ends.items()) + "}") for ends in (begin, end)]
+    starting, ending = [f'{{"{TOPIC}": {told}}}' for told in offsets]
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", TOPIC)
+    return reader.option("startingOffsets", starting).option("endingOffsets", ending).load()
+
+
+def create(spark: "SparkSession", table: str, rows: "DataFrame", *, is_tuned: bool) -> None:
+    """Make the table of a job with the rows of ours, in the order of their keys, as a first load leaves them."""
+    rows.createOrReplaceTempView("bench_rows")
+    tuned = (
+        " TBLPROPERTIES ('format-version'='3', 'write.merge.mode'='merge-on-read', 'write.delete.mode'='merge-on-read',"
+        " 'write.update.mode'='merge-on-read', 'write.distribution-mode'='range',"
+        " 'write.merge.distribution-mode'='none')"
+    )
+    spark.sql(f"CREATE TABLE {table} USING iceberg{tuned if is_tuned else ''} AS SELECT * FROM bench_rows ORDER BY id")
+    if is_tuned:
+        spark.sql(f"ALTER TABLE {table} WRITE ORDERED BY id")
+
+
+def tutorial(table: str, messages: "DataFrame") -> None:
+    """What `foreachBatch` does in tutorials: parse everything, take each key's last change, merge all columns."""
+    changes = messages.select(
+        F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key"),
+        F.from_json(F.col("value").cast("string"), _WHOLE).alias("value"),
+        "offset",
+    )
+    newest = Window.partitionBy("key.id").orderBy(F.col("value.ts_ms").desc(), F.col("offset").desc())
+    last = changes.withColumn("place", F.row_number().over(newest)).where("place = 1")
+    last.select(
+        "key.id", *[f"value.after.{name}" for name in COLUMNS if name != "id"], "value.op"
+    ).createOrReplaceTempView("bench_changes")
+    names = ", ".join(COLUMNS)
+    assigned = ", ".join(f"t.{name} = s.{name}" for name in COLUMNS)
+    given = ", ".join(f"s.{name}" for name in COLUMNS)
+    messages.sparkSession.sql(
+        f"MERGE INTO {table} t USING bench_changes s ON t.id = s.id"
+        " WHEN MATCHED AND s.op = 'd' THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {assigned}"
+        f" WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES ({given})"
+    )
+
+
+def tuned(table: str, messages: "DataFrame") -> None:
+    """The same by someone who has read how: a pruned parse, an aggregate for a window, the keys' range in ON."""
+    changes = messages.select(
+        F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key"),
+        F.from_json(F.col("value").cast("string"), _PRUNED).alias("value"),
+        "offset",
+    )
+    last = changes.groupBy("key.id").agg(F.max(F.struct("offset", "value")).alias("last"))
+    rows = last.select(
+        "id", *[f"last.value.after.{name}" for name in COLUMNS if name != "id"], F.col("last.value.op").alias("op")
+    ).persist()
+    try:
+        low, high = rows.agg(F.min("id"), F.max("id")).first() or (0, 0)
+        rows.createOrReplaceTempView("bench_changes")
+        names = ", ".join(COLUMNS)
+        assigned = ", ".join(f"t.{name} = s.{name}" for name in COLUMNS)
+        given = ", ".join(f"s.{name}" for name in COLUMNS)
+        messages.sparkSession.sql(
+            f"MERGE INTO {table} t USING bench_changes s ON t.id = s.id AND t.id BETWEEN {low} AND {high}"
+            " WHEN MATCHED AND s.op = 'd' THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET {assigned}"
+            f" WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES ({given})"
+        )
+    finally:
+        rows.unpersist()
+
+
+def append(table: str, messages: "DataFrame") -> None:
+    """The least that writes the same rows: a pruned parse, an aggregate, and an append that looks for no key."""
+    changes = messages.select(
+        F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key"),
+        F.from_json(F.col("value").cast("string"), _PRUNED).alias("value"),
+        "offset",
+    )
+    last = changes.groupBy("key.id").agg(F.max(F.struct("offset", "value")).alias("last"))
+    rows = last.select("id", *[f"last.value.after.{name}" for name in COLUMNS if name != "id"])
+    rows.writeTo(table).append()
+
+
+JOBS: Mapping[str, Callable[[str, "DataFrame"], None]] = {
+    "tutorial": tutorial,
+    "tuned": tuned,
+    "append": append,
+}
