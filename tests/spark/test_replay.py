@@ -133,7 +133,7 @@ def test_a_table_without_a_mirror_cannot_be_rebuilt(shop: Shop) -> None:
 
 
 def _grown(shop: Shop) -> Shop:
-    """A shop whose mirror was published at the offsets 4, 6, 10 and 11, and of which a foreign engine then changed a row."""
+    """A shop whose mirror was published at the offsets 4, 6, 10 and 11; a foreign engine changed a row after that."""
     shop.send(("u", 3, 31), ("c", 5, 50), ("u", 4, -2), ("d", 1, None), ("c", 6, 60))
     shop.run()
     assert shop.rows() == {3: 31, 5: 50, 6: 60}
