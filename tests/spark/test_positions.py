@@ -6,14 +6,14 @@ import pytest
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes.positions import position
-from cdc_materializer.changes.source_fields import RANK_FIELDS, SOURCE_FIELDS
+from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-_FIELDS = SOURCE_FIELDS | RANK_FIELDS
+_FIELDS = SOURCE_FIELDS | RANK_FIELDS | OWN_FIELDS
 
 #: The `source` blocks of changes in the order in which they were made, by connector; only what tells them apart.
 IN_ORDER: dict[str, list[dict[str, Any]]] = {
