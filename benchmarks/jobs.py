@@ -50,64 +50,49 @@ def create(spark: "SparkSession", table: str, rows: "DataFrame", *, is_tuned: bo
 
 def tutorial(table: str, messages: "DataFrame") -> None:
     """What `foreachBatch` does in tutorials: parse everything, take each key's last change, merge all columns."""
-    changes = messages.select(
-        F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key"),
-        F.from_json(F.col("value").cast("string"), _WHOLE).alias("value"),
-        "offset",
-    )
     newest = Window.partitionBy("key.id").orderBy(F.col("value.ts_ms").desc(), F.col("offset").desc())
-    last = changes.withColumn("place", F.row_number().over(newest)).where("place = 1")
-    last.select(
-        "key.id", *[f"value.after.{name}" for name in COLUMNS if name != "id"], "value.op"
-    ).createOrReplaceTempView("bench_changes")
-    names = ", ".join(COLUMNS)
-    assigned = ", ".join(f"t.{name} = s.{name}" for name in COLUMNS)
-    given = ", ".join(f"s.{name}" for name in COLUMNS)
-    messages.sparkSession.sql(
-        f"MERGE INTO {table} t USING bench_changes s ON t.id = s.id"
-        " WHEN MATCHED AND s.op = 'd' THEN DELETE"
-        f" WHEN MATCHED THEN UPDATE SET {assigned}"
-        f" WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES ({given})"
-    )
+    last = _parsed(messages, _WHOLE).withColumn("place", F.row_number().over(newest)).where("place = 1")
+    _merge(table, last.select("key.id", *_columns("value.after"), "value.op"), "t.id = s.id")
 
 
 def tuned(table: str, messages: "DataFrame") -> None:
     """The same by someone who has read how: a pruned parse, an aggregate for a window, the keys' range in ON."""
-    changes = messages.select(
-        F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key"),
-        F.from_json(F.col("value").cast("string"), _PRUNED).alias("value"),
-        "offset",
-    )
-    last = changes.groupBy("key.id").agg(F.max(F.struct("offset", "value")).alias("last"))
-    rows = last.select(
-        "id", *[f"last.value.after.{name}" for name in COLUMNS if name != "id"], F.col("last.value.op").alias("op")
-    ).persist()
+    rows = _last(messages).select("id", *_columns("last.value.after"), F.col("last.value.op").alias("op")).persist()
     try:
         low, high = rows.agg(F.min("id"), F.max("id")).first() or (0, 0)
-        rows.createOrReplaceTempView("bench_changes")
-        names = ", ".join(COLUMNS)
-        assigned = ", ".join(f"t.{name} = s.{name}" for name in COLUMNS)
-        given = ", ".join(f"s.{name}" for name in COLUMNS)
-        messages.sparkSession.sql(
-            f"MERGE INTO {table} t USING bench_changes s ON t.id = s.id AND t.id BETWEEN {low} AND {high}"
-            " WHEN MATCHED AND s.op = 'd' THEN DELETE"
-            f" WHEN MATCHED THEN UPDATE SET {assigned}"
-            f" WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES ({given})"
-        )
+        _merge(table, rows, f"t.id = s.id AND t.id BETWEEN {low} AND {high}")
     finally:
         rows.unpersist()
 
 
 def append(table: str, messages: "DataFrame") -> None:
     """The least that writes the same rows: a pruned parse, an aggregate, and an append that looks for no key."""
-    changes = messages.select(
-        F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key"),
-        F.from_json(F.col("value").cast("string"), _PRUNED).alias("value"),
-        "offset",
+    _last(messages).select("id", *_columns("last.value.after")).writeTo(table).append()
+
+
+def _parsed(messages: "DataFrame", ddl: str) -> "DataFrame":
+    key = F.from_json(F.col("key").cast("string"), "struct<id: bigint>").alias("key")
+    return messages.select(key, F.from_json(F.col("value").cast("string"), ddl).alias("value"), "offset")
+
+
+def _last(messages: "DataFrame") -> "DataFrame":
+    return _parsed(messages, _PRUNED).groupBy("key.id").agg(F.max(F.struct("offset", "value")).alias("last"))
+
+
+def _columns(row: str) -> list[str]:
+    return [f"{row}.{name}" for name in COLUMNS if name != "id"]
+
+
+def _merge(table: str, changes: "DataFrame", condition: str) -> None:
+    changes.createOrReplaceTempView("bench_changes")
+    assigned = ", ".join(f"t.{name} = s.{name}" for name in COLUMNS)
+    given = ", ".join(f"s.{name}" for name in COLUMNS)
+    changes.sparkSession.sql(
+        f"MERGE INTO {table} t USING bench_changes s ON {condition}"
+        " WHEN MATCHED AND s.op = 'd' THEN DELETE"
+        f" WHEN MATCHED THEN UPDATE SET {assigned}"
+        f" WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({', '.join(COLUMNS)}) VALUES ({given})"
     )
-    last = changes.groupBy("key.id").agg(F.max(F.struct("offset", "value")).alias("last"))
-    rows = last.select("id", *[f"last.value.after.{name}" for name in COLUMNS if name != "id"])
-    rows.writeTo(table).append()
 
 
 JOBS: Mapping[str, Callable[[str, "DataFrame"], None]] = {

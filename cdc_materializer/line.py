@@ -20,7 +20,7 @@ from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import Code, ConfigError, ContractInvalid, InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import Code, CommitConflict, ConfigError, ContractInvalid, LakeUnavailable
 from cdc_materializer.facts import Facts
 from cdc_materializer.fold import Truncate
 from cdc_materializer.invariants import cut_in
@@ -383,9 +383,13 @@ def check_masks(line: Line, mirror: LakeTable | None) -> None:
 
 
 def reload(line: Line, name: TableName) -> LakeTable:
-    """A table that has just been written, as it is now."""
+    """A table that has just been written, as it is now.
+
+    Raises:
+        CommitConflict: another process has dropped it, as two do that make it at the same moment.
+    """
     table = line.load_mirror() if name == line.mirror else line.lake.load(name)
     if table is None:
-        what = f"Table {name} was there a moment ago and is gone."
-        raise InvariantBroken(what, "Another program dropped it; nothing was lost from the source. Run again.")
+        what = f"Table {name} was there a moment ago and is gone: another writer dropped it."
+        raise CommitConflict(what, "Nothing was lost from the source. Run again; one process should write a table.")
     return table

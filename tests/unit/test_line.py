@@ -1,15 +1,16 @@
 """What a line refuses before it writes anything."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cdc_materializer.adopt import _adopt
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, Tables, check_deletes, new_marker
+from cdc_materializer.line import Line, Tables, check_deletes, new_marker, reload
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
@@ -56,3 +57,13 @@ def test_servers_are_not_adopted_by_another_glob() -> None:
 
     with pytest.raises(ConfigError, match="which would give its rows other servers"):
         _adopt(line, Tables(raw, None, None), nothing, nothing)
+
+
+def test_a_table_that_another_writer_dropped_is_no_bug_of_ours() -> None:
+    """As a race: the batch is planned again, and who loses each time ends with 4."""
+    gone: Any = SimpleNamespace(load=lambda _name: None)
+
+    with pytest.raises(CommitConflict, match="another writer dropped it") as caught:
+        reload(replace(_line("hard"), lake=gone), _NAME.raw)
+
+    assert (caught.value.exit_code, caught.value.retryable) == (EXIT_LAKE, True)
