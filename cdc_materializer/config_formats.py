@@ -29,4 +29,4 @@ def check_format(name: str) -> str:
         return name
     near = nearest(name, known)
     meant = f"Did you mean `{near}`? " if near else ""
-    raise refusal(f"is `{shown(name)}`, which is no format", f"{meant}Formats are: {', '.join(known)}.")
+    raise refusal(f"is `{shown(name)}`, which is no format", f"{meant}Formats are: {', '.join((*known, AUTO))}.")

@@ -14,7 +14,8 @@ from cdc_materializer.report.wording import quantity
 def maintain_view(report: MaintainReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
     """A row a table that has something to do, and a sentence where none has."""
     table = new_table("table", "files", "rewritten", "saved", "ratio", "snapshots", "orphans", numbers=_NUMBERS)
-    busy = [found for found in report.tables if _is_busy(found)]
+    table.columns[0].no_wrap = True
+    busy = [found for found in report.tables if _is_busy(found, planned=report.planned)]
     for found in busy:
         table.add_row(found.table, *_rewritten(found), _snapshots(found), _orphans(found, planned=report.planned))
     notes = [Text(f"{found.table}: {line}") for found in report.tables for line in _notes(found)]
@@ -31,8 +32,10 @@ def maintain_view(report: MaintainReport, now: datetime) -> RenderableType:  # n
 _NUMBERS = ("rewritten", "saved", "ratio", "snapshots", "orphans")
 
 
-def _is_busy(found: MaintainedTable) -> bool:
-    return bool(found.rewrite or found.manifests or found.marked or found.snapshots or found.orphans_due)
+def _is_busy(found: MaintainedTable, *, planned: bool) -> bool:
+    # Looking for orphans and finding none is nothing to show afterwards.
+    orphans = found.orphans_due if planned else found.orphans
+    return bool(found.rewrite or found.manifests or found.marked or found.snapshots or orphans)
 
 
 def _rewritten(found: MaintainedTable) -> tuple[str, str, str, str]:

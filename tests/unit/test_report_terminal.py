@@ -331,11 +331,26 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
             MaintainReport(pipeline="p", planned=False, tables=[MaintainedTable(table="a.b", snapshots_kept=1)]),
             "1 table needs nothing.",
         ),
+        (
+            MaintainReport(
+                pipeline="p",
+                planned=False,
+                tables=[MaintainedTable(table="a.b", snapshots_kept=1, orphans_due=True, orphans=0)],
+            ),
+            "1 table needs nothing.",
+        ),
     ],
 )
 def test_an_empty_report_says_so(report: models.Report, words: str) -> None:
     """Nothing to tell is told in words, not by an empty table."""
     assert words in _shown(report)
+
+
+def test_names_of_maintained_tables_are_whole_in_a_narrow_terminal() -> None:
+    """They are what is copied into the next command."""
+    tables = [MaintainedTable(table="shop.payments__quarantine", snapshots=20, snapshots_kept=9, orphans=3)]
+
+    assert "shop.payments__quarantine" in _shown(MaintainReport(pipeline="p", planned=False, tables=tables))
 
 
 @pytest.mark.parametrize(
