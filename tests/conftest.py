@@ -25,6 +25,9 @@ settings.load_profile("patient")
 pytest.register_assert_rewrite("tests.spark.passages")
 
 _numbers = itertools.count()
+#: A session of ours for small runs has the JVM's quick compiler alone. One that goes through a suite gains by the other
+#: one too: nine passages of golden cases, started with it, took 67 s in place of 77.
+_OPTIMISED = "{spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=4}"
 _SPARK = Path(__file__).parent / "spark"
 
 
@@ -75,7 +78,7 @@ def lake_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
     root = tmp_path_factory.mktemp("pipeline")
     (root / "recorded").mkdir()
     path = root / "pipeline.yaml"
-    path.write_text("name: tests\nsource: {files: recorded}\ntables: []\n", encoding="utf-8")
+    path.write_text(f"name: tests\nsource: {{files: recorded}}\ntables: []\nspark: {_OPTIMISED}\n", encoding="utf-8")
     return load_config(path)
 
 

@@ -10,6 +10,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from cdc_materializer.config import Config, load_config
 from tests.cases.recording import cases
@@ -32,9 +33,7 @@ _IN_TURNS = {0: 2, 130: 4}
 
 #: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. All other tests compile
 #: them, as users' runs do, and so do these with CDCM_TESTS=all.
-_INTERPRETED = """\
-spark: {spark.sql.codegen.wholeStage: "false", spark.sql.codegen.factoryMode: NO_CODEGEN}
-"""
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -69,7 +68,8 @@ def _is_in_turn(number: int, seed: int) -> bool:
 def lake_config(lake_config: Config) -> Config:
     """The configuration of all tests; where these have a Spark session of their own, one that interprets."""
     if not ALL:
-        lake_config.path.write_text(lake_config.path.read_text(encoding="utf-8") + _INTERPRETED, encoding="utf-8")
+        found = yaml.safe_load(lake_config.path.read_text(encoding="utf-8"))
+        lake_config.path.write_text(yaml.safe_dump({**found, "spark": {**found["spark"], **_INTERPRETED}}))
     return load_config(lake_config.path)
 
 
