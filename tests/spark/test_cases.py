@@ -33,7 +33,7 @@ _IN_TURNS = {0: 2, 130: 4}
 
 #: A plan sees a handful of rows here: to compile its expressions takes longer than to run it. All other tests compile
 #: them, as users' runs do, and so do these with CDCM_TESTS=all.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
