@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cdc_materializer.config import load_config
     from cdc_materializer.explain import Asked, why
     from cdc_materializer.fresh import read
+    from cdc_materializer.moments import Moment, as_of
     from cdc_materializer.proof import VerifyOptions
     from cdc_materializer.proof import verify_tables as verify
     from cdc_materializer.rebuild import ReplayOptions
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
+    "Moment",
     "ReplayOptions",
     "RunOptions",
     "VerifyOptions",
     "__version__",
+    "as_of",
     "load_config",
     "parse_start",
     "read",
@@ -49,9 +52,11 @@ __version__ = "0.1.0"
 #: module in the place of what is meant.
 _HOMES = {
     "Asked": ("cdc_materializer.explain", "Asked"),
+    "Moment": ("cdc_materializer.moments", "Moment"),
     "ReplayOptions": ("cdc_materializer.rebuild", "ReplayOptions"),
     "RunOptions": ("cdc_materializer.run", "RunOptions"),
     "VerifyOptions": ("cdc_materializer.proof", "VerifyOptions"),
+    "as_of": ("cdc_materializer.moments", "as_of"),
     "load_config": ("cdc_materializer.config", "load_config"),
     "parse_start": ("cdc_materializer.rebuild_start", "parse_start"),
     "read": ("cdc_materializer.fresh", "read"),

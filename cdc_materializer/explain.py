@@ -16,26 +16,20 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, life, rows, verdict
-from cdc_materializer.catalog import needs_spark, open_tables
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.digests import comparable
 from cdc_materializer.errors import UsageError
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import summaries
-from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
+from cdc_materializer.line import Line, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
-from cdc_materializer.names import TableName
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
 from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary
-from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.schema import TableSchema
-from cdc_materializer.session import beside
 from cdc_materializer.why_key import key_values, typed_key
-from cdc_materializer.why_log import Log, open_log
+from cdc_materializer.why_log import Log, log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,37 +69,12 @@ def why(config: Config, table: str, asked: Asked, spark: SparkSession | None = N
         UsageError: there is no such mirror, message or key.
         CdcError: the tables, the registry or the contract cannot be used.
     """
-    work = open_work(config, RunOptions(tables=(table,)))
-    (found,) = work.tables
-    size = _size(config, found.mirror.raw)
-    if size == 0:
-        raise _no_mirror(table)
-    with session_for(work, spark, size) as session:
-        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
-        line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
-        with translated(found.mirror):
-            raw, mirror = lake.load(found.mirror.raw), line.load_mirror()
-            if raw is None or mirror is None:
-                raise _no_mirror(table)
-            check_deletes(line, mirror)
-            check_masks(line, mirror)
-            return _explain(line, raw, mirror, asked)
+    with log_of(config, table, spark) as log:
+        return _explain(log, asked)
 
 
-def _size(config: Config, raw: TableName) -> int | None:
-    """At most so many messages raw has, 0 where there is none; None where only Spark can tell."""
-    if needs_spark(config.catalog):
-        return None
-    marker = open_tables(config.catalog).marker_of(raw)
-    return sum(marker.offsets.values()) if marker is not None else 0
-
-
-def _no_mirror(table: str) -> UsageError:
-    return UsageError(f"There is no mirror {table} yet, so no row to explain.", "`cdcm run` makes it.")
-
-
-def _explain(line: Line, raw: LakeTable, mirror: LakeTable, asked: Asked) -> WhyReport:
-    log = open_log(line, raw, mirror)
+def _explain(log: Log, asked: Asked) -> WhyReport:
+    line, raw, mirror = log.line, log.raw, log.mirror
     key = log.key_of(asked.place) if asked.place is not None else log.key(asked.key or "")
     places = log.places(key) if key is not None else log.place(asked.place)
     batches = publications(

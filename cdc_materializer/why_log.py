@@ -2,25 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch
 from cdc_materializer.batch import Past
+from cdc_materializer.catalog import needs_spark, open_tables
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import UsageError
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, marker_of
+from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.session import beside
 from cdc_materializer.why_key import key_values, typed_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdc_materializer.config import Config
 
 #: Stands for the key of truncates, which have none; no key is such a text, for keys are JSON.
 _TRUNCATES = "truncates"
+
+
+@contextmanager
+def log_of(config: Config, table: str, spark: SparkSession | None = None) -> Iterator[Log]:
+    """The messages of a mirror, to be explained.
+
+    Args:
+        config: from `load_config`.
+        table: the mirror.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Raises:
+        UsageError: there is no such mirror.
+        CdcError: the tables, the registry or the contract cannot be used.
+    """
+    work = open_work(config, RunOptions(tables=(table,)))
+    (found,) = work.tables
+    size = _size(config, found.mirror.raw)
+    if size == 0:
+        raise _no_mirror(table)
+    with session_for(work, spark, size) as session:
+        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
+        with translated(found.mirror):
+            raw, mirror = lake.load(found.mirror.raw), line.load_mirror()
+            if raw is None or mirror is None:
+                raise _no_mirror(table)
+            check_deletes(line, mirror)
+            check_masks(line, mirror)
+            yield open_log(line, raw, mirror)
+
+
+def _size(config: Config, raw: TableName) -> int | None:
+    """At most so many messages raw has, 0 where there is none; None where only Spark can tell."""
+    if needs_spark(config.catalog):
+        return None
+    marker = open_tables(config.catalog).marker_of(raw)
+    return sum(marker.offsets.values()) if marker is not None else 0
+
+
+def _no_mirror(table: str) -> UsageError:
+    return UsageError(f"There is no mirror {table} yet.", "`cdcm run` makes it.")
 
 
 def open_log(line: Line, raw: LakeTable, mirror: LakeTable) -> Log:

@@ -377,6 +377,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm replay --json", models.ReplayReport),
     ("cdcm adopt --json", models.AdoptReport),
     ("cdcm why --json", row_models.WhyReport),
+    ("cdcm as-of --json", query_models.AsOfReport),
     ("cdcm quarantine list --json", violation_models.QuarantineList),
     ("cdcm quarantine show --json", violation_models.QuarantineDetails),
     ("cdcm quarantine release --json", models.ReleaseReport),
@@ -390,7 +391,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
 
 def _reports() -> Iterator[str]:
     yield "What each command prints with `--json`. Times are UTC in ISO 8601."
-    yield "No field carries a row's values, but for the rows of `query` and samples of `report`."
+    yield "No field carries a row's values, but for the rows of `query` and `as-of` and samples of `report`."
     yield "For programs: [report.schema.json](report.schema.json) is the violation report as a JSON Schema."
     yield ""
     told: set[str] = set()

@@ -13,11 +13,14 @@ from cdc_materializer.names import shown
 
 #: Most messages of a row that `why` shows when nobody says.
 WHY_MESSAGES = 200
+#: Most rows that `as-of` shows when nobody says.
+AS_OF_ROWS = 100
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this module."""
     app.command()(why)
+    app.command("as-of")(as_of)
     contract.command("test")(contract_test)
     quarantine.command("release")(quarantine_release)
 
@@ -59,6 +62,45 @@ def why(
     with Steps(output) as steps:
         steps.begin(f"Looking for the row's messages in {table}__raw")
         found = explain(loaded, table, Asked(key, at, limit))
+    output.show(found)
+    return EXIT_DONE
+
+
+def as_of(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The mirror.")],
+    *,
+    position: Annotated[
+        str | None,
+        typer.Option("--position", metavar="POSITION", help="A place in the source's log, as `cdcm why` shows it."),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="TIME", help="A commit time of the source (ISO 8601)."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")] = AS_OF_ROWS,
+    config: ConfigFile = CONFIG_DEFAULT,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Show the rows of a table as its source had them.
+
+    At a position of its log or a time: folds them from raw, names the snapshot that has them if there is one, and says
+    how exact it is. Shows values, masked as the contract says. For example: `cdcm as-of shop.orders --time 2026-11-01`.
+    """
+    output = Output.begin(as_json=as_json, debug=debug)
+    from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.report.past import parse_time
+
+    at = parse_time(time) if time is not None else None
+    if time is not None and at is None:
+        raise UsageError(f"{shown(time)} is no time.", "Write one such as 2026-11-21T10:00Z.")
+    loaded = load(config)
+    from cdc_materializer.moments import Moment
+    from cdc_materializer.moments import as_of as rows_as_of
+
+    with Steps(output) as steps:
+        steps.begin(f"Looking for what {table} was then")
+        found = rows_as_of(loaded, table, Moment(position, at, limit))
     output.show(found)
     return EXIT_DONE
 

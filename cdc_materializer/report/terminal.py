@@ -29,13 +29,13 @@ from cdc_materializer.report.models import (
     VerifyReport,
 )
 from cdc_materializer.report.plan_models import PlanReport
-from cdc_materializer.report.query_models import QueryReport
+from cdc_materializer.report.query_models import AsOfReport, QueryReport
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.setup_models import DoctorReport, InitReport
 from cdc_materializer.report.terminal_maintain import maintain_view
 from cdc_materializer.report.terminal_plan import plan_view
 from cdc_materializer.report.terminal_proof import adopt_view, release_view, replay_view, verify_view
-from cdc_materializer.report.terminal_query import query_view
+from cdc_materializer.report.terminal_query import as_of_view, query_view
 from cdc_materializer.report.terminal_row import why_view
 from cdc_materializer.report.terminal_setup import doctor_view, init_view
 from cdc_materializer.report.terminal_trial import trial_view
@@ -307,6 +307,7 @@ def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
 _render.register(VerifyReport, verify_view)
 _render.register(ReplayReport, replay_view)
 _render.register(QueryReport, query_view)
+_render.register(AsOfReport, as_of_view)
 _render.register(AdoptReport, adopt_view)
 _render.register(ReleaseReport, release_view)
 _render.register(WhyReport, why_view)

@@ -1,4 +1,4 @@
-"""Terminal view of an answer: `cdcm query`."""
+"""Terminal views of rows: `cdcm query`, `cdcm as-of`."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_materializer.report.layout import new_table
-from cdc_materializer.report.query_models import QueryColumn, QueryReport
+from cdc_materializer.report.query_models import AsOfReport, QueryColumn, QueryReport
 from cdc_materializer.report.wording import quantity
 
 _NUMBERS = ("int", "bigint", "float", "double", "decimal")
@@ -24,6 +24,17 @@ def query_view(report: QueryReport, now: datetime) -> RenderableType:  # noqa: A
         until = f", up to {one.newest:%Y-%m-%d %H:%M:%S} UTC" if one.newest else ""
         notes.append(Text(f"{one.table}: as published, and {news}{held}{until}.", style="dim"))
     return Group(_table(report.columns, report.rows), *notes)
+
+
+def as_of_view(report: AsOfReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+    """The rows as a table, where they come from, and what is not certain of them."""
+    snapshot = f" Snapshot {report.snapshot} holds just these rows." if report.snapshot else ""
+    moment = Text(f"{report.table} as of {report.position}.{snapshot}", style="dim")
+    parts = [_counted(report.rows, more=report.more), moment]
+    parts += [Text(note, style="yellow") for note in report.notes]
+    if report.exact:
+        parts.append(Text("Exact: the log leaves nothing open.", style="green"))
+    return Group(_table(report.columns, report.rows), *parts)
 
 
 def _table(columns: Sequence[QueryColumn], rows: Sequence[Sequence[object]]) -> Table:

@@ -20,6 +20,7 @@ LAYERS = (
         *("differences", "ledger", "repair", "release", "fresh", "query", "maintain", "sampling", "data_docs"),
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "invariants"),
         *(
+            "moments",
             "trial",
             "testing",
             "source_settings",

@@ -82,8 +82,11 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     ("arguments", "said"),
     [
         (["maintain", "--table", "shop.order"], "Did you mean shop.orders?"),
-        (["why", "shop.orders", "--key", "1"], "There is no mirror shop.orders yet, so no row to explain."),
+        (["why", "shop.orders", "--key", "1"], "There is no mirror shop.orders yet."),
         (["why", "shop.orders"], "One of them says which row: --key, or --raw-offset."),
+        (["as-of", "shop.orders"], "One of them says when: --position, or --time."),
+        (["as-of", "shop.orders", "--time", "yesterday"], "yesterday is no time."),
+        (["as-of", "shop.orders", "--position", "1"], "There is no mirror shop.orders yet."),
         (["quarantine", "release", "shop.orders", "9"], "9 is no place of a message."),
         (["quarantine", "release", "shop.orders", "--code", "CONTRAKT"], "Did you mean CONTRACT?"),
         (["quarantine", "show", "shop.orders"], "Nothing says which violation."),

@@ -19,7 +19,7 @@ from cdc_materializer.report import (
     violation_models,
 )
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
-from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
+from cdc_materializer.report.query_models import AsOfReport, Freshness, QueryColumn, QueryReport
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import (
     QuarantineDetails,
@@ -144,6 +144,12 @@ REPORTS: list[models.Report] = [
     QueryReport(
         pipeline="p", columns=[QueryColumn(name="id", type="bigint")], rows=[[1], [2]], more=True,
         fresh=[Freshness(table="shop.orders", messages=12, held=1, newest=NOW)],
+    ),
+    AsOfReport(
+        pipeline="p", table="shop.orders", topic="t", position="0000000000026743296", exact=False, count=200,
+        notes=["Partition 3 has shown nothing from after it yet: more from before it may come."],
+        columns=[QueryColumn(name="id", type="bigint"), QueryColumn(name="note", type="string")],
+        rows=[[1, "a note"], [2, None]], more=True,
     ),
     setup_models.DoctorReport(
         pipeline="p",

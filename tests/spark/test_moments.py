@@ -1,0 +1,263 @@
+"""What a table was at a moment of its source, and what is said where the log leaves that open."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import UsageError
+from cdc_materializer.moments import Moment, as_of
+from cdc_materializer.report.query_models import AsOfReport
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import (
+    EPOCH,
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
+from tests.spark.shops import COLUMNS, KEY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
+
+_CONTRACT = """
+apiVersion: v3.0.2
+kind: DataContract
+id: things
+name: Things
+version: "1"
+status: active
+schema:
+  - name: things
+    physicalType: table
+    properties:
+      - {name: id, primaryKey: true, logicalType: integer, physicalType: bigint}
+      - {name: name, logicalType: string, physicalType: text, customProperties: [{property: mask, value: redact}]}
+      - {name: price, logicalType: integer, physicalType: integer, logicalTypeOptions: {minimum: 0}}
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """A message: of a row, with its price, at a position and so many seconds after the EPOCH."""
+
+    op: str
+    row: int | None = None
+    price: int | None = None
+    lsn: int | None = None
+    seconds: float = 0
+    snapshot: str = "false"
+    partition: int = 0
+
+    def key(self) -> bytes | None:
+        """The Kafka key; none that can be read where it is no row's."""
+        if self.row is None:
+            return None if self.op == "t" else b"?"
+        return debezium_json({"id": self.row}, connect_key_schema("t", KEY))
+
+    def value(self) -> bytes | None:
+        """The Kafka value."""
+        if self.op in ("tombstone", "garbage"):
+            return None if self.op == "tombstone" else b"?"
+        image = {"id": self.row, "name": f"thing {self.row}", "price": self.price}
+        images = {"d": (image, None), "t": (None, None)}.get(self.op, (None, image))
+        ts_ms = round((EPOCH + timedelta(seconds=self.seconds)).timestamp() * 1000)
+        envelope = debezium_envelope(self.op, *images, lsn=self.lsn, ts_ms=ts_ms, snapshot=self.snapshot)
+        return debezium_json(envelope, connect_envelope_schema("t", COLUMNS))
+
+
+def position(lsn: int) -> str:
+    """A position of PostgreSQL's as the product writes it: the commit before, and the change."""
+    return f"{lsn:020}/{lsn:020}"
+
+
+class Table:
+    """A mirror of a topic, published after each of some steps."""
+
+    def __init__(
+        self,
+        config: Config,
+        spark: "SparkSession",
+        name: str,
+        *steps: Iterable[Said],
+        judged: bool = False,
+        first_offset: int = 0,
+        **settings: Any,  # noqa: ANN401 - whatever a table can be set to
+    ) -> None:
+        """Send the messages and run."""
+        self.spark, self.mirror, folder = spark, f"moments.{name}", config.root / f"moments_{name}"
+        folder.mkdir()
+        (folder / "contract.yaml").write_text(_CONTRACT, encoding="utf-8")
+        topic = TopicBuilder(f"{name}.public.things", first_offset=first_offset)
+        table = {"topic": topic.topic, "mirror": self.mirror, **settings}
+        table |= {"contract": str(folder / "contract.yaml")} if judged else {}
+        path = config.root / f"moments_{name}.yaml"
+        path.write_text(yaml.safe_dump({"name": name, "source": {"files": folder.name}, "tables": [table]}))
+        self.config = load_config(path)
+        for step in steps:
+            for said in step:
+                topic.add(said.key(), said.value(), partition=said.partition)
+            topic.write(folder)
+            assert run_once(self.config, spark).exit_code == 0
+
+    def at(self, lsn: int, limit: int = 100) -> AsOfReport:
+        """The table at a position."""
+        return self.then(Moment(position(lsn), limit=limit))
+
+    def when(self, seconds: float) -> AsOfReport:
+        """The table so many seconds after the EPOCH."""
+        return self.then(Moment(time=EPOCH + timedelta(seconds=seconds)))
+
+    def then(self, moment: Moment) -> AsOfReport:
+        """The table at a moment."""
+        return as_of(self.config, self.mirror, moment, self.spark)
+
+    def snapshots(self) -> list[tuple[str, int]]:
+        """All snapshots of the mirror and of what is beside it."""
+        names = [self.mirror, f"{self.mirror}__raw"]
+        return [(name, self.spark.table(f"lake.{name}.snapshots").count()) for name in names]
+
+
+def _rows(found: AsOfReport) -> dict[int, int]:
+    at = [column.name for column in found.columns]
+    return {row[at.index("id")]: row[at.index("price")] for row in found.rows}
+
+
+def _notes(found: AsOfReport, *parts: str) -> None:
+    """What is not certain is told, and nothing else."""
+    assert len(found.notes) == len(parts), found.notes
+    for part in parts:
+        assert any(part in note for note in found.notes), (part, found.notes)
+    assert found.exact == (not parts)
+
+
+@pytest.fixture(scope="module")
+def table(spark: "SparkSession", lake_config: Config) -> Table:
+    """Published after the offsets 3, 7 and 9; two changes of one transaction, and one that comes again much later."""
+    return Table(
+        lake_config,
+        spark,
+        "table",
+        [
+            Said("r", 1, 10, 100, snapshot="first"),
+            Said("r", 2, 20, 100, snapshot="last"),
+            Said("u", 1, 11, 200, seconds=1),
+            Said("c", 3, 30, 300, seconds=2),
+        ],
+        [
+            Said("d", 2, None, 400, seconds=3),
+            Said("tombstone", 2),
+            Said("u", 1, 12, 500, seconds=4),
+            Said("c", 4, 40, 510, seconds=4),
+        ],
+        [Said("u", 1, 11, 200, seconds=1), Said("c", 5, 50, 600, seconds=5)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("lsn", "rows", "is_named"),
+    [
+        (200, {1: 11, 2: 20}, False),
+        (300, {1: 11, 2: 20, 3: 30}, True),
+        (400, {1: 11, 3: 30}, False),
+    ],
+    ids=str,
+)
+def test_rows_are_as_the_source_had_them(table: Table, lsn: int, rows: dict[int, int], *, is_named: bool) -> None:
+    """Whether readers ever saw them so or not; a snapshot is named where it has just these rows; nothing is written."""
+    before = table.snapshots()
+
+    found = table.at(lsn)
+
+    assert (_rows(found), found.count, found.more) == (rows, len(rows), False)
+    _notes(found)
+    assert (found.snapshot is not None) == is_named
+    if is_named:
+        seen = table.spark.sql(f"SELECT id, price FROM lake.{table.mirror} VERSION AS OF {found.snapshot}").collect()
+        assert {row["id"]: row["price"] for row in seen} == rows
+    assert table.snapshots() == before
+
+
+def test_a_part_of_a_transaction_is_told_as_such(table: Table) -> None:
+    """Its second change has the same commit time."""
+    found = table.at(500)
+
+    assert _rows(found) == {1: 12, 3: 30}
+    _notes(found, "part of a transaction")
+
+
+def test_the_newest_state_may_not_be_complete(table: Table) -> None:
+    """Nothing tells that no more comes from before it; fewer rows are shown than there are, if asked for."""
+    found = table.at(600, limit=1)
+
+    assert (found.count, len(found.rows), found.more) == (4, 1, True)
+    assert found.snapshot is not None
+    _notes(found, "Partition 0 has shown nothing from after it")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lsn", "rows"), [(2.5, 300, {1: 11, 2: 20, 3: 30}), (4, 510, {1: 12, 3: 30, 4: 40})]
+)
+def test_a_time_is_that_of_the_source(table: Table, seconds: float, lsn: int, rows: dict[int, int]) -> None:
+    """It stands for the highest position that was committed by then."""
+    found = table.when(seconds)
+
+    assert (found.position, _rows(found)) == (position(lsn), rows)
+    _notes(found)
+
+
+@pytest.mark.parametrize(
+    ("moment", "said"),
+    [
+        (Moment(time=datetime(1990, 1, 1, tzinfo=UTC)), "no message from then"),
+        (Moment(position(50)), "Raw begins after that"),
+        (Moment("300"), "no position as this table's source has them"),
+        (Moment(), "says when"),
+    ],
+    ids=str,
+)
+def test_a_moment_of_which_nothing_is_known_is_refused(table: Table, moment: Moment, said: str) -> None:
+    """A number that is compared as text would be anywhere in the log."""
+    with pytest.raises(UsageError, match=said):
+        table.then(moment)
+
+
+@pytest.fixture(scope="module")
+def doubtful(spark: "SparkSession", lake_config: Config) -> Table:
+    """A table of which the log leaves much open: its head is gone, messages are held, and truncates do nothing."""
+    messages: Sequence[Said] = [
+        Said("c", 1, 10, 100),
+        Said("c", 2, -1, 200, seconds=1),
+        Said("garbage"),
+        Said("tombstone", 1),
+        Said("u", 3, 30, 300, seconds=2),
+        Said("r", 4, 40, None, seconds=60, snapshot="incremental"),
+        Said("t", None, None, 400, seconds=2.5),
+        Said("u", 3, 31, 500, seconds=1.5),
+        Said("c", 9, 90, 600, seconds=9),
+    ]
+    return Table(lake_config, spark, "doubtful", messages, judged=True, truncate="ignore", first_offset=2)
+
+
+def test_what_the_log_leaves_open_is_said(doubtful: Table) -> None:
+    """Each with its number: what is missing, held, in no order, and what the log speaks of too late."""
+    found = doubtful.at(200)
+
+    assert _rows(found) == {}
+    _notes(
+        found,
+        "1 message without a position",
+        "2 rows may have been there already",
+        "no message at 2 offsets",
+        "1 row may be of an earlier version",
+        "1 message in quarantine could be of any row",
+    )
