@@ -21,12 +21,13 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Rule
 from cdc_materializer.contract import table_rules as said
 from cdc_materializer.contract.counted import Counted, counted
-from cdc_materializer.contract.gx import CannotBeJudged
-from cdc_materializer.contract.native import is_kept
+from cdc_materializer.contract.gx import CannotBeJudged, applies, preload
+from cdc_materializer.contract.native import is_in_order, is_kept
+from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER
 from cdc_materializer.errors import TableRuleBroken
 from cdc_materializer.lake import MAIN, Lake, Stage
 from cdc_materializer.line import Line
-from cdc_materializer.merge import one_number, table_path
+from cdc_materializer.merge import first_rows, one_number, table_path
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.schema import TableSchema
 
@@ -56,6 +57,7 @@ class Result:
         rows: its rows, in their columns.
         types: the DDL types of these, by name.
         before: its rows as readers see them, to be counted; None where there are none yet.
+        key: the columns that identify a row.
     """
 
     lake: Lake
@@ -63,6 +65,7 @@ class Result:
     rows: DataFrame
     types: Mapping[str, str]
     before: DataFrame | None
+    key: tuple[str, ...] = ()
 
 
 def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
@@ -88,7 +91,7 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     # In its own columns, which a replay may be about to change: its rows are only counted.
     before = None if live is None or live.is_empty else life.without_deleted(stage.lake.rows(live))
     rows = life.live_rows(stage.rows(), target).select(*[m.column(name) for name in target.types])
-    found = judge_table(Result(stage.lake, line.mirror, rows, target.types, before), rules)
+    found = judge_table(Result(stage.lake, line.mirror, rows, target.types, before, target.key), rules)
     blocking = [one for one in found if one.blocks]
     if blocking:
         broken = tuple(one.rule.name for one in blocking if one.why is None)
@@ -136,6 +139,8 @@ def _alone(result: Result, rule: Rule) -> Audited | None:
         said.ROW_CHANGE: _is_change_kept,
         said.REFERENCES: _refers,
         said.SQL: _is_answer_kept,
+        **dict.fromkeys(IN_ORDER, lambda result, rule: is_in_order(rule, result.rows, result.types, result.key)),
+        "unexpected_rows_expectation": _are_no_rows,
     }
     judge = judges.get(rule.expectation)
     try:
@@ -194,6 +199,16 @@ def _is_answer_kept(result: Result, rule: Rule) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise CannotBeJudged(rule.name)
     return said.holds(rule, value, _rows_of(result, rule))
+
+
+def _are_no_rows(result: Result, rule: Rule) -> bool:
+    """Whether a query of GX's finds not one row that breaks the rule; the query can only read."""
+    preload()
+    domain = {key: rule.kwargs[key] for key in CONDITION_KWARGS if key in rule.kwargs}
+    names = {quote(name): ddl for name, ddl in result.types.items()}
+    rows = result.rows.where(applies(domain, names, result.rows)) if domain else result.rows
+    rows.createOrReplaceTempView(_VIEW)
+    return result.lake.answer(first_rows(said.rows_query_of(rule, quote(_VIEW)), 1)).isEmpty()
 
 
 def _rows_of(result: Result, rule: Rule) -> int:

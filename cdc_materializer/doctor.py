@@ -16,9 +16,10 @@ from cdc_materializer.catalog import Tables, needs_spark, open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.config_formats import AUTO
 from cdc_materializer.config_values import reveal
-from cdc_materializer.contract import lint
+from cdc_materializer.contract import lint, load_contract
+from cdc_materializer.contract.model import Limit
 from cdc_materializer.doctor_tables import check_table
-from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, worst_exit_code
+from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
 from cdc_materializer.recognise import Recognised, recognise
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
@@ -122,20 +123,20 @@ def _pipeline(config: Config) -> Iterator[DoctorCheck]:
     lake_checks, lake = _catalog(config, tables)
     yield from lake_checks
     for table in tables:
-        yield from _contract(table)
+        yield from _contract(config, table)
         yield from _table(config, table, answers, registry, lake)
 
 
-def _contract(table: TableConfig) -> Iterator[DoctorCheck]:
+def _contract(config: Config, table: TableConfig) -> Iterator[DoctorCheck]:
     if table.contract is None:
         return
     name = str(table.mirror)
-    (file,) = lint(table.contract, table=name).files
+    (file,) = lint(table.contract, table=name, root=config.root).files
     if not file.problems:
-        yield fine("contract", f"{table.contract.name}: {file.columns} columns, {file.rules} rules.", name)
+        yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return
     first = file.problems[0]
-    message = f"{table.contract.name} has {len(file.problems)} problems; line {first.line or 1}: {first.message}"
+    message = f"{file.path} has {len(file.problems)} problems; line {first.line or 1}: {first.message}"
     do = f"{first.do} All of them: `cdcm contract lint`."
     yield DoctorCheck(name="contract", outcome="problem", message=message, do=do, table=name, exit_code=EXIT_USAGE)
 
@@ -195,9 +196,19 @@ def _table(
             yield problem("topic", error, name)
     if lake is not None:
         try:
-            yield from check_table(config.name, table, lake, topic)
+            yield from check_table(config.name, table, lake, topic, _limit(table))
         except CdcError as error:
             yield problem("tables", error, name)
+
+
+def _limit(table: TableConfig) -> Limit | None:
+    """How much of a batch may be held; of a contract that cannot be followed that was said."""
+    if table.contract is None:
+        return None
+    try:
+        return load_contract(table.contract, str(table.mirror)).max_quarantined
+    except ContractInvalid:
+        return None
 
 
 def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[DoctorCheck]:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from cdc_materializer.catalog import Tables
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, EXIT_USAGE, Code, Handling, InvariantBroken, SourceRewound
+from cdc_materializer.contract.model import Limit
+from cdc_materializer.errors import (
+    EXIT_BLOCKED,
+    EXIT_LAKE,
+    EXIT_REWOUND,
+    EXIT_USAGE,
+    MAX_QUARANTINED,
+    Code,
+    Handling,
+    InvariantBroken,
+    SourceRewound,
+)
 from cdc_materializer.invariants import broken_between, broken_in, foreign
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, recovery, shown
@@ -18,7 +30,9 @@ from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import TopicState
 
 
-def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicState | None) -> Iterator[DoctorCheck]:
+def check_table(
+    pipeline: str, table: TableConfig, lake: Tables, topic: TopicState | None, limit: Limit | None = None
+) -> Iterator[DoctorCheck]:
     """Look at the three tables of a mirror.
 
     Args:
@@ -26,6 +40,7 @@ def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicSta
         table: the table's settings.
         lake: the catalog.
         topic: where the topic begins and ends; None where it cannot be asked.
+        limit: how much of a batch the contract lets be held; None: any.
 
     Raises:
         LakeUnavailable: a table cannot be read.
@@ -39,7 +54,10 @@ def check_table(pipeline: str, table: TableConfig, lake: Tables, topic: TopicSta
         return
     faults += _origin(pipeline, table, raw, mirror)
     lost = [*_losses(table, topic, raw)]
-    faults += lost or _stops(lake, table)
+    stops = list(_stops(lake, table, limit))
+    faults += lost or stops
+    if not any(fault.outcome == "problem" for fault in stops):
+        faults += _near(limit, mirror, name)
     if not any(fault.outcome == "problem" for fault in faults):
         message = f"Raw got to {_reached(raw)}, the mirror to {_reached(mirror)}."
         yield DoctorCheck(name="tables", outcome="ok", message=message, table=name)
@@ -112,11 +130,20 @@ def _losses(table: TableConfig, topic: TopicState | None, raw: Marker | None) ->
         )
 
 
-def _stops(lake: Tables, table: TableConfig) -> Iterator[DoctorCheck]:
+def _stops(lake: Tables, table: TableConfig, limit: Limit | None) -> Iterator[DoctorCheck]:
     """Stops that are open in quarantine, and what else it holds."""
-    rows = lake.values_of(table.mirror.quarantine, ["code", "status"]) or []
-    codes = [row["code"] for row in rows if row["status"] == OPEN]
+    rows = lake.values_of(table.mirror.quarantine, ["code", "status", "action", "rule"]) or []
+    waiting = [row for row in rows if row["status"] == OPEN]
     name = str(table.mirror)
+    rules = dict.fromkeys(str(row["rule"]) for row in waiting if _blocks(row))
+    for rule in rules:
+        what = f"The contract's rule {rule} blocks the newest batch; nothing of it is published."
+        if rule == MAX_QUARANTINED:
+            allowed = f" ({limit})" if limit is not None else ""
+            what = f"The newest batch would hold more of its messages than the contract allows{allowed}."
+        do = f"See `cdcm report --table {name}`, mend the data or the rule, and run again."
+        yield DoctorCheck(name="quarantine", outcome="problem", message=what, do=do, table=name, exit_code=EXIT_BLOCKED)
+    codes = [row["code"] for row in waiting if not _blocks(row)]
     for code in dict.fromkeys(code for code in codes if _is_stop(code)):
         accepted = code != Code.DUPLICATE_COLUMN
         do = f"Decide, then `cdcm adopt {name}`." if accepted else "Rename a column in the source, then `cdcm run`."
@@ -132,6 +159,22 @@ def _stops(lake: Tables, table: TableConfig) -> Iterator[DoctorCheck]:
     if held:
         message = f"Open violations: {', '.join(f'{code} × {count}' for code, count in sorted(Counter(held).items()))}."
         yield DoctorCheck(name="quarantine", outcome="warning", message=message, do="See `cdcm report`.", table=name)
+
+
+def _blocks(row: Mapping[str, Any]) -> bool:
+    """Whether a row tells that a rule about a batch or the table blocks it."""
+    return bool(row["code"] == Code.CONTRACT and row["action"] == "stop")
+
+
+def _near(limit: Limit | None, mirror: Marker | None, name: str) -> Iterator[DoctorCheck]:
+    """Say that the newest batch held more than half of what its contract allows."""
+    counts = mirror.counts if mirror is not None else {}
+    held, read = counts.get("quarantined", 0), counts.get("read", 0)
+    if limit is None or not held or not limit.is_exceeded(2 * held, read):
+        return
+    message = f"The newest batch held {held} of its {quantity(read, 'message')}; with more than {limit} it stops."
+    do = f"See `cdcm report --table {name}` for what is held and why."
+    yield DoctorCheck(name="quarantine", outcome="warning", message=message, do=do, table=name)
 
 
 def _is_stop(code: str) -> bool:

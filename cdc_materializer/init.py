@@ -17,9 +17,10 @@ from cdc_materializer.config import load_config
 from cdc_materializer.config_connections import web_address
 from cdc_materializer.contract import lint
 from cdc_materializer.errors import ConfigError, InvalidName, InvariantBroken, UsageError
-from cdc_materializer.init_contract import contract_text
+from cdc_materializer.init_contract import contract_text, is_personal
 from cdc_materializer.init_pipeline import Entry, Place, pipeline_name, pipeline_text
 from cdc_materializer.names import TableName, is_table_topic
+from cdc_materializer.observed import observe
 from cdc_materializer.recognise import recognise
 from cdc_materializer.registry import ConfluentRegistry, RecordedRegistry, Registry, RegistryAccess
 from cdc_materializer.report.setup_models import InitReport, InitTopic
@@ -78,7 +79,7 @@ def initialise(
     written: list[Path] = []
     if taken:
         files = {
-            config.parent / (entry.contract or ""): contract_text(entry.found, entry.mirror)
+            config.parent / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed)
             for entry in taken
             if entry.mirror is not None
         }
@@ -138,7 +139,8 @@ def _entries(
     contracts: set[str] = set()
     for topic in topics:
         tell(topic)
-        found = recognise(topic, source.sample(topic, SAMPLE_MESSAGES), registry)
+        messages = source.sample(topic, SAMPLE_MESSAGES)
+        found = recognise(topic, messages, registry)
         if found.reason is not None:
             yield Entry(found, reason=found.reason)
             continue
@@ -152,7 +154,8 @@ def _entries(
         if other != topic:
             yield Entry(found, reason=f"it would go to {mirror}, as {other} does: name another with `mirror:`")
             continue
-        yield Entry(found, mirror, _contract_file(mirror, contracts))
+        observed = observe(found, messages, registry, is_personal)
+        yield Entry(found, mirror, _contract_file(mirror, contracts), observed=observed)
 
 
 def _contract_file(mirror: TableName, taken: set[str]) -> str:

@@ -1,14 +1,16 @@
 """The contract that `cdcm init` drafts for a table: its columns as a run would make them, rules to switch on."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from cdc_materializer.contract.types import Family, family, physical_type
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.init_text import comment, commented, scalar
 from cdc_materializer.names import TableName
+from cdc_materializer.observed import NOTHING_SEEN, Observed
 from cdc_materializer.recognise import Recognised
+from cdc_materializer.report.wording import quantity
 from cdc_materializer.schema import Column
 
 _HEAD = """\
@@ -41,6 +43,8 @@ _NESTED = {"array": "array", "map": "object", "struct": "object"}
 _PLAIN_TYPE = re.compile(r"[a-z_]+[a-z0-9_<>(),]*")
 _INTEGERS = frozenset({"int", "bigint"})
 _INDENT = 8
+#: At most so many different values look like a list, and only where each was seen as often.
+_LIST_MAX = 12
 
 # Words in a column's name. What they find is only ever a comment, so that a wrong guess costs a glance.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -55,12 +59,23 @@ _NOT_BELOW_ZERO = frozenset(
 )
 
 
-def contract_text(found: Recognised, mirror: TableName) -> str:
-    """Return a contract, as ODCS 3 in YAML, for the table that was recognised."""
+def contract_text(found: Recognised, mirror: TableName, observed: Mapping[str, Observed] = NOTHING_SEEN) -> str:
+    """Return a contract, as ODCS 3 in YAML, for the table that was recognised.
+
+    Args:
+        found: the table.
+        mirror: its name.
+        observed: what rows showed of its columns.
+    """
     about = (
         f"The contract of the mirror {mirror}, drafted by `cdcm init` from messages of the topic {found.topic}. "
         "Columns and types are those that the mirror gets; rules to switch on stand as comments below their columns."
     )
+    if observed:
+        about += (
+            " So does what was seen in the rows that were looked at: counts, lengths of texts, and for numbers a range "
+            "that is rounded to one digit; of columns whose name looks like personal data there are counts alone."
+        )
     lines = [
         *comment(about),
         *_HEAD.splitlines(),
@@ -80,11 +95,11 @@ def contract_text(found: Recognised, mirror: TableName) -> str:
         lines.append(f"    description: {scalar(found.newest.doc)}")
     lines.append("    properties:")
     for column in found.schema.columns:
-        lines += _property(found, column)
+        lines += _property(found, column, observed.get(column.name))
     return "\n".join(lines) + "\n"
 
 
-def _property(found: Recognised, column: Column) -> Iterator[str]:
+def _property(found: Recognised, column: Column, seen: Observed | None) -> Iterator[str]:
     pad = " " * _INDENT
     wire = found.newest.get(column.name) if found.newest is not None else None
     yield f"{' ' * (_INDENT - 2)}- name: {scalar(column.name)}"
@@ -104,7 +119,10 @@ def _property(found: Recognised, column: Column) -> Iterator[str]:
                 f"Its type became {misfit.writer_type} later; values that do not fit {misfit.table_type} are held.",
                 _INDENT,
             )
-    yield from _rule(column, wire)
+    rule = list(_rule(column, wire))
+    yield from rule
+    if seen is not None and column.name not in found.schema.key:
+        yield from _observed(found, column, seen, has_options=any("logicalTypeOptions" in line for line in rule))
     if is_personal(column.name) and column.name not in found.schema.key:
         yield from _mask()
 
@@ -145,6 +163,29 @@ def _rule(column: Column, wire: WireType | None) -> Iterator[str]:
         yield from commented(
             ["logicalTypeOptions:", '  pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"'], _INDENT
         )
+
+
+def _observed(found: Recognised, column: Column, seen: Observed, *, has_options: bool) -> Iterator[str]:
+    """What rows showed of the column, and the rules that would hold of them, as comments."""
+    told = [f"NULL in {seen.nulls / seen.seen:.1%}" if seen.nulls else "never NULL"]
+    if seen.lengths is not None:
+        told.append(f"{seen.lengths[0]} to {seen.lengths[1]} characters")
+    if seen.numbers is not None:
+        told.append(f"between {seen.numbers[0]:f} and {seen.numbers[1]:f}")
+    # So few values in so many rows look like a list that somebody keeps.
+    if seen.is_enough and 0 < seen.different <= _LIST_MAX and seen.keys >= _LIST_MAX * seen.different:
+        told.append(f"{seen.different} different values")
+    yield from comment(f"Seen in {quantity(seen.seen, 'row')}: {', '.join(told)}.", _INDENT)
+    rules: list[str] = []
+    if seen.is_enough and not seen.nulls and column.name not in found.required:
+        rules.append("required: true")
+    if seen.is_unique and (column.type == "string" or column.type in _INTEGERS):
+        rules.append("unique: true")
+    if seen.is_enough and seen.numbers is not None and not has_options:
+        rules += ["logicalTypeOptions:", f"  minimum: {seen.numbers[0]:f}", f"  maximum: {seen.numbers[1]:f}"]
+    if rules:
+        yield from comment("To hold what comes to that:", _INDENT)
+        yield from commented(rules, _INDENT)
 
 
 def is_personal(name: str) -> bool:

@@ -1,11 +1,12 @@
 """The pipeline.yaml that `cdcm init` writes."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cdc_materializer.init_text import comment, commented, scalar
 from cdc_materializer.names import TableName
+from cdc_materializer.observed import Observed
 from cdc_materializer.recognise import Recognised
 
 
@@ -26,12 +27,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Entry:
-    """A topic and what is made of it: a mirror with a contract, or why not."""
+    """A topic and what is made of it: a mirror with a contract and what its rows showed, or why not."""
 
     found: Recognised
     mirror: TableName | None = None
     contract: str | None = None
     reason: str | None = None
+    observed: Mapping[str, Observed] = field(default_factory=dict)
 
 
 def pipeline_text(name: str, place: Place, entries: Sequence[Entry]) -> str:

@@ -13,7 +13,7 @@ from cdc_materializer.errors import ContractInvalid, UsageError
 from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.past import parse_time
 from cdc_materializer.report.samples import Sampling
-from cdc_materializer.report.violation_models import ViolationReport
+from cdc_materializer.report.violation_models import Contact, ViolationReport
 from cdc_materializer.report.violations import ContractFile, violation_report
 from cdc_materializer.status import configured_tables
 
@@ -89,6 +89,9 @@ def _as_reported(contract: Contract) -> ContractFile:
             for rule in contract.rules
         ],
         max_quarantined=str(contract.max_quarantined) if contract.max_quarantined is not None else None,
+        contacts=[
+            Contact(name=one.name, kind=one.kind.value, role=one.role, address=one.address) for one in contract.contacts
+        ],
     )
 
 

@@ -198,7 +198,7 @@ def open_work(config: Config, options: RunOptions) -> Work:
         what = f"There is no table {', '.join(missing)} in {config.path.name}."
         raise ConfigError(what, f"Its tables are: {', '.join(str(table.mirror) for table in known)}.")
     contracts = {
-        str(table.mirror): with_key(load_contract(table.contract, str(table.mirror)), config)
+        str(table.mirror): with_key(load_contract(table.contract, str(table.mirror), config.root), config)
         for table in tables
         if table.contract is not None
     }

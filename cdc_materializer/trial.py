@@ -89,7 +89,7 @@ def try_contract(
         UsageError: there are no messages, or none that can be read as changes of a row.
         CdcError: the tables, the source or the registry cannot be used.
     """
-    contract = load_contract(path, table)
+    contract = load_contract(path, table, config.root)
     # The contract in force plays no part, and may be the very one that has to be mended.
     without = [one.model_copy(update={"contract": None}) for one in config.tables]
     work = open_work(config.model_copy(update={"tables": without}), RunOptions(tables=(table,)))
@@ -246,7 +246,7 @@ def _table_rules(line: Line, contract: Contract, decided: DataFrame, target: Tab
         return []
     live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
     final = live.select(*[m.column(name).cast(ddl).alias(name) for name, ddl in target.types.items()]).persist()
-    found = judge_table(Result(line.lake, line.mirror, final, target.types, None), contract.table_rules)
+    found = judge_table(Result(line.lake, line.mirror, final, target.types, None, target.key), contract.table_rules)
     final.unpersist()
     broken = {one.rule.name: one for one in found}
     return [

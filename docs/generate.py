@@ -16,6 +16,9 @@ from cdc_materializer import errors
 from cdc_materializer.cli import app
 from cdc_materializer.config import config_json_schema
 from cdc_materializer.config_readers import READERS, TRIED
+from cdc_materializer.contract.expectations import REFUSED, ROW, RowExpectation
+from cdc_materializer.contract.table_expectations import TABLE, TableExpectation
+from cdc_materializer.contract.types import Family
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
@@ -137,6 +140,7 @@ def pages() -> dict[str, str]:
         "reference/tables.md": _page("Tables", _tables()),
         "reference/readers.md": _page("Readers", _readers()),
         "reference/codes.md": _page("Violation codes", _codes()),
+        "reference/expectations.md": _page("Expectations", _expectations()),
         "reference/exit-codes.md": _page("Exit codes", _exit_codes()),
         "reference/reports.md": _page("JSON documents", _reports()),
         "reference/report.schema.json": _schema(violation_models.ViolationReport),
@@ -301,6 +305,50 @@ def _tables() -> Iterator[str]:
     rows = [(column.name, "the row" if column.type == "struct<>" else f"`{column.type}`") for column in columns]
     yield from _table(("column", "type", "meaning"), [(f"`{name}`", kind, _HISTORY[name]) for name, kind in rows])
     yield "Reserved: column names that begin `__cdc`, table names that end `__raw`, `__quarantine` or `__history`."
+
+
+def _expectations() -> Iterator[str]:
+    yield "Every expectation that Great Expectations 1.24 registers; a [contract](../contracts.md) names one with"
+    yield "`type: custom` and `engine: greatExpectations`."
+    yield "Those about rows take `mostly`, `row_condition` and `condition_parser` too; with `mostly` below 1 they speak"
+    yield "of the table, and are measured in one pass over it."
+    yield "Arguments in bold are needed."
+    yield ""
+    yield "## About rows"
+    yield ""
+    yield "GX's own condition is asked for and evaluated with the batch; a row that breaks it can be held."
+    yield ""
+    rows = [_expectation(name, (*one.columns, *one.kwargs), one) for name, one in ROW.items()]
+    yield from _table(("expectation", "arguments", "kinds of columns"), rows)
+    yield "## About the table, measured in one pass"
+    yield ""
+    yield from _table(("expectation", "arguments", "kinds of columns"), _of_tables(is_measured=True))
+    yield "## About the table, in jobs of their own"
+    yield ""
+    yield "GX's own verdict on what the batch has staged."
+    yield "`…_increasing` and `…_decreasing` look at rows in the order of the mirror's key, since a table has none;"
+    yield "the query of `unexpected_rows_expectation` has to ask `{batch}`, and can only read."
+    yield ""
+    yield from _table(("expectation", "arguments", "kinds of columns"), _of_tables(is_measured=False))
+    yield "## Refused"
+    yield ""
+    yield "GX itself cannot judge these on Spark; a contract that names one is an error with file and line."
+    yield ""
+    yield from _table(
+        ("expectation", "why"), [(f"`{name}`", f"{why[0].upper()}{why[1:]}.") for name, why in REFUSED.items()]
+    )
+
+
+def _of_tables(*, is_measured: bool) -> list[tuple[str, str, str]]:
+    chosen = {name: one for name, one in TABLE.items() if (one.measure is not None) is is_measured}
+    return [_expectation(name, (*one.columns, *one.kwargs), one) for name, one in chosen.items()]
+
+
+def _expectation(name: str, arguments: Sequence[str], known: RowExpectation | TableExpectation) -> tuple[str, str, str]:
+    needed = {*known.columns, *known.needed}
+    told = [f"**`{key}`**" if key in needed else f"`{key}`" for key in arguments]
+    kinds = "all" if known.families is None or len(known.families) == len(Family) else ", ".join(sorted(known.families))
+    return f"`{name}`", ", ".join(told), kinds if known.columns else ""
 
 
 def _readers() -> Iterator[str]:

@@ -170,6 +170,7 @@ def _linted_of(config: Path) -> "LintReport":
     from cdc_materializer.report.models import LintReport
     from cdc_materializer.status import configured_tables
 
-    tables = [table for table in configured_tables(load(config), ()) if table.contract is not None]
-    linted = [lint(table.contract, table=str(table.mirror)) for table in tables if table.contract is not None]
+    loaded = load(config)
+    named = [(table.contract, str(table.mirror)) for table in configured_tables(loaded, ())]
+    linted = [lint(path, table=mirror, root=loaded.root) for path, mirror in named if path is not None]
     return LintReport(files=[found for part in linted for found in part.files])

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
+from cdc_materializer.contract.json_schemas import broken_schema
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import nearest
@@ -122,6 +123,8 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         _check_set(draft, ddl, findings)
     elif "sum_total" in kwargs and not is_number(kwargs["sum_total"]):
         findings.add(draft.place, "sum_total is not a number.", "Write a number.")
+    elif "json_schema" in kwargs and (why := broken_schema(kwargs["json_schema"])):
+        findings.add(draft.place, f"not a JSON schema that can be judged by: {why}.", "Mend it.")
     for pattern in [kwargs.get("regex"), *(kwargs.get("regex_list") or ())]:
         if pattern is not None and (broken := broken_pattern(pattern)):
             findings.add(draft.place, f"not a valid pattern: {broken}.", "Mend it; the syntax is Java's.")

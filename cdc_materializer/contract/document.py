@@ -5,6 +5,7 @@ comparison.
 """
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -48,13 +49,29 @@ def path_text(place: Place) -> str:
     return text.removeprefix(".") or "file"
 
 
+def shown_path(path: Path, root: Path | None) -> str:
+    """A file's name from a folder on, as the pipeline's file has it; without one what is given, or the bare name."""
+    if root is not None:
+        return os.path.relpath(path, root)
+    return path.name if path.is_absolute() else str(path)
+
+
 @dataclass
 class Findings:
-    """Collects problems with their lines, so that all of them are told and not only the first."""
+    """Collects problems with their lines, so that all of them are told and not only the first.
+
+    ``root`` is the folder that the file's name starts from where it is told.
+    """
 
     path: Path
+    root: Path | None = None
     lines: dict[Place, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        """The file's name, as errors have it."""
+        return shown_path(self.path, self.root)
 
     def line(self, place: Place) -> int | None:
         """Line of a place, or of the nearest place around it that the file has."""
@@ -72,7 +89,7 @@ class Findings:
         if not self.problems:
             return
         first = self.problems[0]
-        at = f"{self.path.name}:{first.line}" if first.line else self.path.name
+        at = f"{self.shown}:{first.line}" if first.line else self.shown
         more = len(self.problems) - 1
         also = f" ({more} more: see `cdcm contract lint`.)" if more else ""
         what = f"Contract {at}, {first.where}: {first.message}"

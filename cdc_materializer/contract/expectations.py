@@ -5,7 +5,7 @@ holds the table to GX's own classes. Three kinds:
 
 - `ROW`: yes or no for each row, with a Spark condition in GX. These are compiled (see ``judge``).
 - `TABLE`: about the whole table (see ``table_expectations``).
-- `REFUSED`: not to be had on Spark, or of no meaning for a mirror.
+- `REFUSED`: GX itself does not have them on Spark.
 """
 
 from collections.abc import Mapping
@@ -61,6 +61,7 @@ ROW: Mapping[str, RowExpectation] = {
     "expect_column_value_lengths_to_be_between": RowExpectation(_ONE, _BOUNDS, (), _SIZED),
     "expect_column_value_lengths_to_equal": RowExpectation(_ONE, ("value",), ("value",), _SIZED),
     "expect_column_values_to_be_json_parseable": RowExpectation(_ONE, (), (), _TEXT),
+    "expect_column_values_to_match_json_schema": RowExpectation(_ONE, ("json_schema",), ("json_schema",), _TEXT),
     "expect_column_values_to_match_strftime_format": RowExpectation(
         _ONE, ("strftime_format",), ("strftime_format",), _TEXT
     ),
@@ -87,7 +88,6 @@ REFUSED: Mapping[str, str] = {
     "expect_column_values_to_not_match_like_pattern": _NO_SPARK,
     "expect_column_values_to_not_match_like_pattern_list": _NO_SPARK,
     "expect_column_values_to_be_dateutil_parseable": _NO_SPARK,
-    "expect_column_values_to_match_json_schema": "on Spark it ends the job at the first value that is not JSON",
     **REFUSED_OF_TABLES,
 }
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from importlib import import_module
+from inspect import unwrap
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.contract.expectations import ROW
+from cdc_materializer.contract.json_schemas import plain
 from cdc_materializer.contract.model import Rule
 from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.contract.table_rules import DUPLICATES, REFERENCES, ROW_CHANGE, ROW_COUNT, SQL, query_of
@@ -52,11 +54,35 @@ def unexpected(
     probe = _probe(names, rows, quoted=metric not in _QUOTES_ITSELF)
     metrics = _Metrics(probe, names, whole_domain)
     condition, compute_domain, accessor_domain = metrics.call(f"{metric}.condition", defaults | values)
+    if metric == "column_values.match_json_schema":
+        condition = _unlike_schema(F.col(domain["column"]), values["json_schema"])
     filters = probe.filters(compute_domain | accessor_domain)  # both: GX reads `ignore_row_if` with the columns' names
     looked_at = _all_of(filters)
     if "column" in domain and metric not in _NULLS_TOO:
         looked_at = looked_at & F.col(domain["column"]).isNotNull()
     return F.coalesce(_all_of([*filters, condition]), F.lit(False)), F.coalesce(looked_at, F.lit(False))
+
+
+def _unlike_schema(value: "Column", schema: object) -> "Column":
+    """GX's condition of a value that a JSON schema does not fit; what is no JSON fits none.
+
+    GX's own function ends the job at the first value that is no JSON, so it is shown those alone that its other
+    function can parse.
+    """
+    from great_expectations.expectations.metrics.column_map_metrics.column_values_json_parseable import (
+        ColumnValuesJsonParseable,
+    )
+    from great_expectations.expectations.metrics.column_map_metrics.column_values_match_json_schema import (
+        ColumnValuesMatchJsonSchema,
+    )
+    from pyspark.sql import functions as F
+
+    is_json = unwrap(ColumnValuesJsonParseable._spark)(ColumnValuesJsonParseable, value)  # noqa: SLF001
+    fits = unwrap(ColumnValuesMatchJsonSchema._spark)(  # noqa: SLF001
+        ColumnValuesMatchJsonSchema, F.when(is_json, value), plain(schema)
+    )
+    unlike: Column = value.isNotNull() & ~fits
+    return unlike
 
 
 def applies(domain: dict[str, Any], names: Mapping[str, str], rows: "DataFrame") -> "Column":
@@ -167,6 +193,8 @@ def result_of(rule: Rule, rows: int, broken: int) -> Any:  # noqa: ANN401 - a cl
 
 def _as_yaml(value: object) -> Any:  # noqa: ANN401 - whatever GX takes
     """Return a value as GX would get it from YAML: floats for fractions."""
+    if isinstance(value, Mapping):
+        return {key: _as_yaml(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_yaml(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

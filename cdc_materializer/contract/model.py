@@ -43,6 +43,30 @@ class Scope(StrEnum):
     TABLE = "table"
 
 
+class ContactKind(StrEnum):
+    """What somebody is that a contract names for its data."""
+
+    OWNER = "owner"
+    TEAM = "team"
+    PERSON = "person"
+    CHANNEL = "channel"
+
+
+@dataclass(frozen=True)
+class Contact:
+    """Whom to tell: a name, what the contract says of it (a person's role, a channel's tool), and an address."""
+
+    name: str
+    kind: ContactKind
+    role: str | None = None
+    address: str | None = None
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the contract calls it the owner of the data."""
+        return "owner" in (self.role or "").casefold()
+
+
 @dataclass(frozen=True)
 class ContractColumn:
     """A column that the contract declares; ``type`` is a Spark DDL type, None when the file gives none.
@@ -125,7 +149,7 @@ class Contract:
 
     ``judge`` says whether rules see values before or after their masks, ``max_quarantined`` from where on a batch is
     blocked for what it would hold, ``freshness`` how far the table may be behind its source. ``mask_key`` is the secret
-    of the hashes, which no file states (`with_key`); it is never shown.
+    of the hashes, which no file states (`with_key`); it is never shown. ``contacts`` are whom to tell.
     """
 
     path: Path
@@ -137,6 +161,7 @@ class Contract:
     max_quarantined: Limit | None = None
     freshness: timedelta | None = field(default=None, compare=False)
     mask_key: bytes | None = field(default=None, repr=False, compare=False)
+    contacts: tuple[Contact, ...] = field(default=(), compare=False)
 
     @property
     def row_rules(self) -> tuple[Rule, ...]:

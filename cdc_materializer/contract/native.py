@@ -1,12 +1,13 @@
 """Rules about the whole table that Great Expectations judges by jobs of its own: medians, quantiles, sets of values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer.contract.gx import applies, is_met, preload
+from cdc_materializer.contract.gx import CannotBeJudged, applies, check_arguments, is_met, preload
 from cdc_materializer.contract.literals import fit_members
 from cdc_materializer.contract.model import Rule
-from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, TABLE
+from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER, TABLE
 from cdc_materializer.names import quote
 
 if TYPE_CHECKING:
@@ -41,6 +42,46 @@ def is_kept(rule: Rule, rows: "DataFrame", types: Mapping[str, str]) -> bool:
     rows = rows.select([rows[quote(name)].alias(alias) for name, alias in zip(named, own, strict=True)])
     kwargs |= {"column": own[0]} if known.columns == ("column",) else {"column_list": own}
     return is_met(rule.expectation, _fitted(kwargs, types.get(rule.column or "")), rows)
+
+
+def is_in_order(rule: Rule, rows: "DataFrame", types: Mapping[str, str], key: Sequence[str]) -> bool:
+    """Whether a column's values go up, or down, with the rows in the order of their key.
+
+    What GX asks of each row and the one before it. It takes rows in the order in which Spark reads them, which differs
+    from run to run, and compares instants by their days; here the key orders them and values are compared as they are.
+    NULL and NaN are passed over.
+
+    Args:
+        rule: of an expectation that is `IN_ORDER`.
+        rows: the table.
+        types: the DDL types of its columns, by name.
+        key: the columns that identify a row.
+
+    Raises:
+        CannotBeJudged: the table has no key.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    preload()
+    check_arguments(rule)
+    if not key:
+        raise CannotBeJudged(rule.expectation)
+    domain = {name: rule.kwargs[name] for name in CONDITION_KWARGS if name in rule.kwargs}
+    if domain:
+        rows = rows.where(applies(domain, {quote(name): ddl for name, ddl in types.items()}, rows))
+    value = rows[quote(rule.column or "")]
+    known = rows.where(value.isNotNull())
+    if types.get(rule.column or "") in {"float", "double"}:
+        known = known.where(~F.isnan(value))
+    before = F.lag(value).over(Window.orderBy(*[rows[quote(name)] for name in key]))
+    turned = value < before if IN_ORDER[rule.expectation] == "increasing" else value > before
+    broken = (turned | (value == before)) if rule.kwargs.get("strictly") else turned
+    found = known.select(F.coalesce(broken, F.lit(False)).alias("broken")).agg(
+        F.count_if("broken").alias("broken"), F.count(F.lit(1)).alias("rows")
+    )
+    sums = found.collect()[0]
+    return bool(sums["rows"] - sums["broken"] >= Fraction(str(rule.kwargs.get("mostly", 1))) * sums["rows"])
 
 
 def _renamed(column: str | None, kwargs: dict[str, Any], rows: "DataFrame") -> tuple[dict[str, Any], "DataFrame"]:

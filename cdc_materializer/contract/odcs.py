@@ -16,6 +16,7 @@ from cdc_materializer.contract.document import Findings, Place, find_unknown_key
 from cdc_materializer.contract.drafts import named
 from cdc_materializer.contract.masking import check_masks, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
+from cdc_materializer.contract.ownership import read_contacts
 from cdc_materializer.contract.rules import read_columns, read_rules
 from cdc_materializer.contract.service_levels import read_freshness
 from cdc_materializer.contract.table_checks import check_table_draft, check_tables_together
@@ -28,18 +29,19 @@ from cdc_materializer.report.models import LintFile, LintProblem, LintReport
 _ODCS_MAJOR = "v3."
 
 
-def load_contract(path: Path, table: str | None = None) -> Contract:
+def load_contract(path: Path, table: str | None = None, root: Path | None = None) -> Contract:
     """Read a contract file.
 
     Args:
         path: the ODCS file.
         table: name of the mirror (``shop.orders``), which picks the table where the file has several.
+        root: the folder that the file's name starts from in errors.
 
     Raises:
         ContractInvalid: with file and line, for a file that cannot be followed in full; rules that this version does
             not know how to enforce are refused, not skipped.
     """
-    findings = Findings(path)
+    findings = Findings(path, root)
     contract = _read(findings, table, None)
     findings.raise_first()
     if contract is None:  # no contract without a problem
@@ -48,7 +50,9 @@ def load_contract(path: Path, table: str | None = None) -> Contract:
     return contract
 
 
-def lint(path: Path, columns: Mapping[str, str] | None = None, table: str | None = None) -> LintReport:
+def lint(
+    path: Path, columns: Mapping[str, str] | None = None, table: str | None = None, root: Path | None = None
+) -> LintReport:
     """Tell everything that is wrong with a contract file; never raises for what the file says.
 
     Args:
@@ -56,12 +60,13 @@ def lint(path: Path, columns: Mapping[str, str] | None = None, table: str | None
         columns: the table's real columns, name to Spark DDL type, where it exists: declared columns that it lacks or
             that have a type of another kind are problems too.
         table: name of the mirror, which picks the table where the file has several.
+        root: the folder that the file's name starts from where it is told.
     """
-    findings = Findings(path)
+    findings = Findings(path, root)
     contract = _read(findings, table, columns)
     problems = sorted(findings.problems, key=lambda problem: problem.line or 0)
     file = LintFile(
-        path=str(path),
+        path=findings.shown if root is not None else str(path),
         name=contract.name if contract else None,
         version=contract.version if contract else None,
         fingerprint=contract.fingerprint if contract and not problems else None,
@@ -97,7 +102,7 @@ def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | Non
     name = document.name or document.id or found.name or findings.path.stem
     contract = Contract(
         findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,
-        read_freshness(document, found, findings),
+        read_freshness(document, found, findings), contacts=read_contacts(document, found),
     )  # fmt: skip
     if not findings.problems:
         check_masks(contract, [(*place, "properties", index) for index in range(len(columns))], findings)

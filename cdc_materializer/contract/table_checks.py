@@ -16,8 +16,8 @@ from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
-from cdc_materializer.contract.table_expectations import TABLE, Measure
-from cdc_materializer.contract.table_rules import INVALID
+from cdc_materializer.contract.table_expectations import ROWS_QUERY, SPARK_TYPES, TABLE, Measure
+from cdc_materializer.contract.table_rules import INVALID, broken_rows_query
 from cdc_materializer.contract.types import family
 from cdc_materializer.names import nearest
 
@@ -25,8 +25,8 @@ from cdc_materializer.names import nearest
 _SHARES = frozenset({Measure.UNIQUE_SHARE, Measure.KNOWN_SHARE})
 #: Measures that have the type of their column; the others are numbers.
 _OF_COLUMN = frozenset({Measure.MAX, Measure.MIN})
-_LISTS = ("value_set", "column_list", "column_set")
-_FLAGS = ("strict_min", "strict_max", "ties_okay", "double_sided", "exact_match")
+_LISTS = ("value_set", "column_list", "column_set", "type_list")
+_FLAGS = ("strict_min", "strict_max", "ties_okay", "double_sided", "exact_match", "strictly")
 
 
 def check_table_draft(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
@@ -127,8 +127,33 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
             fit_members(kwargs["value_set"], ddl)
         except Misfit as misfit:
             findings.add(draft.place, f"a member of the set does not fit the type {ddl}: {misfit}.", "Mend the set.")
+    elif known.kwargs[0].startswith("type_"):
+        _check_types(draft, findings)
+    elif ROWS_QUERY in known.kwargs:
+        if (why := broken_rows_query(kwargs[ROWS_QUERY])) is not None:
+            findings.add(draft.place, f"{ROWS_QUERY}: {why}.", "Write SELECT … FROM {batch} WHERE ….")
+    elif "method" in known.kwargs:
+        _check_outliers(draft, findings)
     elif "quantile_ranges" in known.kwargs:
         _check_quantiles(kwargs["quantile_ranges"], draft, findings)
+
+
+def _check_types(draft: Draft, findings: Findings) -> None:
+    """Note what is no type of Spark's, of which GX would find none in any table."""
+    stated = draft.kwargs.get("type_", draft.kwargs.get("type_list"))
+    listed = stated if isinstance(stated, list) else [stated]
+    for unknown in [one for one in listed if one not in SPARK_TYPES] if listed else [stated]:
+        near = nearest(str(unknown), SPARK_TYPES)
+        do = f"Did you mean {near}?" if near else "Write one such as IntegerType, StringType or DecimalType."
+        findings.add(draft.place, f"{str(unknown)[:80]!r} is no type of Spark's.", do)
+
+
+def _check_outliers(draft: Draft, findings: Findings) -> None:
+    if draft.kwargs.get("method", "iqr") not in {"iqr", "std"}:
+        findings.add(draft.place, "unknown method.", "The methods are iqr and std.")
+    multiplier = draft.kwargs.get("multiplier", 1)
+    if not is_number(multiplier) or multiplier < 0:
+        findings.add(draft.place, "multiplier is not a number from 0.", "Write such as 1.5.")
 
 
 def _check_bounds(draft: Draft, ddl: str | None, measure: Measure | None, findings: Findings) -> None:

@@ -7,6 +7,7 @@ others GX runs its own jobs. A test holds the table to GX's classes.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from cdc_materializer.contract.types import Family
 
@@ -43,6 +44,42 @@ class TableExpectation:
 
 #: Kwargs by which an expectation speaks of some rows alone.
 CONDITION_KWARGS = ("row_condition", "condition_parser")
+#: The kwarg of the expectation whose query gives the rows that break it.
+ROWS_QUERY = "unexpected_rows_query"
+#: Those that speak of each row and the one before it. A mirror has its rows in no order, so they are judged in that of
+#: its key; GX would take them as Spark happens to read them.
+IN_ORDER: Mapping[str, Literal["increasing", "decreasing"]] = {
+    "expect_column_values_to_be_increasing": "increasing",
+    "expect_column_values_to_be_decreasing": "decreasing",
+}
+#: The names by which GX calls Spark's types.
+SPARK_TYPES = frozenset(
+    f"{name}Type"
+    for name in (
+        "Array",
+        "Binary",
+        "Boolean",
+        "Byte",
+        "Char",
+        "Date",
+        "DayTimeInterval",
+        "Decimal",
+        "Double",
+        "Float",
+        "Integer",
+        "Long",
+        "Map",
+        "Null",
+        "Short",
+        "String",
+        "Struct",
+        "TimestampNTZ",
+        "Timestamp",
+        "Varchar",
+        "Variant",
+        "YearMonthInterval",
+    )
+)
 
 _BOUNDS = ("min_value", "max_value", "strict_min", "strict_max")
 _BOUNDED = (*_BOUNDS, *CONDITION_KWARGS)
@@ -105,20 +142,21 @@ TABLE: Mapping[str, TableExpectation] = {
     "expect_table_column_count_to_equal": _native(("value",), ("value",), None, ()),
     "expect_table_columns_to_match_ordered_list": _native(("column_list",), ("column_list",), None, ()),
     "expect_table_columns_to_match_set": _native(("column_set", "exact_match"), ("column_set",), None, ()),
+    "expect_column_type_to_be": _native(("type_",), ("type_",), None),
+    "expect_column_values_to_be_of_type": _native(("type_", "mostly"), ("type_",), None),
+    "expect_column_values_to_be_in_type_list": _native(("type_list", "mostly"), ("type_list",), None),
+    "expect_column_values_to_be_increasing": _native(("strictly", "mostly", *CONDITION_KWARGS), (), _ORDERED),
+    "expect_column_values_to_be_decreasing": _native(("strictly", "mostly", *CONDITION_KWARGS), (), _ORDERED),
+    "expect_column_values_to_not_be_outliers": _native(
+        ("method", "multiplier", "mostly", *CONDITION_KWARGS), (), _NUMBER
+    ),
+    "unexpected_rows_expectation": _native((ROWS_QUERY, *CONDITION_KWARGS), (ROWS_QUERY,), None, ()),
 }  # fmt: skip
-
-_TYPES = "the contract's own types and `incompatible_schema` say what a column may be"
-_ORDER = "rows of a mirror have no order"
 
 #: Expectations about a table that are refused, and why.
 REFUSED: Mapping[str, str] = {
-    "expect_column_type_to_be": _TYPES,
-    "expect_column_values_to_be_of_type": _TYPES,
-    "expect_column_values_to_be_in_type_list": _TYPES,
-    "expect_column_values_to_be_increasing": _ORDER,
-    "expect_column_values_to_be_decreasing": _ORDER,
-    "expect_column_values_to_not_be_outliers": "its limits move with each batch; write them as numbers",
-    "expect_query_results_to_match_comparison": "it needs a data source of GX's; write `type: sql`",
-    "expect_table_row_count_to_equal_other_table": "GX has it for SQL databases alone; write `type: sql`",
-    "unexpected_rows_expectation": "write its query as `type: sql`, with count(*) and mustBe: 0",
+    "expect_query_results_to_match_comparison": "on Spark Great Expectations 1.24 cannot ask a second data source; "
+    "write `type: sql`",
+    "expect_table_row_count_to_equal_other_table": "on Spark Great Expectations 1.24 knows no second table; "
+    "write `type: sql`",
 }

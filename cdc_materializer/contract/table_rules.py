@@ -6,6 +6,7 @@ Judged before a batch is published, on the rows that readers would see (`audit`)
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from string import Formatter
 from typing import Any
 
 from open_data_contract_standard.model import DataQuality, Relationship, SchemaObject
@@ -13,6 +14,7 @@ from open_data_contract_standard.model import DataQuality, Relationship, SchemaO
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.model import Limit, Rule, Scope
+from cdc_materializer.contract.table_expectations import ROWS_QUERY
 from cdc_materializer.names import nearest
 
 ROW_COUNT, DUPLICATES, NULLS, MISSING, SQL = "rowCount", "duplicateValues", "nullValues", "missingValues", "sql"
@@ -37,6 +39,8 @@ PERCENT = "percent"
 _WHOLE = 100
 _ARGUMENTS = {MISSING: {"missingValues"}, INVALID: {"validValues", "pattern"}}
 _COMPARED, _PREVIOUS = "comparedTo", "previous"
+#: How GX's queries call the table.
+_BATCH = "batch"
 _NAMED = re.compile(r"[\w-]+(\.[\w-]+){1,4}")
 _TABLE_WORDS = ("{table}", "{object}", "{model}", "${table}", "${object}", "${model}")
 _COLUMN_WORDS = ("{column}", "{property}", "{field}", "${column}", "${property}", "${field}")
@@ -183,6 +187,25 @@ def query_of(rule: Rule, table: str, quoted_column: str | None) -> str:
     for word in sorted(_COLUMN_WORDS, key=len, reverse=True) if quoted_column is not None else ():
         text = text.replace(word, quoted_column or "")
     return text
+
+
+def broken_rows_query(query: object) -> str | None:
+    """Say why a query of GX's for the rows that break a rule cannot be asked; None where it can."""
+    if not isinstance(query, str) or not query.strip():
+        return "it is no query"
+    try:
+        fields = {name for _, name, _, _ in Formatter().parse(query) if name is not None}
+    except ValueError:
+        return "a brace has no other; one that is meant as it is is written twice"
+    if fields - {_BATCH}:
+        return "it has something else than {batch} in braces; those that are meant as they are are written twice"
+    return None if fields else "it does not ask {batch}, the table"
+
+
+def rows_query_of(rule: Rule, table: str) -> str:
+    """GX's query for the rows that break a rule, asked of a table."""
+    text: str = rule.kwargs[ROWS_QUERY]
+    return text.rstrip("; \t\r\n").format(**{_BATCH: table})
 
 
 def holds(rule: Rule, measured: float | Decimal, rows: int) -> bool:

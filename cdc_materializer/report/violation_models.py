@@ -100,6 +100,17 @@ class RuleState(Report):
     )
 
 
+class Contact(Report):
+    """Whom to tell of what breaks a contract, as the contract names them."""
+
+    name: str = Field(description="Name of the owner, team, person or channel.")
+    kind: Literal["owner", "team", "person", "channel"] = Field(description="Which of these it is.")
+    role: str | None = Field(default=None, description="A person's role, or the tool of a channel; null: not stated.")
+    address: str | None = Field(
+        default=None, description="A person's user name, or the address of a channel; null: not stated."
+    )
+
+
 class ContractState(Report):
     """The contract file of a table beside what the table has been judged by."""
 
@@ -118,6 +129,9 @@ class ContractState(Report):
     max_quarantined: str | None = Field(
         default=None,
         description="How much of a batch may be held: a number of messages, or a share; null: any.",
+    )
+    contacts: list[Contact] = Field(
+        default_factory=list, description="Whom the contract names for the data, its owners first."
     )
 
 

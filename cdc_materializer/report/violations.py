@@ -33,6 +33,7 @@ from cdc_materializer.report.past import Lines, batch_lines, done_at, lines_at, 
 from cdc_materializer.report.samples import Sampling, choose, with_samples
 from cdc_materializer.report.trend import last_published, trend
 from cdc_materializer.report.violation_models import (
+    Contact,
     ContractState,
     RuleState,
     TableVerdict,
@@ -90,13 +91,14 @@ class ReportedTable(Protocol):
 
 @dataclass(frozen=True)
 class ContractFile:
-    """What a contract file says, as far as the report looks: its rules, and how much of a batch may be held."""
+    """What a contract file says, as far as the report looks: its rules, what a batch may hold, and whom to tell."""
 
     name: str
     version: str
     fingerprint: str
     rules: Sequence[StatedRule] = ()
     max_quarantined: str | None = None
+    contacts: Sequence[Contact] = ()
 
     @property
     def by_name(self) -> dict[str, StatedRule]:
@@ -245,6 +247,7 @@ def _contract_state(
         kept=[rule.rule for rule in rules if not rule.count],
         judged=rules,
         max_quarantined=contract.max_quarantined,
+        contacts=list(contract.contacts),
     )
 
 

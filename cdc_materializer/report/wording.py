@@ -6,6 +6,7 @@ from typing import Literal
 
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.violation_models import (
+    Contact,
     ContractState,
     RuleState,
     TableVerdict,
@@ -13,6 +14,9 @@ from cdc_materializer.report.violation_models import (
     ViolationGroup,
     ViolationReport,
 )
+
+#: How many are shown of whom to tell.
+CONTACTS_MAX = 4
 
 #: Which end of a group is meant.
 End = Literal["first", "last"]
@@ -119,6 +123,28 @@ def contract_lines(contract: ContractState | None) -> Iterator[str]:
         yield f"A batch that would hold more than {contract.max_quarantined} of its messages is stopped."
     if contract.in_force is False:
         yield "The contract's file is not the one that the newest batch was judged by."
+
+
+def contacts_line(contract: ContractState | None) -> str | None:
+    """Say whom to tell: the first few, each with what it is; None where the contract names nobody."""
+    if contract is None or not contract.contacts:
+        return None
+    shown = [_contact(contact) for contact in contract.contacts[:CONTACTS_MAX]]
+    more = len(contract.contacts) - len(shown)
+    return f"Whom to tell: {', '.join([*shown, *([f'{more} more in the contract'] if more else [])])}."
+
+
+def _contact(contact: Contact) -> str:
+    # A role and an address say themselves what the name is; a bare one does not.
+    bare = [contact.kind] if contact.kind == "team" else []
+    known = [one for one in (contact.role, contact.address) if one] or bare
+    name, *said = [_bare(one) for one in (contact.name, *known)]
+    return f"{name} ({', '.join(said)})" if said else name
+
+
+def _bare(address: str) -> str:
+    """An address without its scheme: readers know it, and a page that holds none links nowhere."""
+    return address.rpartition("://")[2].removeprefix("mailto:")
 
 
 def masked_line(table: TableViolations) -> str | None:

@@ -18,7 +18,7 @@ LAYERS = (
     (
         *("demo", "truth", "run", "plan", "proof", "adopt", "status", "review", "rebuild", "explain", "why"),
         *("differences", "ledger", "repair", "release", "fresh", "query", "maintain", "sampling", "data_docs"),
-        *("pipeline", "line", "batch", "facts", "decoders", "recognise", "init", "doctor", "invariants"),
+        *("pipeline", "line", "batch", "facts", "decoders", "recognise", "observed", "init", "doctor", "invariants"),
         *(
             "moments",
             "trial",

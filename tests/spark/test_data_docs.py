@@ -24,9 +24,9 @@ _STATED: dict[str, Any] = {
     "threshold": 0.5,
     "double_sided": True,
     "partition_object": {"values": ["a"], "weights": [1.0]},
-    "type_": "int",
-    "type_list": ["int"],
-    "other_table_name": "x",
+    "type_": "IntegerType",
+    "type_list": ["IntegerType"],
+    "unexpected_rows_query": "SELECT * FROM {batch}",
 }
 
 

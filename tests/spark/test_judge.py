@@ -127,6 +127,10 @@ PARITY = [
     _case("column_value_lengths_to_be_between", "bin", max_value=3, strict_max=True),
     _case("column_value_lengths_to_equal", "name", value=7),
     _case("column_values_to_be_json_parseable", "name"),
+    *(
+        _case("column_values_to_match_json_schema", "name", json_schema=schema, row_condition="id = 7", **_SPARK)
+        for schema in ({"type": "object"}, {"required": ["b"]})
+    ),
     _case("column_values_to_match_strftime_format", "other", strftime_format="%Y-%m-%d"),
     *(
         _case("column_pair_values_a_to_be_greater_than_b", column_A="amount", column_B="fee",
@@ -231,6 +235,25 @@ def test_gx_makes_its_verdict_of_numbers_that_it_gets_back(case: Case) -> None:
 
     assert (kept.success, broken.success) == (True, False)
     assert broken.result == {"element_count": 10, "unexpected_count": 3, "unexpected_percent": 30.0}
+
+
+@pytest.mark.parametrize(
+    ("schema", "failing"),
+    [
+        ({"type": "object"}, {1, 2, 4, 5}),
+        ({"properties": {"a": {"multipleOf": _D("0.5"), "$ref": "#/$defs/small"}}, "$defs": {"small": {"maximum": 1}}},
+         {1, 2, 4, 5}),
+        ({"properties": {"a": {"maximum": _D("0.5")}}}, {1, 2, 4, 5, 7}),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_json_fits_no_schema(rows: DataFrame, schema: dict[str, Any], failing: set[int]) -> None:
+    """GX's own function would end the job at the first; NULL is passed over."""
+    rule = _case("column_values_to_match_json_schema", "name", json_schema=schema).rule
+    (compiled,) = compile_rules([rule], COLUMNS)
+
+    found = rows.where(compiled.failed).select("id").collect()
+
+    assert {row["id"] for row in found} == failing
 
 
 def test_every_compiled_expectation_is_in_the_parity_test() -> None:

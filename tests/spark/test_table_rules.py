@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
 
 from cdc_materializer.audit import Result, judge_table
 from cdc_materializer.contract import Action, Rule, Scope
 from cdc_materializer.contract.gx import is_met, preload
-from cdc_materializer.contract.table_expectations import TABLE
+from cdc_materializer.contract.table_expectations import IN_ORDER, ROWS_QUERY, SPARK_TYPES, TABLE
 from cdc_materializer.contract.table_rules import conditions_of
 from cdc_materializer.lake import Lake
 from cdc_materializer.names import TableName
@@ -107,6 +108,26 @@ NATIVE: list[tuple[Stated, bool]] = [
     (("table_column_count_to_be_between", None, {"max_value": 16}), False),
     (("table_columns_to_match_set", None, {"column_set": list(COLUMNS)}), True),
     (("table_columns_to_match_ordered_list", None, {"column_list": ["n", "id"]}), False),
+    (("column_type_to_be", "n", {"type_": "IntegerType"}), True),
+    (("column_type_to_be", "we`ird", {"type_": "IntegerType"}), False),
+    (("column_values_to_be_of_type", "amount", {"type_": "DecimalType"}), True),
+    (("column_values_to_be_of_type", "amount", {"type_": "LongType"}), False),
+    (("column_values_to_be_in_type_list", "a.b", {"type_list": ["LongType", "IntegerType"]}), True),
+    (("column_values_to_be_in_type_list", "local", {"type_list": ["TimestampType"]}), False),
+    (("column_values_to_be_increasing", "id", {"strictly": True}), True),
+    (("column_values_to_be_increasing", "n", {}), False),
+    (("column_values_to_be_increasing", "n", {"mostly": _D("0.8")}), True),
+    (("column_values_to_be_increasing", "n", {"mostly": _D("0.81")}), False),
+    (("column_values_to_be_increasing", "n", {"row_condition": "id < 5", **_SPARK}), True),
+    (("column_values_to_be_decreasing", "id", {}), False),
+    (("column_values_to_be_decreasing", "day2", {"row_condition": "id < 7", **_SPARK}), True),
+    (("column_values_to_be_decreasing", "day2", {"row_condition": "id < 7", "strictly": True, **_SPARK}), False),
+    (("column_values_to_not_be_outliers", "id", {}), True),
+    (("column_values_to_not_be_outliers", "id", {"method": "std", "multiplier": 1}), False),
+    (("unexpected_rows_expectation", None, {ROWS_QUERY: "SELECT * FROM {batch} WHERE `a.b` > 3;"}), True),
+    (("unexpected_rows_expectation", None, {ROWS_QUERY: "SELECT * FROM {batch} WHERE name LIKE '{{%'"}), False),
+    (("unexpected_rows_expectation", None,
+      {ROWS_QUERY: "SELECT * FROM {batch} WHERE name LIKE '{{%'", "row_condition": "id < 7", **_SPARK}), True),
 ]  # fmt: skip
 
 #: Where binary floats would blur what is asked, or GX has no answer: the rows' exact one.
@@ -139,9 +160,8 @@ def rows(spark: SparkSession) -> DataFrame:
 def _judged(rows: DataFrame, rules: list[Rule], types: Mapping[str, str] = COLUMNS) -> dict[str, str | None]:
     """Rules that are broken or cannot be judged, with the reason of the latter."""
     lake = Lake(rows.sparkSession, "lake")
-    return {
-        one.rule.name: one.why for one in judge_table(Result(lake, TableName.parse("s.t"), rows, types, None), rules)
-    }
+    result = Result(lake, TableName.parse("s.t"), rows, types, None, ("id",))
+    return {one.rule.name: one.why for one in judge_table(result, rules)}
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - what YAML would give GX
@@ -190,10 +210,57 @@ def test_measures_are_exact_past_binary_floats(rows: DataFrame) -> None:
 
 def test_every_expectation_about_a_table_is_held_to_gx() -> None:
     """No expectation about tables is judged without a test that says how."""
-    stated = {f"expect_{stated[0]}" for stated in [*MEASURED, *[stated for stated, _ in NATIVE]]}
+    native = {_rule(stated).expectation for stated, _ in NATIVE}
 
-    assert set(TABLE) <= stated
-    assert {f"expect_{stated[0]}" for stated, _ in NATIVE} == {name for name in TABLE if not TABLE[name].measure}
+    assert set(TABLE) <= native | {_rule(stated).expectation for stated in MEASURED}
+    assert native == {name for name in TABLE if not TABLE[name].measure}
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"strictly": True}, {"mostly": 0.8}], ids=str)
+@pytest.mark.parametrize("expectation", IN_ORDER)
+def test_the_order_of_the_key_gives_what_gx_finds_in_rows_so_sorted(
+    rows: DataFrame, expectation: str, kwargs: dict[str, Any]
+) -> None:
+    """GX takes rows as they come: of those that come by their key it says what is said of the rows as they are."""
+    ways = {"up": "id", "down": "-id", "there and back": "n", "the same": "1", "in pairs": "cast(id / 2 as int)"}
+    table = rows.select("id", *[F.expr(f"cast({way} as int)").alias(name) for name, way in ways.items()])
+    shuffled, types = table.orderBy(F.xxhash64("id")), {"id": "bigint", **dict.fromkeys(ways, "int")}
+    stated: list[Stated] = [(expectation.removeprefix("expect_"), name, kwargs) for name in ways]
+    preload()
+
+    broken = _judged(shuffled, [_rule(one) for one in stated], types)
+
+    sorted_rows = table.orderBy("id").coalesce(1)
+    met = {str(one): is_met(expectation, {"column": one[1], **kwargs}, sorted_rows) for one in stated}
+    assert broken == {name: None for name, is_so in met.items() if not is_so}
+    assert len(set(met.values())) > 1
+
+
+def test_the_types_that_a_rule_may_name_are_spark_s() -> None:
+    """By the names of PySpark's classes, which GX looks up."""
+    found = {name for name in dir(spark_types) if _is_type_of_columns(getattr(spark_types, name))}
+
+    assert found >= SPARK_TYPES
+    assert {type(field.dataType).__name__ for field in _parsed(COLUMNS)} <= SPARK_TYPES
+
+
+def _is_type_of_columns(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, spark_types.DataType)
+
+
+def _parsed(columns: Mapping[str, str]) -> list[spark_types.StructField]:
+    schema = spark_types.StructType.fromDDL(", ".join(f"c{at} {ddl}" for at, ddl in enumerate(columns.values())))
+    assert isinstance(schema, spark_types.StructType)
+    return schema.fields
+
+
+def test_a_query_for_rows_can_do_nothing_but_read(rows: DataFrame) -> None:
+    """One that would write cannot be judged, and so blocks; nothing was done."""
+    rule = _rule(("unexpected_rows_expectation", None, {ROWS_QUERY: "DROP VIEW {batch}"}))
+
+    found = _judged(rows, [rule])
+
+    assert found == {rule.name: "PARSE_SYNTAX_ERROR"}
 
 
 def test_a_rule_that_cannot_be_judged_is_told_and_hides_no_other(rows: DataFrame) -> None:

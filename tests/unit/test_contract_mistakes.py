@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_materializer.contract import load_contract
+from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import ContractInvalid
 from tests.unit.contracts import problems_of
 
@@ -136,8 +136,39 @@ EXPECTATIONS = [
       "kwargs: {quantile_ranges: {quantiles: [0.5], value_ranges: [[2, 1]]}}}"), "a value range is not"),
     ("{type: expect_column_sum_to_be_between, kwargs: {min_value: 1, row_condition: id > 1}}",
      "row_condition needs a condition_parser"),
-    ("{type: expect_column_values_to_be_increasing}", "rows of a mirror have no order"),
-    ("{type: expect_column_type_to_be, kwargs: {type_: INTEGER}}", "the contract's own types"),
+    ("{type: expect_column_values_to_be_increasing, kwargs: {strictly: 3}}", "strictly is not true or false"),
+    ("{type: expect_column_values_to_be_increasing, kwargs: {column: t}}", "cannot judge columns of kind text"),
+    ("{type: expect_column_type_to_be, kwargs: {type_: INTEGER}}", "'INTEGER' is no type of Spark's"),
+    ("{type: expect_column_values_to_be_in_type_list, kwargs: {type_list: [LongType, Longtype]}}", "'Longtype' is no"),
+    ("{type: expect_column_values_to_be_in_type_list, kwargs: {type_list: []}}", "type_list is not a list"),
+    ("{type: expect_column_values_to_not_be_outliers, kwargs: {method: mad}}", "unknown method"),
+    ("{type: expect_column_values_to_not_be_outliers, kwargs: {multiplier: -1}}", "multiplier is not a number from 0"),
+    ("{type: unexpected_rows_expectation}", "needs the argument unexpected_rows_query"),
+    ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: 7}}", "it is no query"),
+    ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: SELECT 1}}", "does not ask {batch}"),
+    ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: 'SELECT {n} FROM {batch}'}}",
+     "something else than {batch}"),
+    ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: 'SELECT { FROM {batch}'}}", "has no other"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {json_schema: {}}}", "columns of kind number"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: x}}", "it is not a mapping"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {type: objct}}}",
+     "'objct' is not valid under any of the given schemas (at type)"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {$ref: 'http://a.b/c'}}}",
+     "'http://a.b/c' leads nowhere within it"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {$ref: '#/$defs/a'}}}",
+     "'#/$defs/a' leads nowhere within it"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {items: {pattern: '('}}}}",
+     "'(' is not a 'regex' (at items/pattern)"),
+    (("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: "
+      "{$schema: 'http://json-schema.org/draft-04/schema#', patternProperties: {'(': {}}}}}"),
+     "the pattern '(' is none of Python's"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {items: {$id: a}}}}",
+     "an $id of its own"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {$dynamicRef: '#a'}}}",
+     "$dynamicRef cannot be followed"),
+    ("{type: expect_query_results_to_match_comparison}", "on Spark Great Expectations 1.24 cannot ask a second data"),
+    ("{type: expect_table_row_count_to_equal_other_table}", "on Spark Great Expectations 1.24 knows no second table"),
+    ("{type: expect_column_values_to_be_dateutil_parseable}", "no Spark implementation"),
     ("{type: expect_column_values_to_match_like_pattern, kwargs: {like_pattern: a}}", "no Spark implementation"),
     ("{type: expect_column_values_to_be_between, kwargs: {min: 1}}", "has no argument 'min'"),
     ("{type: expect_column_values_to_be_between}", "the rule has no bound"),
@@ -299,3 +330,19 @@ def test_a_contract_is_checked_against_the_table_it_is_for(write_contract: "Writ
         (10, "Did you mean amount?"),
         (11, "Declare the type that the table has."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [("contracts/gone.yaml", "contracts/gone.yaml"), ("../other/gone.yaml", "../other/gone.yaml")],
+)
+def test_a_contract_that_is_not_there_is_named_as_the_pipeline_has_it(tmp_path: Path, place: str, shown: str) -> None:
+    """With its folder, which a reader looks for, and without the machine's."""
+    root = tmp_path / "here"
+    path = (root / place).resolve()
+
+    with pytest.raises(ContractInvalid) as refused:
+        load_contract(path, root=root)
+
+    assert refused.value.what == f"Contract {shown}, file: there is no such file."
+    assert [file.path for file in lint(path, root=root).files] == [shown]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+from jsonschema.validators import validator_for
 
-from cdc_materializer.contract import Action, Contract, load_contract
+from cdc_materializer.contract import Action, Contract, Scope, load_contract
+from cdc_materializer.contract.model import Contact, ContactKind
 from cdc_materializer.errors import ContractInvalid
 from tests.unit.contracts import HEAD, problems_of
 
@@ -377,3 +378,70 @@ def test_a_freshness_that_says_nothing_is_a_problem(tmp_path: Path, stated: str,
 
     assert message in problem.message
     assert problem.line == 10
+
+
+def test_every_expectation_that_gx_has_on_spark_is_taken(write_contract: "Write") -> None:
+    """Those that speak of the table block by default, the one about JSON holds rows."""
+    path = write_contract("""
+    - name: doc
+      physicalType: text
+      quality:
+        - type: custom
+          engine: greatExpectations
+          implementation:
+            type: expect_column_values_to_match_json_schema
+            kwargs: {json_schema: {properties: {a: {$ref: "#/$defs/small"}}, $defs: {small: {maximum: 0.5}}}}
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: expect_column_values_to_be_in_type_list, kwargs: {type_list: [StringType, VarcharType]}}}
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: expect_column_type_to_be, kwargs: {type_: StringType}}}
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: expect_column_values_to_be_of_type, kwargs: {type_: StringType}}}
+    - name: n
+      physicalType: int
+      quality:
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: expect_column_values_to_be_increasing, kwargs: {strictly: true}}}
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: expect_column_values_to_be_decreasing, kwargs: {mostly: 0.5}}}
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: expect_column_values_to_not_be_outliers, kwargs: {method: std, multiplier: 3}}}
+        - {type: custom, engine: greatExpectations, implementation: {
+            type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: "SELECT * FROM {batch} WHERE n < 0;"}}}
+    """)
+
+    contract = load_contract(path)
+
+    assert [(rule.action, rule.scope) for rule in contract.rules] == [
+        (Action.QUARANTINE, Scope.ROW),
+        *[(Action.BLOCK, Scope.TABLE)] * 7,
+    ]
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        "team: {name: Sales, members: [{username: ann, name: Ann, role: Data owner}, {name: Eve, dateOut: '2026'}]}",
+        "team: [{username: ann, name: Ann, role: Data owner}]",
+    ],
+)
+def test_whom_to_tell_is_read_owners_first(write_contract: "Write", team: str) -> None:
+    """The team as ODCS 3.0 and 3.1 write it, without those who left; channels; and an owner of the table's own."""
+    path = write_contract("- {name: a}")
+    text = path.read_text(encoding="utf-8").replace(
+        "status: active\n",
+        f"status: active\n{team}\nsupport: [{{channel: '#orders', tool: slack, url: 'https://chat.example/o'}}]\n",
+    )
+    owner = "  - name: orders\n    customProperties: [{property: owner, value: Shop}]\n"
+    path.write_text(text.replace("  - name: orders\n", owner), encoding="utf-8")
+
+    contract = load_contract(path)
+
+    team_itself = [Contact("Sales", ContactKind.TEAM)] if "Sales" in team else []
+    assert contract.contacts == (
+        Contact("Shop", ContactKind.OWNER, "owner"),
+        Contact("Ann", ContactKind.PERSON, "Data owner", "ann"),
+        *team_itself,
+        Contact("#orders", ContactKind.CHANNEL, "slack", "https://chat.example/o"),
+    )
+    assert contract.fingerprint == load_contract(write_contract("- {name: a}")).fingerprint

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.contract.model import Limit
 from cdc_materializer.doctor import examine, exit_code
 from cdc_materializer.doctor_tables import check_table
-from cdc_materializer.errors import EXIT_DONE, EXIT_LAKE, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_LAKE, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.recognise import recognise
@@ -49,6 +51,8 @@ _REACHED = {
     "foreign": (9, 9),
     "stopped": (9, None),
     "held": (9, None),
+    "blocked": (9, None),
+    "full": (9, None),
     "moved": (9, None),
 }
 _TABLES = (*_REACHED, "unmarked", "unreadable", "new")
@@ -103,7 +107,14 @@ def _fill(lake: SqlCatalog) -> None:
     append("unmarked__raw", None)
     append("unreadable__raw", {**_marker("unreadable", 9).to_summary(), "cdcm.version": "99"})
     for name, code in (("stopped", "POSITION_REGRESSION"), ("held", "CONTRACT")):
-        append(f"{name}__quarantine", None, pa.table({"code": [code, code], "status": ["open", "released"]}))
+        append(f"{name}__quarantine", None, _quarantined(code, action="hold"))
+    for name, rule in (("blocked", "no-loss"), ("full", "max_quarantined")):
+        append(f"{name}__quarantine", None, _quarantined("CONTRACT", action="stop", rule=rule))
+
+
+def _quarantined(code: str, *, action: str, rule: str | None = None) -> pa.Table:
+    rules = pa.array([rule] * 2, pa.string())
+    return pa.table({"code": [code] * 2, "status": ["open", "released"], "action": [action] * 2, "rule": rules})
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +141,8 @@ def _faults(found: DoctorReport, table: str) -> list[DoctorCheck]:
         ("unmarked", "problem", EXIT_LAKE, "has rows and no marker", "another `mirror`"),
         ("unreadable", "problem", EXIT_LAKE, "has version 99", "newer version"),
         ("stopped", "problem", EXIT_REWOUND, "POSITION_REGRESSION has stopped", "`cdcm adopt public.stopped`"),
+        ("blocked", "problem", EXIT_BLOCKED, "rule no-loss blocks the newest batch", "mend the data or the rule"),
+        ("full", "problem", EXIT_BLOCKED, "than the contract allows.", "`cdcm report --table public.full`"),
         ("foreign", "warning", 0, "changed by 1 commit of another program", "`cdcm verify`"),
         ("held", "warning", 0, "Open violations: CONTRACT × 1", "`cdcm report`"),
         ("moved", "warning", 0, "written by the pipeline other", "earlier name"),
@@ -169,6 +182,41 @@ def test_a_topic_that_was_made_again_is_noticed_by_its_id(examined: tuple[Config
     assert fault.exit_code == EXIT_REWOUND
     assert "made again" in fault.message
     assert "`cdcm adopt public.well`" in (fault.do or "")
+
+
+@pytest.mark.parametrize(
+    ("limit", "counts", "said"),
+    [
+        (
+            Limit(Decimal(5), is_share=True),
+            {"quarantined": 3, "read": 100},
+            "held 3 of its 100 messages; with more than",
+        ),
+        (Limit(Decimal(5), is_share=True), {"quarantined": 2, "read": 100}, None),
+        (Limit(Decimal(10)), {"quarantined": 6, "read": 6}, "held 6 of its 6 messages; with more than 10 it stops."),
+        (Limit(Decimal(10)), {"quarantined": 5, "read": 6}, None),
+        (Limit(Decimal(0)), {"quarantined": 0, "read": 0}, None),
+        (None, {"quarantined": 6, "read": 6}, None),
+    ],
+    ids=str,
+)
+def test_a_batch_that_held_more_than_half_of_what_may_be_held_is_told(
+    tmp_path: Path, limit: Limit | None, counts: dict[str, int], said: str | None
+) -> None:
+    """Before the limit stops the table."""
+    lake = open_writer(tmp_path / "lake")
+    lake.create_namespace("public")
+    for name in ("well__raw", "well"):
+        marker = replace(_marker("well", 7), counts=counts if name == "well" else {}).to_summary()
+        lake.create_table_if_not_exists(f"public.{name}", schema=_ROWS.schema).append(_ROWS, marker)
+    lake.engine.dispose()
+    config = load_config(_pipeline(tmp_path, ["well"]))
+
+    found = [*check_table("shop", config.tables[0], open_tables(config.catalog), None, limit)]
+
+    told = [check.message for check in found if check.outcome == "warning" and check.name == "quarantine"]
+    assert [said in message for message in told if said] == ([True] if said else [])
+    assert len(told) == (said is not None)
 
 
 @pytest.mark.parametrize(

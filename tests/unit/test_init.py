@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE, UsageError
 from cdc_materializer.init import Origin, initialise
 from cdc_materializer.init_contract import is_personal
+from cdc_materializer.observed import rounded
 from cdc_materializer.report.setup_models import InitReport
 from cdc_materializer.testing import (
     MemoryRegistry,
@@ -77,7 +79,7 @@ def test_rules_that_stand_as_comments_can_be_switched_on(tmp_path: Path) -> None
     """Every example becomes a rule that `contract lint` accepts by taking its `# ` away; so do masks."""
     initialise(Origin(files=_RECORDED / "pg-avro"), tmp_path / "pipeline.yaml")
 
-    for name, rules in {"orders": 6, "customers": 4}.items():
+    for name, rules in {"orders": 9, "customers": 5}.items():
         path = tmp_path / "contracts" / f"{name}.yaml"
         drafted = path.read_text(encoding="utf-8")
         before = lint(path).files[0].rules
@@ -268,3 +270,85 @@ def test_an_address_that_is_none_is_a_mistake_of_the_call(tmp_path: Path, regist
         initialise(Origin(bootstrap="localhost:9092", registry=registry), tmp_path / "pipeline.yaml")
 
     assert "hush" not in str(caught.value)
+
+
+_SEEN_COLUMNS: dict[str, Any] = {
+    "id": "long", "note": ["null", "string"], "code": ["null", "string"], "qty": ["null", "int"],
+    "price": ["null", "double"], "state": ["null", "string"], "phone": ["null", "string"], "salary": ["null", "long"],
+}  # fmt: skip
+
+
+def _seen_row(number: int) -> dict[str, Any]:
+    return {
+        "id": number, "code": f"canary-{number:03}",
+        "note": None if number % 4 == 0 else "canary-note"[: 6 + number % 3],
+        "qty": 113 + number, "price": 0.037 * number, "state": ["canary-on", "canary-off"][number % 2],
+        "phone": f"canary-{number}", "salary": 4711 + number,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ["avro", "json"])
+def test_what_rows_show_stands_as_comments_without_one_value(tmp_path: Path, encoding: str) -> None:
+    """Counts, lengths and rounded ranges, of the rows and not of deletes; rules that would hold, to be switched on."""
+    registry, topic = MemoryRegistry(), TopicBuilder(_TOPIC)
+    key, value = avro_key_schema(_TOPIC, {"id": "long"}), avro_envelope_schema(_TOPIC, _SEEN_COLUMNS)
+    ids = registry.add(key), registry.add(value)
+    kinds = {"long": "int64", "int": "int32", "double": "float64", "string": "string"}
+    plain = {name: ({"type": kinds[ddl[1]], "optional": True} if isinstance(ddl, list) else {"type": kinds[ddl]})
+             for name, ddl in _SEEN_COLUMNS.items()}  # fmt: skip
+    blocks = connect_key_schema(_TOPIC, {"id": {"type": "int64"}}), connect_envelope_schema(_TOPIC, plain)
+    for number in range(1, 31):
+        row = _seen_row(number)
+        for op, before, after in (("c", None, row), ("d", row, None)) if number == 30 else (("c", None, row),):
+            envelope = debezium_envelope(op, before, after=after)
+            if encoding == "avro":
+                topic.add(confluent_avro(ids[0], key, {"id": number}), confluent_avro(ids[1], value, envelope))
+            else:
+                topic.add(debezium_json({"id": number}, blocks[0]), debezium_json(envelope, blocks[1]))
+    (tmp_path / "recorded").mkdir()
+    topic.write(tmp_path / "recorded")
+    registry.write(tmp_path / "recorded" / "schemas")
+
+    initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    path = tmp_path / "contracts" / "orders.yaml"
+    text = path.read_text(encoding="utf-8")
+    seen = dict(re.findall(r"- name: (\w+)\n(?:(?! +- name).*\n)*? +# (Seen in .*)\n", text))
+    assert seen == {
+        "note": "Seen in 30 rows: NULL in 23.3%, 6 to 8 characters.",
+        "code": "Seen in 30 rows: never NULL, 10 to 10 characters.",
+        "qty": "Seen in 30 rows: never NULL, between 100 and 200.",
+        "price": "Seen in 30 rows: never NULL, between 0.03 and 2.",
+        "state": "Seen in 30 rows: never NULL, 9 to 10 characters, 2 different values.",
+        "phone": "Seen in 30 rows: never NULL.",
+        "salary": "Seen in 30 rows: never NULL.",
+    }
+    assert not re.search(r"canary|47[1-4]\d|1\.11|11[4-9]|14[0-3]", text)
+    assert lint(path).files[0].rules == 0
+    path.write_text(re.sub(r"(?m)^( +)# ( *(- )?[a-zA-Z]+:)", r"\1\2", text), encoding="utf-8")
+    switched = load_contract(path)
+    assert {column.name for column in switched.columns if column.required} == _SEEN_COLUMNS.keys() - {"id", "note"}
+    assert {column.name for column in switched.columns if column.unique} == {"code", "qty", "phone", "salary"}
+
+
+def test_a_few_rows_suggest_nothing(tmp_path: Path) -> None:
+    """One row says that it was one row."""
+    _record(tmp_path, {"id": "long", "note": ["null", "string"]}, {"id": 1, "note": "n"})
+
+    initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    text = (tmp_path / "contracts" / "orders.yaml").read_text(encoding="utf-8")
+    assert "# Seen in 1 row: never NULL.\n" in text
+    assert "# required: true" not in text
+
+
+@pytest.mark.parametrize(
+    ("number", "below", "above"),
+    [("431", "400", "500"), ("-431", "-500", "-400"), ("0", "0", "0"), ("0.037", "0.03", "0.04"), ("7", "7", "7"),
+     ("999", "900", "1000"), ("1E-20", "0.00000000000000000001", "0.00000000000000000001")],
+)  # fmt: skip
+def test_ranges_are_rounded_outwards_to_one_digit(number: str, below: str, above: str) -> None:
+    """What is told of numbers is no number of a row, unless that has one digit."""
+    found = rounded(Decimal(number), up=False), rounded(Decimal(number), up=True)
+
+    assert (f"{found[0]:f}", f"{found[1]:f}") == (below, above)

@@ -1,19 +1,32 @@
 """The violation report and the quarantine list, from rows of quarantine tables."""
 
+import io
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from cdc_materializer.errors import MAX_QUARANTINED, Code
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.groups import StatedRule, treatment
+from cdc_materializer.report.html import to_html
+from cdc_materializer.report.markdown import to_markdown
 from cdc_materializer.report.remedies import REMEDIES, remedy
-from cdc_materializer.report.violation_models import TableVerdict, TableViolations
+from cdc_materializer.report.terminal import render
+from cdc_materializer.report.violation_models import Contact, TableVerdict, TableViolations
 from cdc_materializer.report.violations import REPORT_COLUMNS, ContractFile, violation_report
-from cdc_materializer.report.wording import at_words, contract_lines, found_words, headline, masked_line, standing
+from cdc_materializer.report.wording import (
+    at_words,
+    contacts_line,
+    contract_lines,
+    found_words,
+    headline,
+    masked_line,
+    standing,
+)
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line
 from tests.unit.quarantines import row as _row
 
@@ -247,6 +260,33 @@ def test_a_batch_that_would_hold_too_much_is_told_with_its_limit() -> None:
     )
     assert "than the contract allows" in first.explanation
     assert "A batch that would hold more than 5% of its messages is stopped." in contract_lines(table.contract)
+
+
+def test_a_report_says_whom_to_tell() -> None:
+    """Whom the contract names: what each is, its address without a scheme, and the first few alone."""
+    named = [
+        Contact(name="Orders team", kind="team"),
+        Contact(name="Ann Example", kind="person", role="Data owner", address="ann"),
+        Contact(name="https://chat.example/c/orders", kind="channel"),
+        Contact(name="#orders", kind="channel", role="slack", address="https://chat.example/o"),
+        Contact(name="mailto:orders@shop.example", kind="channel"),
+        Contact(name="Bob", kind="person"),
+    ]
+    contract = ContractFile("Orders", "1.0.0", "f1", contacts=named)
+    table = _orders(_row(1), contract=contract)
+
+    assert table.contract is not None
+    assert table.contract.contacts == named
+    assert contacts_line(table.contract) == (
+        "Whom to tell: Orders team (team), Ann Example (Data owner, ann), chat.example/c/orders, "
+        "#orders (slack, chat.example/o), 2 more in the contract."
+    )
+    report = violation_report("shop", [ORDERS], Lake({"shop.orders__quarantine": [_row(1)]}), as_of=NOW, contracts={
+        "shop.orders": contract})  # fmt: skip
+    shown = Console(width=200, record=True, file=io.StringIO())
+    shown.print(render(report, now=NOW))
+    for text in (to_html(report), to_markdown(report).replace("\\", ""), shown.export_text()):
+        assert "Whom to tell: Orders team (team), Ann Example" in text
 
 
 def test_messages_that_wait_for_a_stopped_table_are_counted() -> None:
