@@ -43,7 +43,7 @@ integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, c
 	@echo "Two chains side by side: what follows the databases, and what goes wrong around them."
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target integration-databases integration-faults
 
-FOLLOWING := $(addprefix integration/test_,live.py snapshots.py identity.py surprises.py init.py)
+FOLLOWING := $(addprefix integration/test_,live.py snapshots.py identity.py surprises.py init.py source_verify.py)
 CHAIN := $(BIN)/python -m pytest --durations=0 --durations-min=5 -m 'integration$(if $(SHORT), and not long)'
 
 .PHONY: integration-databases

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -20,6 +20,7 @@ from cdc_materializer.config_connections import (
     SourceConfig,
     TlsFiles,
 )
+from cdc_materializer.config_databases import DatabaseConfig
 from cdc_materializer.config_faults import CORRECT, below, config_error
 from cdc_materializer.config_maintenance import MaintenanceConfig
 from cdc_materializer.config_masks import MasksConfig
@@ -32,6 +33,7 @@ __all__ = [
     "BasicAuth",
     "CatalogConfig",
     "Config",
+    "DatabaseConfig",
     "MaintenanceConfig",
     "MasksConfig",
     "PipelineFile",
@@ -70,6 +72,9 @@ class PipelineFile(Settings):
     )
     spark: Properties = Field(default={}, description="Spark properties, passed on as they are.")
     masks: MasksConfig | None = Field(default=None, description="The key of the hashes that contracts ask for.")
+    databases: Mapping[str, DatabaseConfig] = Field(
+        default={}, description="The source databases by names of your own, for `cdcm verify --source`."
+    )
     maintenance: MaintenanceConfig = Field(
         default_factory=MaintenanceConfig, description="When files are rewritten and snapshots expire."
     )
@@ -91,6 +96,14 @@ class PipelineFile(Settings):
             if isinstance(tables, list):
                 given["tables"] = [_over(defaults, table) for table in tables]
         return given
+
+    @model_validator(mode="after")
+    def _check_databases(self) -> Self:
+        wanted = {table.source_database for table in self.tables} - {None, *self.databases}
+        if wanted:
+            names = ", ".join(f"`{shown(str(name))}`" for name in sorted(map(str, wanted)))
+            raise refusal(f"has tables of the `source_database` {names}, which stands not under `databases`")
+        return self
 
     @field_validator("name")
     @classmethod

@@ -144,6 +144,9 @@ class TableSettings(Settings):
         description="Keep what the mirror's rows add up to in each snapshot, for `cdcm verify --ledger`. Each batch "
         "reads the rows that it replaces.",
     )
+    source_database: str | None = Field(
+        default=None, description="The entry of `databases` that the table lives in, for `cdcm verify --source`."
+    )
     position_regression_tolerance: Duration = Field(
         default=timedelta(hours=1),
         description="How much later than the last change one from an earlier position of the database may be.",
@@ -227,6 +230,11 @@ class TableConfig(TableSettings):
         description="Where the topics of a glob go to one mirror and come from several servers: a key column of this "
         "name says which one, by what the glob's `*` stands for.",
     )
+    source_table: str | None = Field(
+        default=None,
+        description="The table in its database, `schema.table` or `database.table`, for `cdcm verify --source`; left "
+        "out: the last two parts of the topic's name.",
+    )
     _topics: tuple[str, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
@@ -291,6 +299,13 @@ class TableConfig(TableSettings):
         if self.shard is not None and self.snapshot_sweep:
             raise refusal("has `snapshot_sweep` with `shard`, which is not available in this version", "Leave one out.")
         return self
+
+    @field_validator("source_table")
+    @classmethod
+    def _check_source_table(cls, table: str | None) -> str | None:
+        if table is not None and [part != "" for part in table.split(".")] != [True, True]:
+            raise refusal("must be two names with a dot between them", "Write it like `public.orders`.")
+        return table
 
     @field_validator("topic")
     @classmethod

@@ -108,6 +108,11 @@ def _property_value(name: str, value: object) -> str | SecretStr:
     return SecretStr(text) if _SECRET_NAME.search(name) or _SECRET_VALUE.search(text) else text
 
 
+def holds_secret(text: str) -> bool:
+    """Whether a text has a password in it, whatever it is called."""
+    return _SECRET_VALUE.search(text) is not None
+
+
 def _table_name(given: object) -> object:
     if not isinstance(given, str):
         return given

@@ -117,6 +117,12 @@ def digests(sides: tuple[DataFrame, DataFrame], target: TableSchema) -> tuple[Di
     return left, right
 
 
+def value_digest(rows: DataFrame, target: TableSchema, bucket: Column) -> Digest:
+    """The digest of a table's values alone, by a bucket of the caller's own; one job, a row a bucket."""
+    found = _hashed(rows, target, ours=False, bucket=bucket).groupBy(BUCKET).agg(*_sums()).collect()
+    return Digest({row[BUCKET]: _of(row.asDict()) for row in found})
+
+
 def digest_after(before: Digest, removed: DataFrame | None, added: DataFrame, target: TableSchema) -> Digest:
     """The digest of a table's values when some rows were taken out and others put in; `__cdc` counts for nothing.
 
@@ -145,13 +151,14 @@ def _added_up(parts: Sequence[DataFrame]) -> tuple[Digest, Digest]:
     return Digest(first), Digest(second)
 
 
-def _hashed(rows: DataFrame, target: TableSchema, *, ours: bool) -> DataFrame:
+def _hashed(rows: DataFrame, target: TableSchema, *, ours: bool, bucket: Column | None = None) -> DataFrame:
     """The bucket of each row and the halves of its hash; with our own column, or with the source's values alone."""
     kind = rows.schema[CDC].dataType if ours else None
     fields = kind.fields if isinstance(kind, StructType) else ()
     parts = [_Part(name, m.column(name), ddl) for name, ddl in target.types.items()]
     parts += [_Part(f"{CDC}.{one.name}", F.col(CDC)[one.name], one.dataType.simpleString()) for one in fields]
-    hashed = rows.select(bucket_of(target), _hash(parts).alias("hash"))
+    at = bucket_of(target) if bucket is None else bucket.alias(BUCKET)
+    hashed = rows.select(at, _hash(parts).alias("hash"))
     low, high = F.col("hash").bitwiseAND(F.lit(_HALF - 1)), F.shiftrightunsigned(F.col("hash"), 32)
     return hashed.select(BUCKET, low.alias(_LOW), high.alias(_HIGH))
 

@@ -13,6 +13,8 @@ CdcError                          70  a bug of ours
   x SourceUnavailable              3  the broker or the recorded topics cannot be read
     + TopicMissing                    the topic does not exist
     + RegistryUnavailable             the schema registry cannot be asked
+    + DatabaseUnavailable             a source database cannot be asked (`verify --source`)
+    + SourceBehind                    a mirror has not come up to its database in the time it was given
   x LakeUnavailable                4  the catalog or the warehouse cannot be used
     + CommitConflict                  another writer committed first
   x BatchBlocked                   5  the batch may not be published
@@ -238,6 +240,14 @@ class TopicMissing(SourceUnavailable):
 
 class RegistryUnavailable(SourceUnavailable):
     """Raised when the schema registry cannot be asked."""
+
+
+class DatabaseUnavailable(SourceUnavailable):
+    """Raised when a source database cannot be asked."""
+
+
+class SourceBehind(SourceUnavailable):
+    """Raised when a mirror has not come up to where its database was, in the time it was given."""
 
 
 class LakeUnavailable(CdcError):

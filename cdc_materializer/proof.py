@@ -28,6 +28,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others
 from cdc_materializer.line import Line, check_deletes, check_masks, check_whole, marker_of
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.proof_source import SourceProof, database_of, siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
@@ -50,6 +51,7 @@ class VerifyOptions:
         tables: names of the mirrors; all for none.
         repair: whether the differing rows are put right, as a batch of their own.
         ledger: whether mirrors are held against their ledgers alone, which reads nothing but the mirrors.
+        source: whether mirrors are held against their databases instead of raw.
         plain_keys: whether reports name the first differing keys as they are; else their hashes stand for them.
     """
 
@@ -57,6 +59,7 @@ class VerifyOptions:
     repair: bool = False
     ledger: bool = False
     plain_keys: bool = False
+    source: bool = False
 
 
 def verify_tables(
@@ -95,6 +98,9 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
             what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
             raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
         with translated(table.mirror):
+            if options.source:
+                found = against_source(work, line, raw, mirror, options)
+                return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
             if not options.ledger:
                 check_whole(line, raw)
             found = ledger.compare(line, mirror) if options.ledger else compare(line, raw, mirror, options)
@@ -102,6 +108,13 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
         error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
         return TableVerify(table=name, topic=table.topic, equal=False, error=error, seconds=time.monotonic() - began)
     return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+
+
+def against_source(work: Work, line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions) -> TableVerify:
+    """What differs between a mirror and the table of the database that it mirrors; see `proof_source`."""
+    siblings = siblings_of(line.table, work.known)
+    proof = SourceProof(line, database_of(line, work.config), siblings, raw, mirror)
+    return proof.compare(plain_keys=options.plain_keys)
 
 
 @dataclass(frozen=True)

@@ -67,13 +67,14 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run works with, opened once."""
+    """What a run works with, opened once: `tables` are those that are asked for, of all that are `known`."""
 
     config: Config
     source: Source
     registry: Registry | None
     tables: tuple[TableConfig, ...]
     contracts: dict[str, Contract]
+    known: tuple[TableConfig, ...] = ()
 
 
 def run_once(config: Config, spark: SparkSession | None = None, options: RunOptions | None = None) -> RunReport:
@@ -202,7 +203,7 @@ def open_work(config: Config, options: RunOptions) -> Work:
         for table in tables
         if table.contract is not None
     }
-    return Work(config, source, open_registry(config.registry), tables, contracts)
+    return Work(config, source, open_registry(config.registry), tables, contracts, known)
 
 
 def with_key(contract: Contract, config: Config) -> Contract:

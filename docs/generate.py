@@ -236,6 +236,7 @@ def _configuration() -> Iterator[str]:
         ("registry.basic_auth", "BasicAuth"),
         ("registry.tls", "TlsFiles"),
         ("masks", "MasksConfig"),
+        ("databases, each", "DatabaseConfig"),
         ("maintenance", "MaintenanceConfig"),
         ("raw, of a table", "RawSettings"),
         ("catalog", "CatalogConfig"),

@@ -126,13 +126,16 @@ def _follow(config: "Config", options: "RunOptions", output: Output, progress: "
     return following.exit_code
 
 
-def verify(
+def verify(  # noqa: PLR0913 - the options are the command's own
     *,
     repair: Annotated[
         bool, typer.Option("--repair", help="Put the differing rows right, and no other, in one commit.")
     ] = False,
     ledger: Annotated[
         bool, typer.Option("--ledger", help="Hold the mirrors against their ledgers alone: one scan, whatever raw has.")
+    ] = False,
+    source: Annotated[
+        bool, typer.Option("--source", help="Hold the mirrors against the databases themselves (`source_database`).")
     ] = False,
     keys: PlainKeys = False,
     config: ConfigFile = CONFIG_DEFAULT,
@@ -151,10 +154,13 @@ def verify(
 
     if repair and ledger:
         raise UsageError("`--ledger` tells no rows, so nothing can be repaired by it.", "Give one of them.")
+    if source and (repair or ledger):
+        raise UsageError("`--source` goes with neither `--repair` nor `--ledger`.", "Give one of them.")
     loaded = load(config)
+    step = "Reading the databases" if source else "Folding every message again"
     with Steps(output) as steps:
-        steps.begin("Adding up the mirrors' rows" if ledger else "Folding every message again")
-        found = verify_tables(loaded, options=VerifyOptions(tuple(table or ()), repair, ledger, keys))
+        steps.begin("Adding up the mirrors' rows" if ledger else step)
+        found = verify_tables(loaded, options=VerifyOptions(tuple(table or ()), repair, ledger, keys, source))
     output.show(found)
     return exit_code_of(found)
 

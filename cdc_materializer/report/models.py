@@ -188,15 +188,21 @@ class TableVerify(Report):
 
     table: str = Field(description="Name of the mirror.")
     topic: str = Field(description="Topic that feeds it.")
-    method: Literal["fold", "ledger"] = Field(
+    method: Literal["fold", "ledger", "source"] = Field(
         default="fold",
-        description="What it was held against: the fold of raw, or its ledger, which names no rows.",
+        description="What it was held against: the fold of raw; its ledger, which names no rows; or the database.",
     )
     equal: bool = Field(description="True when nothing differs.")
-    expected: int = Field(default=0, ge=0, description="Rows that folding raw gives, or that the ledger tells.")
+    expected: int = Field(
+        default=0, ge=0, description="Rows that folding raw gives, the ledger tells, or the database has."
+    )
     found: int = Field(default=0, ge=0, description="Rows in the mirror.")
-    missing: int = Field(default=0, ge=0, description="Keys that the fold has and the mirror has not.")
-    unexpected: int = Field(default=0, ge=0, description="Keys that the mirror has and the fold has not.")
+    missing: int = Field(
+        default=0, ge=0, description="Keys that the fold (or the database) has and the mirror has not."
+    )
+    unexpected: int = Field(
+        default=0, ge=0, description="Keys that the mirror has and the fold (or the database) has not."
+    )
     different: int = Field(default=0, ge=0, description="Keys in both with different values.")
     held: int = Field(default=0, ge=0, description="Keys whose newest change is held in quarantine, as intended.")
     columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
@@ -209,6 +215,15 @@ class TableVerify(Report):
         description="First differing keys: 16 digits of the SHA-256 of their JSON text; with `--keys` the text.",
     )
     messages: int = Field(default=0, ge=0, description="Messages folded.")
+    unsettled: int = Field(
+        default=0, ge=0, description="With `--source`: keys that changed each time they were looked at; not compared."
+    )
+    left_out: dict[str, str] = Field(
+        default_factory=dict, description="With `--source`: columns that were not compared, and why."
+    )
+    position: str | None = Field(
+        default=None, description="With `--source`: the place in the database's log that the mirror was waited for."
+    )
     raw_snapshot: int | None = Field(default=None, description="Snapshot of raw that was folded.")
     mirror_snapshot: int | None = Field(default=None, description="Snapshot of the mirror that was compared.")
     repaired_snapshot: int | None = Field(

@@ -35,6 +35,8 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
                 heading(found.table, "red", f"differs from {_AGAINST[found.method]}"),
                 _verify_facts(found, now),
             ]
+        elif found.left_out or found.unsettled:
+            parts += [Text(""), heading(found.table, "green", "equal, as far as it was compared"), _uncompared(found)]
         if found.repaired_snapshot and not found.error:
             parts.append(Text("Repaired: the rows that differed are what their messages give.", style="green"))
     if report.equal:
@@ -43,7 +45,7 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
     return Group(*parts)
 
 
-_AGAINST = {"fold": "the fold of its raw table", "ledger": "its ledger"}
+_AGAINST = {"fold": "the fold of its raw table", "ledger": "its ledger", "source": "the database"}
 _VERIFY_NUMBERS = ("rows", "missing", "unexpected", "different", "held")
 
 
@@ -63,7 +65,20 @@ def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
         facts.append(("ledger", f"{told}`cdcm verify` tells which rows."))
     facts += [("last written", place_line(place, now)) for place in found.places]
     facts += [("keys", " ".join(found.keys))] if found.keys else []
-    return fact_list(facts)
+    return fact_list([*facts, *_uncompared_facts(found)])
+
+
+def _uncompared(found: TableVerify) -> RenderableType:
+    return fact_list(_uncompared_facts(found))
+
+
+def _uncompared_facts(found: TableVerify) -> list[tuple[str, RenderableType]]:
+    facts: list[tuple[str, RenderableType]] = []
+    if found.unsettled:
+        told = f"{quantity(found.unsettled, 'key')} changed each time they were looked at"
+        facts.append(("unsettled", told))
+    left_out = ", ".join(f"{name} ({why})" for name, why in found.left_out.items())
+    return [*facts, *([("not compared", left_out)] if left_out else [])]
 
 
 # --- replay -------------------------------------------------------------------------------------------------------

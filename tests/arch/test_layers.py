@@ -46,6 +46,7 @@ LAYERS = (
         "lease",
         "maintain_files",
         "maintain_plan",
+        "databases",
     ),
     (
         "decode",
@@ -58,6 +59,7 @@ LAYERS = (
         "sweeping",
         "merge",
         "digests",
+        "dialects",
         "versions",
         "schema",
         "masks",

@@ -207,6 +207,37 @@ def test_a_mistake_is_named_with_its_place(folder: Path, change: tuple[str, str]
     assert refusal(folder, SMALL.replace(*change, 1)).startswith(said)
 
 
+@pytest.mark.parametrize(
+    "url", ["jdbc:postgresql://u:hunter2@db/shop", "jdbc:mysql://db/shop?password=hunter2", "jdbc:oracle:thin:@db"]
+)
+def test_the_address_of_a_database_has_no_secret_in_it(folder: Path, url: str) -> None:
+    """Nor is it one that nothing here can read; what stands there is not repeated."""
+    said = refusal(folder, f"{SMALL}databases: {{shop: {{url: '{url}', user: x}}}}\n")
+
+    assert said.startswith("pipeline.yaml, databases.shop.url ")
+    assert "hunter2" not in said
+
+
+def test_a_database_that_a_table_names_stands_in_the_file(folder: Path) -> None:
+    """Under `databases`, by that name."""
+    table = "{topic: shop.public.orders, source_database: shp}"
+    said = refusal(folder, SMALL.replace("{topic: shop.public.orders}", table))
+
+    assert said.startswith(
+        "pipeline.yaml has tables of the `source_database` `shp`, which stands not under `databases`"
+    )
+
+
+@pytest.mark.parametrize("name", ["orders", "a.b.c", "a."])
+def test_a_source_table_has_two_names(folder: Path, name: str) -> None:
+    """Of its schema or database, and its own."""
+    table = f"{{topic: shop.public.orders, source_table: {name}}}"
+
+    assert "must be two names with a dot between them" in refusal(
+        folder, SMALL.replace("{topic: shop.public.orders}", table)
+    )
+
+
 @pytest.mark.parametrize("other", ["history: true", "deletes: soft"])
 def test_a_sweep_of_rows_that_are_kept_is_refused(folder: Path, other: str) -> None:
     """Wherever the two come from: nobody has said yet what a deleted row or its history shows of a sweep."""

@@ -317,6 +317,16 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
     assert max(map(len, lines)) <= width
 
 
+_AGAINST_SOURCE = models.VerifyReport(
+    pipeline="p",
+    tables=[
+        models.TableVerify(
+            table="a", topic="t", method="source", equal=True, unsettled=2, left_out={"tags": "not in the mirror"}
+        )
+    ],
+)
+
+
 @pytest.mark.parametrize(
     ("report", "words"),
     [
@@ -330,6 +340,9 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
             ),
             "Every mirror equals its ledger",
         ),
+        (_AGAINST_SOURCE, "Every mirror equals the database"),
+        (_AGAINST_SOURCE, "2 keys changed each time they were looked at"),
+        (_AGAINST_SOURCE, "tags (not in the mirror)"),
         (models.LintReport(), "No contract to check."),
         (models.StatusReport(pipeline="p", as_of=NOW), "as of"),
         (MaintainReport(pipeline="p", planned=False), "No table is there yet"),

@@ -1,0 +1,154 @@
+"""A source database as Spark's JDBC reads it: small questions, and the rows of a table over several connections.
+
+Nothing is written there. What a driver says when it fails is never passed on: it may quote values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from cdc_materializer.config import DatabaseConfig, reveal
+from cdc_materializer.dialects import DIALECTS, RANGE, SERVER, Dialect, Position, PostgreSQL, Wanted, position_of
+from cdc_materializer.errors import ConfigError, DatabaseUnavailable
+from cdc_materializer.lake_errors import java_classes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Rows that a connection fetches at one time; without a number PostgreSQL's driver reads a whole table into memory.
+_FETCH_ROWS = 10_000
+_JDBC_MYSQL = "jdbc:mysql:"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of pipeline.yaml.
+
+    Attributes:
+        name: what it is called there.
+        config: where it is.
+        spark: the session that reads it.
+    """
+
+    name: str
+    config: DatabaseConfig
+    spark: SparkSession
+
+    @property
+    def dialect(self) -> Dialect:
+        """Its SQL."""
+        return DIALECTS[self.config.kind]
+
+    @cached_property
+    def _server(self) -> str:
+        return self.ask(SERVER)[0]["at"] or ""
+
+    def ask(self, query: str) -> list[dict[str, str | None]]:
+        """The rows of a query that has few of them, each value as text.
+
+        Raises:
+            DatabaseUnavailable: it does not answer, or refuses.
+        """
+        with self.told():
+            return [row.asDict() for row in self._frame(query).collect()]
+
+    def position(self) -> Position:
+        """How far its log has got by now.
+
+        Raises:
+            ConfigError: it keeps no log that says so.
+            DatabaseUnavailable: it does not answer, or refuses.
+        """
+        query = self.dialect.position("" if isinstance(self.dialect, PostgreSQL) else self._server)
+        found = position_of(self.ask(query)[0]["at"] or "")
+        if found is None:
+            what = f"The database `{self.name}` has no GTIDs of its own, so nothing says how far its log has got."
+            raise ConfigError(what, "`verify --source` needs a primary with GTIDs (MySQL: gtid_mode=ON).")
+        return found
+
+    def confirmed(self) -> int | None:
+        """Up to where connectors have confirmed PostgreSQL's log; None where no slot says so."""
+        if not isinstance(self.dialect, PostgreSQL):
+            return None
+        told = [row["at"] for row in self.ask(self.dialect.slots(self.config.slot))]
+        known = [int(at) for at in told if at is not None]
+        return min(known) if known and len(known) == len(told) else None
+
+    def rows(self, wanted: Wanted, buckets: Sequence[int] | None = None) -> DataFrame:
+        """The rows of a table, every value as text; read when the DataFrame is used, under `told`."""
+        conditions = ["1 = 1"]
+        if wanted.range is not None and self.config.partitions > 1:
+            low, high = self.ask(self.dialect.ends(wanted))[0].values()
+            if low is not None and high is not None:
+                conditions = self.dialect.ranges(int(low), int(high), self.config.partitions)
+        return self._frame(self.dialect.rows(wanted, buckets), conditions).drop(RANGE)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Turn what the driver and Spark throw into our errors, without their texts.
+
+        Raises:
+            ConfigError: there is no driver among the Java libraries.
+            DatabaseUnavailable: everything else.
+        """
+        try:
+            yield
+        except (Py4JJavaError, PySparkException) as error:
+            raise self._failure(error) from error
+
+    def _frame(self, query: str, conditions: Sequence[str] = ("1 = 1",)) -> DataFrame:
+        config = self.config
+        url = config.url
+        if config.kind == "mysql":
+            # Spark quotes names as MySQL does for this address only, and to MariaDB `"name"` is a text.
+            url = f"{_JDBC_MYSQL}{url.partition(':')[2].partition(':')[2]}?permitMysqlScheme"
+        properties = {
+            **reveal(config.properties),
+            "user": config.user,
+            **({"password": config.password.get_secret_value()} if config.password is not None else {}),
+            "driver": self.dialect.driver,
+            "fetchsize": str(_FETCH_ROWS),
+            "sessionInitStatement": self.dialect.session,
+        }
+        table = f"({query}) cdcm"
+        return self.spark.read.jdbc(url, table, predicates=list(conditions), properties=properties)
+
+    def _failure(self, error: Exception) -> ConfigError | DatabaseUnavailable:
+        classes = java_classes(error)
+        if "ClassNotFoundException" in classes:
+            what = f"There is no {self.dialect.driver} among the Java libraries."
+            return ConfigError(what, "Take those of cdc_materializer/ivy.xml: unset CDCM_JARS, or add it there.")
+        state = _state(error)
+        meaning = next((text for begin, text in _STATES.items() if (state or "").startswith(begin)), "refuses")
+        cause = f"SQLSTATE {state}" if state else (classes[-1] if classes else type(error).__name__)
+        do = "Check the entry under `databases:`, and what its user may read; --debug shows the cause."
+        return DatabaseUnavailable(f"The database `{self.name}` {meaning} ({cause}).", do)
+
+
+#: What the first signs of an SQLSTATE mean.
+_STATES = {
+    "08": "does not answer",
+    "28": "does not let this user in",
+    "3D": "is not on that server",
+    "42": "lacks the table or a column, or does not let this user read it",
+    "57": "is stopping, or ended the query",
+}
+
+
+def _state(error: Exception) -> str | None:
+    """The SQLSTATE of the innermost SQLException of an error; None where there is none."""
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    found = None
+    while cause is not None:
+        name = str(cause.getClass().getSimpleName())
+        if name == "PSQLException" or name.startswith("SQL"):
+            found = str(cause.getSQLState())
+        cause = cause.getCause()
+    return found

@@ -1,0 +1,199 @@
+"""`cdcm verify --source` on real databases: equal while everything goes on, and wrong rows are found and named.
+
+A database is followed by a connector and `cdcm run --follow` all the time. Its heartbeat table is written to twice a
+second, as a connector's own heartbeat does, so that the log of a database in which nothing else happens goes on too.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.differences import hashed
+from cdc_materializer.names import TableName
+from integration.chain import connectors
+from integration.chain.connect import Connect
+from integration.chain.kafka import Kafka
+from integration.chain.pipeline import Follower, Pipeline
+from integration.chain.registry import Registry
+from integration.chain.sources import MariadbSource, PostgresSource, Source
+from integration.workloads import mariadb as mariadb_life
+from integration.workloads import postgres as postgres_life
+
+DATABASE = "proof"
+TABLES = ("customers", "orders", "order_lines", "types_zoo", "heartbeat")
+PULSE_SECONDS = 0.5
+#: Types whose form in a mirror is the connector's own: their columns are left out, and said to be.
+LEFT_OUT = {
+    "postgres": {"c_bit12", "c_varbit", "c_hstore", "c_ints", "c_texts", "c_uuids", "c_dates", "c_numerics"},
+    "mariadb": {"c_bit12"},
+}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A database with a shop in it, and the mirrors of it that are followed."""
+
+    source: Source
+    life: ModuleType
+    pipeline: Pipeline
+    connect: Connect
+
+    def verify(self, *arguments: str) -> tuple[int, dict[str, dict[str, Any]], str]:
+        """Run `verify --source`: its exit code, what it said by table, and all that it printed."""
+        done = self.pipeline.run("verify", "--source", "--debug", *arguments)
+        assert done.stdout, done.stderr
+        told = json.loads(done.stdout)
+        return done.returncode, {table["table"]: table for table in told["tables"]}, done.stdout + done.stderr
+
+    def run(self, *statements: str) -> None:
+        """Run statements in the database, in a session of their own."""
+        with self.source.session() as session:
+            session.run(*statements)
+
+    def deliver(self) -> None:
+        """Wait until all that is committed is in its topics."""
+        self.source.deliver(self.connect, [self.source.name])
+
+    def table(self, name: str) -> str:
+        """A table in a statement."""
+        return f"{self.source.place}.{name}"
+
+
+@contextmanager
+def _again_and_again(work: Callable[[int], None], seconds: float) -> Iterator[None]:
+    """Do something in a thread of its own until the block ends, with a pause after each time."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        number = 1_000_000
+        while not stop.is_set():
+            number += 1
+            work(number)
+            stop.wait(seconds)
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture(scope="module", params=["postgres"])
+def proof(
+    request: pytest.FixtureRequest, kafka: Kafka, registry: Registry, connect: Connect, folder: Callable[[str], Path]
+) -> Iterator[Proof]:
+    """A shop with every type of its database, followed."""
+    server = request.getfixturevalue(request.param)
+    is_postgres = request.param == "postgres"
+    source = PostgresSource(server, DATABASE) if is_postgres else MariadbSource(server, DATABASE, kafka)
+    life = postgres_life if is_postgres else mariadb_life
+    life.begin(server, DATABASE)
+    connect.create(DATABASE, connectors.encoded(source.connector(DATABASE), "avro", registry))
+    source.deliver(connect, [DATABASE])
+    scheme, end = ("postgresql", DATABASE) if is_postgres else ("mariadb", "")
+    more = {
+        "registry": {"url": registry.url},
+        "databases": {
+            "shop": {
+                "url": f"jdbc:{scheme}://{server.host}:{server.port}/{end}",
+                "user": server.user,
+                "password": server.password,
+                "partitions": 3,
+                "wait": "60s",
+            }
+        },
+        "defaults": {"source_database": "shop", "properties": {"format-version": "2"}},
+    }
+    tables = [{"topic": f"{DATABASE}.{source.place}.{table}", "mirror": f"mirror.{table}"} for table in TABLES]
+    kafka_source = {"kafka": {"bootstrap.servers": kafka.bootstrap}}
+    pipeline = Pipeline.write(folder(f"proof-{request.param}"), kafka_source, tables, more)
+    follower = Follower(pipeline)
+    follower.start()
+    beat = f"INSERT INTO {source.place}.heartbeat VALUES ({{}})"
+    try:
+        with _again_and_again(lambda number: _run(source, beat.format(number)), PULSE_SECONDS):
+            follower.wait_for_progress()
+            yield Proof(source, life, pipeline, connect)
+    finally:
+        follower.kill()
+        connect.delete(DATABASE)
+
+
+def _run(source: Source, *statements: str) -> None:
+    with source.session() as session:
+        session.run(*statements)
+
+
+def _counts(told: dict[str, Any]) -> tuple[int, int, int]:
+    return told["missing"], told["unexpected"], told["different"]
+
+
+def test_equal_tables_are_told_equal_while_they_change(proof: Proof) -> None:
+    """A workload runs, and one row changes all the time: none of it is taken for wrong, and no password is shown."""
+    source = proof.source
+    hot = f"UPDATE {proof.table('customers')} SET name = 'hot {{}}' WHERE id = 1"
+    change = threading.Thread(target=partial(proof.life.change_rows, source.server, DATABASE))
+    change.start()
+    with _again_and_again(lambda number: _run(source, hot.format(number)), 0.05):
+        code, told, output = proof.verify()
+    change.join()
+
+    assert (code, {name: table["error"] for name, table in told.items() if table["error"]}) == (0, {})
+    assert {name: _counts(table) for name, table in told.items()} == dict.fromkeys(told, (0, 0, 0))
+    assert set(told) == {f"mirror.{table}" for table in TABLES}
+    assert source.server.password not in output
+
+
+def test_every_type_is_equal_or_said_not_to_be_compared(proof: Proof) -> None:
+    """Every column of the zoo of types, with its extremes, but for those that are told."""
+    proof.deliver()
+    code, told, _ = proof.verify("--table", "mirror.types_zoo")
+    zoo = told["mirror.types_zoo"]
+
+    assert (code, zoo["error"], zoo["columns"], _counts(zoo)) == (0, None, {}, (0, 0, 0))
+    assert set(zoo["left_out"]) == LEFT_OUT[proof.source.kind]
+    assert zoo["expected"] == zoo["found"] > 0
+
+
+def test_rows_that_another_program_changed_in_the_mirror_are_found(proof: Proof) -> None:
+    """One changed, one removed, one added and one doubled, named by the hashes of their keys."""
+    loaded = open_tables(proof.pipeline.config.catalog).load(TableName.parse("mirror.order_lines"))
+    assert loaded is not None
+    rows = loaded.scan().to_arrow().sort_by([("orders", "ascending"), ("line", "ascending")])
+    kept = rows.slice(1)
+    at = rows.schema.get_field_index("sku")
+    skus = [*kept.column("sku").to_pylist()]
+    skus[0] = "planted-sku"
+    changed = kept.set_column(at, rows.schema.field("sku"), pa.array(skus, rows.schema.field("sku").type))
+    last = changed.slice(changed.num_rows - 1)
+    line = rows.schema.get_field_index("line")
+    added = last.set_column(line, rows.schema.field("line"), pa.array([999], rows.schema.field("line").type))
+    loaded.overwrite(pa.concat_tables([changed, last, added]))
+    keys = [
+        *[(row["orders"], row["line"]) for row in rows.slice(0, 2).to_pylist()],
+        *[(last.column("orders")[0].as_py(), number) for number in (last.column("line")[0].as_py(), 999)],
+    ]
+    code, told, output = proof.verify("--table", "mirror.order_lines")
+    found = told["mirror.order_lines"]
+
+    assert (code, _counts(found), found["columns"]) == (8, (1, 2, 1), {"sku": 1})
+    plain = [json.dumps({"orders": _key(proof, order), "line": line}, separators=(",", ":")) for order, line in keys]
+    assert set(found["keys"]) == {hashed(key) for key in plain}
+    assert "planted-sku" not in output
+
+
+def _key(proof: Proof, order: int) -> int | str:
+    """MariaDB's unsigned numbers are decimals in the mirror, and those are text in a key."""
+    return order if proof.source.kind == "postgres" else str(order)

@@ -1,0 +1,131 @@
+"""What is held against a database, and when a mirror has all that the database had; without Spark."""
+
+import pytest
+
+from cdc_materializer.config_tables import TableConfig
+from cdc_materializer.dialects import Form, Position, PostgreSQL, SourceColumn
+from cdc_materializer.errors import ConfigError
+from cdc_materializer.marker import Marker
+from cdc_materializer.masks import Mask, Masks
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.proof_columns import ComparedTable, choose
+from cdc_materializer.proof_source import Reached, siblings_of
+from cdc_materializer.schema import Column, TableSchema
+
+POSTGRESQL = PostgreSQL()
+
+
+def _chosen(columns: list[Column], source: dict[str, str], masks: Masks | None = None) -> ComparedTable:
+    told = [SourceColumn(name, kind) for name, kind in source.items()]
+    return choose(TableSchema(tuple(columns), ("id",)), told, POSTGRESQL, masks or Masks())
+
+
+def _marker(position: str | None = None, logs: dict[str, int] | None = None) -> Marker:
+    return Marker(
+        pipeline="p",
+        batch="b",
+        topic="t",
+        topic_id=None,
+        offsets=Offsets({0: 1}),
+        positions={0: position} if position is not None else {},
+        source_snapshot=None,
+        contract=None,
+        counts={},
+        logs=logs or {},
+    )
+
+
+def test_columns_of_one_side_are_left_out_and_told() -> None:
+    """So are those whose type nothing can be said of."""
+    mine = [Column("id", "int"), Column("gone", "string"), Column("tags", "array<string>")]
+    found = _chosen(mine, {"id": "integer", "tags": "text[]", "later": "text"})
+
+    assert [one.name for one in found.columns] == ["id"]
+    assert found.left_out == {
+        "gone": "not in the database",
+        "tags": "nothing says how a text[] looks as array<string>",
+        "later": "not in the mirror",
+    }
+
+
+def test_a_column_is_found_under_the_name_that_the_connector_made_of_it() -> None:
+    """And under the one that it had before it was renamed."""
+    mine = [
+        Column("id", "int"),
+        Column("unit_price", "int"),
+        Column("_2nd", "int"),
+        Column("new", "int", former=("old",)),
+    ]
+    found = _chosen(mine, {"id": "integer", "unit price": "integer", "2nd": "integer", "old": "integer"})
+
+    assert [one.source for one in found.columns] == ["id", "unit price", "2nd", "old"]
+    assert found.left_out == {}
+
+
+def test_values_in_several_columns_are_left_out() -> None:
+    """Neither of them alone is the database's."""
+    mine = [Column("id", "int"), Column("a", "int"), Column("a__string", "string", beside="a")]
+
+    assert set(_chosen(mine, {"id": "integer", "a": "text"}).left_out) == {"a", "a__string"}
+
+
+def test_masks_that_can_be_made_again_are_compared() -> None:
+    """Of text and whole numbers; what hides all, or the text of other types, is left out."""
+    methods = {"a": Mask.HASH, "b": Mask.LAST4, "c": Mask.NULL, "d": Mask.HASH}
+    mine = [Column("id", "int"), *[Column(name, "string") for name in "abcd"]]
+    kinds = {"id": "integer", "a": "text", "b": "bigint", "c": "text", "d": "timestamp without time zone"}
+    found = _chosen(mine, kinds, Masks(methods, key=b"k" * 16))
+
+    assert {one.name: one.mask for one in found.columns} == {"id": None, "a": Mask.HASH, "b": Mask.LAST4}
+    assert found.left_out == {"c": "masked (null)", "d": "masked (hash)"}
+
+
+def test_a_key_that_cannot_be_compared_is_refused() -> None:
+    """There would be nothing to tell rows apart by."""
+    with pytest.raises(ConfigError, match=r"id \(not in the database\)"):
+        _chosen([Column("id", "int")], {"other": "integer"})
+
+
+def test_the_database_tells_buckets_only_of_keys_with_one_text() -> None:
+    """A decimal may have needless zeros there, so its rows are told apart here."""
+    whole = _chosen([Column("id", "int")], {"id": "integer"})
+    decimal = _chosen([Column("id", "decimal(10,2)")], {"id": "numeric(10,2)"})
+
+    assert (whole.has_buckets, decimal.has_buckets) == (True, False)
+    assert decimal.columns[0].reading.form is Form.VALUE
+
+
+@pytest.mark.parametrize(
+    ("position", "reached"),
+    [(f"{99:020d}/{150:020d}", True), (f"{100:020d}/{90:020d}", True), (f"{99:020d}/{99:020d}", False)],
+)
+def test_a_change_from_behind_a_position_shows_that_all_before_it_came(position: str, *, reached: bool) -> None:
+    """In PostgreSQL by the change's own place, or by that of the commit before it."""
+    assert Reached(Position(100)).by([_marker(), _marker(position)], 0.0) is reached
+
+
+def test_the_last_transaction_shows_it_only_after_a_while() -> None:
+    """Its rows may be on their way one by one; one behind it shows it at once, and one before it never."""
+    at = Position(57, "gtid:0")
+    last, later, earlier = (_marker(logs={"gtid:0": number}) for number in (57, 58, 56))
+    reached = Reached(at)
+
+    assert [reached.by([last], now) for now in (10.0, 14.0, 15.5)] == [False, False, True]
+    assert Reached(at).by([earlier, later], 0.0)
+    assert [Reached(at).by([earlier], now) for now in (0.0, 100.0)] == [False, False]
+    assert not Reached(at).by([_marker(logs={"gtid:1": 99})], 0.0)
+
+
+def test_a_slot_shows_it_by_what_is_confirmed() -> None:
+    """A quiet table's topic says nothing; the slot of its connector does."""
+    reached = Reached(Position(100))
+
+    assert [reached.slot(at) for at in (None, 99, 100)] == [False, False, True]
+
+
+def test_siblings_are_fed_by_the_same_connector() -> None:
+    """Topics of the same prefix, from the same database."""
+    topics = {"shop.public.a": "x", "shop.public.b": "x", "json.public.a": "x", "shop.public.c": "y"}
+    tables = [TableConfig(topic=topic, source_database=name) for topic, name in topics.items()]
+
+    assert [one.topic for one in siblings_of(tables[0], tables)] == ["shop.public.a", "shop.public.b"]
