@@ -81,6 +81,12 @@ def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFr
     return changes.withColumns({m.EPOCH: epoch, m.POSITION: F.concat(prefix, m.POSITION)})
 
 
+def within(position: str, epoch: int) -> str | None:
+    """A position as its source wrote it, if it is of an epoch; None if it is of another."""
+    prefix = _PREFIX % epoch if epoch > 0 else ""
+    return position.removeprefix(prefix) if position.startswith(prefix) else None
+
+
 def beginning_of(beginning: Mapping[int, int], recorded: Recorded, since: Iterable[int]) -> Mapping[int, int]:
     """Where an epoch begins, which is only the server's whose positions went back.
 

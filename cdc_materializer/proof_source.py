@@ -24,6 +24,7 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.dialects import Position, SourceColumn
 from cdc_materializer.differences import KEYS_MAX, Difference
 from cdc_materializer.digests import comparable, value_digest
+from cdc_materializer.epochs import within
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceBehind
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
@@ -194,7 +195,7 @@ class SourceProof:
         if touched is None:
             marked = wrong.withColumn("touched", F.lit(False))
         else:
-            known = touched.where(F.col(m.KEY).isNotNull()).select(m.KEY).distinct().withColumn("touched", F.lit(True))
+            known = touched.where(F.col(m.KEY).isNotNull()).withColumn("touched", F.lit(True))
             wiped = not touched.where(F.col(m.KEY).isNull()).isEmpty()
             marked = wrong.join(known, F.col("key") == F.col(m.KEY), "left").drop(m.KEY)
             marked = marked.withColumn("touched", F.coalesce("touched", F.lit(False)) | F.lit(wiped))
@@ -210,7 +211,8 @@ class SourceProof:
         log = Log(
             self.line, self.raw, self.mirror, messages, find_decoders(messages, self.line.lookup(self.mirror.schema))
         )
-        return log.changes(messages).select(m.KEY)
+        # Cut off from its plan: Spark would push what is asked of the keys through the decoding.
+        return log.changes(messages).select(m.KEY).distinct().localCheckpoint()
 
     # --- the wait ---------------------------------------------------------------------------------------------------
 
@@ -282,7 +284,9 @@ class Reached:
     def by(self, markers: Sequence[Marker], now: float) -> bool:
         """Whether mirrors that the connector feeds have something from behind it; ``now`` in seconds of any clock."""
         if self.at.log is None:
-            return any(_lsn(position) >= self.at.number for marker in markers for position in marker.positions.values())
+            # Positions from before a restore say nothing of the log as it is now.
+            told = [within(position, len(one.epochs)) for one in markers for position in one.positions.values()]
+            return any(_lsn(position) >= self.at.number for position in told if position is not None)
         last = max((marker.logs.get(self.at.log, -1) for marker in markers), default=-1)
         if last > self.at.number:
             return True
@@ -309,7 +313,7 @@ def _behind(line: Line, database: Database, seconds: float, *, delivered: bool) 
         what = f"{line.mirror} has not got in {waited} what its topic has."
         return SourceBehind(what, "Let `cdcm run --follow` run beside it, or `cdcm run` first; nothing was compared.")
     what = f"Nothing came in {waited} that shows that {line.mirror} has all that the database had."
-    do = "Run `cdcm run --follow` beside it and see that the connector works; a quiet database needs its heartbeats."
+    do = "See that `cdcm run --follow` and the connector work; a quiet database needs its heartbeat queries."
     return SourceBehind(what, do)
 
 

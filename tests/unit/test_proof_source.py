@@ -1,5 +1,7 @@
 """What is held against a database, and when a mirror has all that the database had; without Spark."""
 
+from dataclasses import replace
+
 import pytest
 
 from cdc_materializer.config_tables import TableConfig
@@ -102,6 +104,14 @@ def test_the_database_tells_buckets_only_of_keys_with_one_text() -> None:
 def test_a_change_from_behind_a_position_shows_that_all_before_it_came(position: str, *, reached: bool) -> None:
     """In PostgreSQL by the change's own place, or by that of the commit before it."""
     assert Reached(Position(100)).by([_marker(), _marker(position)], 0.0) is reached
+
+
+def test_positions_from_before_a_restore_show_nothing() -> None:
+    """The database went back, and that was accepted: what it sent before may be higher than what it will ever send."""
+    old = f"{500:020d}/{500:020d}"
+    before, after = (replace(_marker(position), epochs=({0: 7},)) for position in (old, f"~0001/{99:020d}/{101:020d}"))
+
+    assert [Reached(Position(100)).by([one], 0.0) for one in (_marker(old), before, after)] == [True, False, True]
 
 
 def test_the_last_transaction_shows_it_only_after_a_while() -> None:
