@@ -388,12 +388,12 @@ class Stage:
         path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
         return self.base.stored.staged(self.lake.spark.table(path))
 
-    def execute(self, statement: str) -> None:
+    def execute(self, statement: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Run one statement of `merge`; its snapshot carries the batch id, so that it is known for ours."""
         name = f"{_SESSION_PROPERTY}cdcm.batch"
         self.lake.spark.conf.set(name, self.marker.batch)
         try:
-            self.lake.spark.sql(statement)
+            self.lake.spark.sql(statement, args=dict(arguments or {}))
         finally:
             self.lake.spark.conf.unset(name)
         self.steps.append(self.lake.branch_head(self.base.name, self.branch))

@@ -43,6 +43,12 @@ def snapshots_of(table: Any, head: int | None) -> list[SnapshotLine]:  # noqa: A
     return found
 
 
+def records(table: Any, head: int | None) -> int:  # noqa: ANN401 - a Java object
+    """How many rows a snapshot has, those included that delete files hide."""
+    snapshot = table.snapshot(head) if head is not None else None
+    return int(snapshot.summary().getOrDefault("total-records", "0")) if snapshot is not None else 0
+
+
 def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - a Java object
     """How far raw went and how many messages it had, in its newest marked snapshots, newest first.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from cdc_materializer.changes.model import TRANSACTION_TYPE
 from cdc_materializer.errors import InvariantBroken
@@ -208,13 +209,57 @@ def delete_all(catalog: str, table: TableName, branch: str) -> str:
     return f"DELETE FROM {branch_path(catalog, table, branch)}"
 
 
-def delete_keys(catalog: str, table: TableName, branch: str, keys_view: str, schema: TableSchema) -> str:
+KeyPart = int | Decimal
+
+
+@dataclass(frozen=True)
+class KeyRanges:
+    """Where the keys of a batch lie: by these literals Iceberg leaves files of the mirror out (design §7).
+
+    Attributes:
+        name: a column of the key, of whole numbers or decimals.
+        values: all that it has; empty where `ranges` hold them.
+        ranges: from the lowest value of each to its highest; the last one has no end.
+    """
+
+    name: str
+    values: tuple[KeyPart, ...] = ()
+    ranges: tuple[tuple[KeyPart, KeyPart | None], ...] = ()
+
+    @property
+    def arguments(self) -> dict[str, KeyPart]:
+        """The literals by the names that `condition` gives them: values are bound, and no part of the text."""
+        ends = [end for between in self.ranges for end in between if end is not None]
+        return {f"key{number}": part for number, part in enumerate((*self.values, *ends))}
+
+    @property
+    def condition(self) -> str:
+        """Whether a row `t` lies where the keys do."""
+        column, names = f"t.{quote(self.name)}", [f":{name}" for name in self.arguments]
+        if self.values:
+            return f"{column} IN ({', '.join(names)})"
+        *closed, last = [names[at : at + 2] for at in range(0, len(names), 2)]
+        return " OR ".join([*(f"{column} BETWEEN {low} AND {high}" for low, high in closed), f"{column} >= {last[0]}"])
+
+
+def delete_keys(
+    catalog: str, table: TableName, branch: str, keys_view: str, schema: TableSchema, near: KeyRanges | None = None
+) -> str:
     """Delete the rows whose keys are in a view.
 
     Matched-only, so that Spark broadcasts the view and reads nothing of the mirror but its key columns (design §7).
     Keys have no NULL in them (`KEY_NULL`), so plain equality is exact.
+
+    Args:
+        catalog: the catalog's name in the session.
+        table: the mirror.
+        branch: where to delete.
+        keys_view: has the key columns.
+        schema: of the mirror.
+        near: where the keys lie; its `arguments` go with the statement.
     """
     match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in schema.key)
+    match = f"{match} AND ({near.condition})" if near is not None else match
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(keys_view)} s ON {match} "
         "WHEN MATCHED THEN DELETE"

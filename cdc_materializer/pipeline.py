@@ -18,6 +18,7 @@ from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import Code, RegistryUnavailable
+from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable, Stage
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.ledger import ledger_after
@@ -388,6 +389,5 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     if decided.published == 0:
         return
     if not mirror.is_empty:
-        rows.published_keys(decided.states, target, soft=soft).createOrReplaceTempView(_KEYS_VIEW)
-        stage.execute(delete_keys(*branch, _KEYS_VIEW, target))
+        delete_rows(stage, mirror, rows.published_keys(decided.states, target, soft=soft), target, decided.published)
     stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed))

@@ -240,9 +240,9 @@ def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: boo
         # Each sort and each aggregate takes a page before its first row, 64 MB of this memory if nothing is said. Rows
         # that are larger get a larger one. Measured over seven golden cases: 1.2 GB instead of 4.3.
         "spark.buffer.pageSize": "1m",
-        # A whole stage is one Java class with the offsets of its batch in it, which the next batch compiles anew; without
-        # them the large ones, which decode and fold, are compiled once. Measured in CPU of the JVM over 12 columns:
-        # 5.1 s in place of 6.5 for a batch of 100 messages, 12.4 in place of 13.6 for one of 5,000.
+        # A whole stage is one Java class with its batch's offsets in it, which the next batch compiles anew; without
+        # stages the large classes, which decode and fold, are compiled once. CPU of the JVM for a batch of 12 columns:
+        # 5.1 s in place of 6.5 with 100 messages, 12.4 in place of 13.6 with 5,000.
         "spark.sql.codegen.wholeStage": "false",
     }
     if not re.fullmatch(r"local(\[[^]]*])?", master):

@@ -21,6 +21,7 @@ LAYERS = (
         *("pipeline", "line", "batch", "facts", "decoders", "recognise", "observed", "init", "doctor", "invariants"),
         *(
             "moments",
+            "key_ranges",
             "trial",
             "testing",
             "source_settings",

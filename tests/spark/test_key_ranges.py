@@ -1,0 +1,104 @@
+"""Which files of a mirror a batch's keys can be in (design, section 7): nothing that they are in is left out."""
+
+import random
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_materializer import key_ranges
+from cdc_materializer.config import Config
+from cdc_materializer.key_ranges import RANGES_MAX, VALUES_MAX, find_ranges
+from cdc_materializer.merge import KeyRanges
+from cdc_materializer.run import run_once
+from cdc_materializer.schema import Column, TableSchema
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.shops import Shop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+FAR = 10**15
+
+
+def _schema(kind: str) -> TableSchema:
+    return TableSchema((Column("k", kind), Column("v", "string")), key=("k",))
+
+
+def _found(spark: "SparkSession", kind: str, values: list[Any]) -> KeyRanges | None:
+    keys = spark.createDataFrame([(value,) for value in values], f"k {kind}")
+    return find_ranges(keys, len(values), _schema(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("bigint", [-(2**63), 5, 2**63 - 1]),
+        ("decimal(38,0)", [Decimal(10) ** 37, Decimal(-3)]),
+    ],
+)
+def test_few_keys_are_named(spark: "SparkSession", kind: str, values: list[Any]) -> None:
+    """Each of them, whatever its type can hold."""
+    found = _found(spark, kind, values)
+
+    assert found is not None
+    assert found.values == tuple(sorted(values))
+    assert _held(spark, kind, values, found) == len(values)
+
+
+def _held(spark: "SparkSession", kind: str, values: list[Any], near: KeyRanges) -> int:
+    spark.createDataFrame([(value,) for value in values], f"k {kind}").createOrReplaceTempView("held_in_ranges")
+    count = f"SELECT count_if({near.condition}) AS held FROM held_in_ranges t"
+    return int(spark.sql(count, args=near.arguments).collect()[0]["held"])
+
+
+def test_many_keys_are_put_between_the_widest_gaps(spark: "SparkSession") -> None:
+    """A recent block and some old keys: the block is one range, and what lies between is in none."""
+    recent = list(range(FAR, FAR + VALUES_MAX + 1))
+    found = _found(spark, "bigint", [*recent, 7, 8, 500_000])
+
+    assert found is not None
+    assert len(found.ranges) == RANGES_MAX
+    lows = [low for low, _ in found.ranges]
+    assert lows[:3] in ([7, 8, 500_000], [7, 500_000, FAR])
+    assert found.ranges[-1][1] is None
+    assert all(high is not None and low <= high for low, high in found.ranges[:-1])
+
+
+def test_keys_at_the_ends_of_their_type_have_a_gap(spark: "SparkSession") -> None:
+    """Their difference is no whole number of the type; nothing overflows, and each lies in a range."""
+    values = [-(2**63), *range(VALUES_MAX), 2**63 - 1]
+    found = _found(spark, "bigint", values)
+
+    assert found is not None
+    assert _held(spark, "bigint", values, found) == len(values)
+
+
+def test_texts_have_no_ranges(spark: "SparkSession") -> None:
+    """They may be a person's, and plans are shown."""
+    assert _found(spark, "string", ["a", "b"]) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mirror_is_the_same_with_ranges(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Updates, deletes and inserts of random keys, through ranges whose number is small enough for them to matter."""
+    chosen = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    monkeypatch.setattr(key_ranges, "ROWS_MIN", 0)
+    monkeypatch.setattr(key_ranges, "VALUES_MAX", seed)
+    monkeypatch.setattr(key_ranges, "RANGES_MAX", 2)
+    shop = Shop(lake_config, spark, f"ranges_{seed}", records_max=40)
+    rows = {1: 11, 3: 30}
+    for _ in range(3):
+        changes: list[tuple[str, int, int | None]] = []
+        for key in chosen.sample([1, 3, 7, 8, 9, 100, 101, 10**6, 10**6 + 1, -5], 6):
+            price = None if key in rows and chosen.random() < 0.3 else chosen.randrange(100)
+            changes.append(("d" if price is None else "u" if key in rows else "c", key, price))
+            rows = {name: cost for name, cost in {**rows, key: price}.items() if cost is not None}
+        shop.send(*changes)
+        assert run_once(shop.config, spark).exit_code == 0
+
+        assert shop.rows() == rows
