@@ -261,3 +261,26 @@ def test_what_the_log_leaves_open_is_said(doubtful: Table) -> None:
         "1 row may be of an earlier version",
         "1 message in quarantine could be of any row",
     )
+
+
+def test_times_that_do_not_follow_the_log_are_told(doubtful: Table) -> None:
+    """And a truncate that this table does not follow; values are masked."""
+    found = doubtful.when(1.7)
+
+    assert found.position == position(500)
+    assert _rows(found) == {3: 31, 4: 40}
+    assert "thing 3" not in found.to_json()
+    told = " ".join(found.notes)
+    assert "do not follow its log: 2 changes before it are later" in told
+    assert "this table keeps its rows" in told
+
+
+def test_a_partition_that_is_behind_makes_it_less_than_certain(spark: "SparkSession", lake_config: Config) -> None:
+    """Until it has shown something from after that position."""
+    first = [Said("c", 1, 10, 100), Said("c", 2, 20, 150, seconds=1, partition=1), Said("u", 1, 11, 200, seconds=2)]
+    table = Table(lake_config, spark, "behind", first)
+
+    found = table.at(150)
+
+    assert _rows(found) == {1: 10, 2: 20}
+    _notes(found, "Partition 1 has shown nothing from after it")
