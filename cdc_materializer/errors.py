@@ -19,6 +19,7 @@ CdcError                          70  a bug of ours
     + CommitConflict                  another writer committed first
   x BatchBlocked                   5  the batch may not be published
     + ContractBlocked                 CONTRACT: a rule with the action `block` failed
+      - RuleNotJudged                 CONTRACT: a rule fails at a row instead of judging it
       - TableRuleBroken               CONTRACT: what the batch would make of the table breaks a rule about it
     + SchemaIncompatible              SCHEMA_INCOMPATIBLE: a type changed, under `incompatible_schema: stop`
     + OutOfRange                      OUT_OF_RANGE: a value does not fit, under `special_values: stop`
@@ -283,6 +284,17 @@ class ContractBlocked(BatchBlocked):
         """Keep the names of the rules beside the sentences."""
         super().__init__(what, do)
         self.rules = rules
+
+
+class RuleNotJudged(ContractBlocked):
+    """Raised when a rule about rows fails at one instead of judging it: a cast that a value does not allow, say."""
+
+    def __init__(self, mirror: str, why: Mapping[str, str]) -> None:
+        """Say which rules fail, and by what."""
+        named = ", ".join(f"{name} cannot be judged ({reason})" for name, reason in sorted(why.items()))
+        what = f"The contract of {mirror} lets nothing pass: {named}. Raw has the messages; the mirror was not changed."
+        do = "Mend the rule so that it can judge every row, try it with `cdcm contract test`, and run again."
+        super().__init__(what, do, tuple(sorted(why)))
 
 
 class TableRuleBroken(ContractBlocked):

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import audit, batch, facts, history, life, quarantine, rows, stops, sweeping, tally, verdict
+from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, sweeping, tally, verdict
 from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
@@ -260,11 +260,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     try:
         seen, partitions = decoders.folded, past.recorded.partitions
         judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
-        judged = verdict.decide(folded.states, judgement)
-        judged = (life.remember(judged, decoders.plan.target) if line.keeps_lives else judged).persist()
-        counted = judged.agg(*tally.outcomes(), *tally.sums(lives=line.keeps_lives)).collect()[0].asDict()
-        if folded.facts.further_parts:
-            counted |= verdict.by_message(judged).agg(*tally.outcomes()).collect()[0].asDict()
+        judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
     finally:
         folded.release()
     return Decided(

@@ -23,6 +23,7 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable
+from cdc_materializer.judging import naming_rules
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others
@@ -153,7 +154,8 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     decided = verdict.decide(folded.states, judgement)
     decided = (life.remember(decided, target) if line.is_soft else decided).persist()
     try:
-        yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
+        with naming_rules(line, folded.states, judgement):
+            yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
     finally:
         decided.unpersist()
         folded.release()

@@ -26,6 +26,7 @@ from cdc_materializer.contract import Contract, Rule, load_contract
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code, UsageError
+from cdc_materializer.judging import naming_rules
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
@@ -86,6 +87,7 @@ def try_contract(
 
     Raises:
         ContractInvalid: the contract cannot be followed.
+        RuleNotJudged: one of its rules fails at a row.
         UsageError: there are no messages, or none that can be read as changes of a row.
         CdcError: the tables, the source or the registry cannot be used.
     """
@@ -156,11 +158,12 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
             verdict.broken_rules().alias("broken"),
             F.col(verdict.VIOLATIONS),
         ).persist()
-        sums = counted.agg(
-            F.count_if(F.col(m.PART) == 0).alias("messages"),
-            F.count_if("judged").alias("judged"),
-            F.count_if(F.size("broken") > 0).alias("broken"),
-        ).collect()[0]
+        with naming_rules(line, folded.states, judgement):
+            sums = counted.agg(
+                F.count_if(F.col(m.PART) == 0).alias("messages"),
+                F.count_if("judged").alias("judged"),
+                F.count_if(F.size("broken") > 0).alias("broken"),
+            ).collect()[0]
         found = _broken(counted, history.stored) if sums["broken"] else {}
         codes = _codes(counted)
         counted.unpersist()

@@ -29,6 +29,7 @@ LAYERS = (
             "verdict",
             "life",
             "tally",
+            "judging",
             "audit",
             "quarantine",
             "history",

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.contract import gx
 from cdc_materializer.contract.expectations import KNOWN, ROW, snake_case
+from cdc_materializer.contract.expectations import REFUSED as NOT_ON_SPARK
 from cdc_materializer.contract.judge import COMPILED, compile_rules
 from cdc_materializer.contract.model import Rule, Scope
 from cdc_materializer.errors import ContractInvalid
@@ -287,6 +288,21 @@ def test_the_table_of_expectations_is_gx_own() -> None:
         if name in ROW:
             providers = registry._registered_metrics[f"{metric}.condition"]["providers"]
             assert "SparkDFExecutionEngine" in providers
+
+
+def test_what_is_refused_is_what_gx_cannot_do_on_spark(rows: DataFrame) -> None:
+    """It has no metric for Spark behind them, or lets no second table be named."""
+    from great_expectations.execution_engine import SparkDFExecutionEngine
+    from great_expectations.expectations import registry
+
+    gx.preload()
+    behind = {"expect_query_results_to_match_comparison": "comparison_query.data_source_table"}
+    for name in NOT_ON_SPARK.keys() - {"expect_table_row_count_to_equal_other_table"}:
+        metric = behind.get(name) or f"{registry.get_expectation_impl(name).map_metric}.condition"
+        assert "SparkDFExecutionEngine" not in registry._registered_metrics[metric]["providers"]
+    engine = SparkDFExecutionEngine(persist=False, spark=rows.sparkSession, batch_data_dict={"rows": rows})
+    with pytest.raises(ValueError, match="multiple named tables"):
+        engine.get_domain_records({"table": "other"})
 
 
 EXACT = [

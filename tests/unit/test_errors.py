@@ -50,6 +50,7 @@ def test_stops_of_the_design_carry_their_code() -> None:
         "OutOfRange": "OUT_OF_RANGE",
         "PositionRegression": "POSITION_REGRESSION",
         "SchemaIncompatible": "SCHEMA_INCOMPATIBLE",
+        "RuleNotJudged": "CONTRACT",
         "TableRuleBroken": "CONTRACT",
     }
 

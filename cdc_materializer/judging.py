@@ -1,0 +1,104 @@
+"""The verdict of a batch, and what happens where a rule fails at a row instead of judging it: it never passes unseen.
+
+A condition can end the job that evaluates it: a cast that a text does not allow, a division by zero, a function of
+Python's that raises. Spark then says that something went wrong and not where, so the rules are tried one by one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import life, tally, verdict
+from cdc_materializer.batch import Folded
+from cdc_materializer.errors import RuleNotJudged
+from cdc_materializer.lake_errors import java_classes
+from cdc_materializer.line import Line
+from cdc_materializer.schema import TableSchema
+from cdc_materializer.verdict import Judgement
+
+_log = logging.getLogger(__name__)
+#: What PySpark throws where a job ends: Java's exception as its own, or as it is.
+_FAILURES = (PySparkException, Py4JJavaError)
+
+
+def judge(line: Line, folded: Folded, judgement: Judgement, target: TableSchema) -> tuple[DataFrame, dict[str, Any]]:
+    """Give the states with their verdicts, cached, and the sums; a rule that is only tried may fail, and is left out.
+
+    Args:
+        line: the table's way.
+        folded: the batch.
+        judgement: how it is judged.
+        target: the mirror's columns.
+
+    Raises:
+        RuleNotJudged: a rule that is in force fails at a row.
+    """
+    try:
+        return _counted(line, folded, judgement, target)
+    except _FAILURES as error:
+        failing = _failing(folded.states, judgement)
+        if not failing:
+            raise
+        kept = tuple(one for one in judgement.rules if one.rule.name not in failing)
+        in_force = {one.rule.name for one in judgement.rules if not one.rule.shadow} & failing.keys()
+        if in_force:
+            raise RuleNotJudged(str(line.mirror), {name: failing[name] for name in in_force}) from error
+        for name, why in failing.items():
+            _log.warning("%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, name, why)
+        return _counted(line, folded, replace(judgement, rules=kept), target)
+
+
+def _counted(line: Line, folded: Folded, judgement: Judgement, target: TableSchema) -> tuple[DataFrame, dict[str, Any]]:
+    judged = verdict.decide(folded.states, judgement)
+    judged = (life.remember(judged, target) if line.keeps_lives else judged).persist()
+    try:
+        counted = judged.agg(*tally.outcomes(), *tally.sums(lives=line.keeps_lives)).collect()[0].asDict()
+        if folded.facts.further_parts:
+            counted |= verdict.by_message(judged).agg(*tally.outcomes()).collect()[0].asDict()
+    except _FAILURES:
+        judged.unpersist()
+        raise
+    return judged, counted
+
+
+@contextmanager
+def naming_rules(line: Line, states: DataFrame, judgement: Judgement) -> Iterator[None]:
+    """Say which rule it is that fails at a row, where what is done here evaluates the rules.
+
+    Raises:
+        RuleNotJudged: one does.
+    """
+    try:
+        yield
+    except _FAILURES as error:
+        failing = _failing(states, judgement)
+        if failing:
+            raise RuleNotJudged(str(line.mirror), failing) from error
+        raise
+
+
+def _failing(states: DataFrame, judgement: Judgement) -> Mapping[str, str]:
+    """The rules that cannot be evaluated, with Spark's name of what went wrong; none where the states cannot be had."""
+    if not judgement.rules or _failure(states, replace(judgement, rules=())) is not None:
+        return {}
+    tried = {one.rule.name: _failure(states, replace(judgement, rules=(one,))) for one in judgement.rules}
+    return {name: why for name, why in tried.items() if why is not None}
+
+
+def _failure(states: DataFrame, judgement: Judgement) -> str | None:
+    broken = F.count_if(F.size(F.concat(verdict.FAILED, verdict.WARNED)) > 0)
+    try:
+        verdict.decide(states, judgement).agg(broken).collect()
+    except _FAILURES as error:
+        condition: str | None = error.getCondition() if isinstance(error, PySparkException) else None
+        return condition or (java_classes(error) or [type(error).__name__])[-1]
+    return None
