@@ -31,6 +31,8 @@ from integration.workloads import postgres as postgres_life
 
 DATABASE = "proof"
 TABLES = ("customers", "orders", "order_lines", "types_zoo", "heartbeat")
+#: Those that no test makes differ; each of these takes a table of its own, so that their order says nothing.
+STEADY = ("customers", "types_zoo")
 PULSE_SECONDS = 0.5
 #: Types whose form in a mirror is the connector's own: their columns are left out, and said to be.
 LEFT_OUT = {
@@ -147,12 +149,12 @@ def test_equal_tables_are_told_equal_while_they_change(proof: Proof) -> None:
     change = threading.Thread(target=partial(proof.life.change_rows, source.server, DATABASE))
     change.start()
     with _again_and_again(lambda number: _run(source, hot.format(number)), 0.05):
-        code, told, output = proof.verify()
+        code, told, output = proof.verify(*[part for table in STEADY for part in ("--table", f"mirror.{table}")])
     change.join()
 
     assert (code, {name: table["error"] for name, table in told.items() if table["error"]}) == (0, {})
     assert {name: _counts(table) for name, table in told.items()} == dict.fromkeys(told, (0, 0, 0))
-    assert set(told) == {f"mirror.{table}" for table in TABLES}
+    assert set(told) == {f"mirror.{table}" for table in STEADY}
     assert source.server.password not in output
 
 
