@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from cdc_materializer.testing import debezium_envelope
-from tests.cases.recording import Case, ColumnType
+from tests.cases.case import Case
+from tests.cases.columns import ColumnType
 from tests.model.positions import position
 from tests.model.reference import UNAVAILABLE, Message, Row, Table
 

@@ -8,7 +8,7 @@ once more.
 import random
 from typing import Any
 
-from tests.cases.recording import Case
+from tests.cases.case import Case
 
 UNAVAILABLE = "__debezium_unavailable_value"
 _KEYS, _AGAIN_MAX = 4, 5

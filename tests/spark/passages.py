@@ -31,7 +31,9 @@ from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.report.models import TableReplay, TableRun, TableVerify
 from cdc_materializer.run import run_once
 from cdc_materializer.source import TopicState
-from tests.cases.recording import Case, Recorder, write_schemas
+from tests.cases.case import Case
+from tests.cases.recording import Recorder
+from tests.cases.schemas import write_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

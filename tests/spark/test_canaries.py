@@ -27,7 +27,8 @@ from cdc_materializer.review import review
 from cdc_materializer.run import run_once
 from cdc_materializer.sampling import open_sampler
 from cdc_materializer.trial import try_contract
-from tests.cases.recording import Case, Recorder
+from tests.cases.case import Case
+from tests.cases.recording import Recorder
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:

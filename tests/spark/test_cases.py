@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
-from tests.cases.recording import cases
+from tests.cases.case import cases
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.passages import ALL, WHOLE, Passage, check, passages, ways
 

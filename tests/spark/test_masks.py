@@ -22,7 +22,8 @@ from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
-from tests.cases.recording import Case, Recorder
+from tests.cases.case import Case
+from tests.cases.recording import Recorder
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import fold, merge
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config
-from tests.cases.recording import cases
+from tests.cases.case import cases
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.passages import ALL, WHOLE, check, passages
 

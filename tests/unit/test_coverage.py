@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cases.recording import FOLDER, cases
+from tests.cases.case import FOLDER, cases
 from tests.cases.types import columns
 
 _ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cases.recording import Case, cases
+from tests.cases.case import Case, cases
 from tests.model import reference
 from tests.model.golden import unread_because
 from tests.model.mutants import MUTANTS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.recording import Case, cases
+from tests.cases.case import Case, cases
 from tests.model.golden import Reading, unread_because
 
 _CASES = [case for case in cases() if unread_because(case) is None]

@@ -1,0 +1,167 @@
+"""The types of columns as golden cases spell them, and how Avro and JSON with a schema carry them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+#: Names of Connect's literal types, and the Avro types that carry them.
+_AVRO = {
+    "boolean": "boolean",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float32": "float",
+    "float64": "double",
+    "string": "string",
+    "bytes": "bytes",
+}
+#: Short names of Debezium's own types, with the literal that carries each.
+_NAMED = {
+    "date": ("int32", "io.debezium.time.Date"),
+    "microtimestamp": ("int64", "io.debezium.time.MicroTimestamp"),
+    "zonedtimestamp": ("string", "io.debezium.time.ZonedTimestamp"),
+    "connectdate": ("int32", "org.apache.kafka.connect.data.Date"),
+    "connecttime": ("int32", "org.apache.kafka.connect.data.Time"),
+    "connecttimestamp": ("int64", "org.apache.kafka.connect.data.Timestamp"),
+    "json": ("string", "io.debezium.data.Json"),
+    "uuid": ("string", "io.debezium.data.Uuid"),
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_VARIABLE = "io.debezium.data.VariableScaleDecimal"
+_PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """A column's type as a case spells it: `int64`, `optional string` (may be null), `decimal(12,2)`, `date`."""
+
+    literal: str
+    optional: bool
+    name: str = ""
+    precision: int = 0
+    scale: int = 0
+    fields: "Mapping[str, ColumnType] | None" = None
+    items: "ColumnType | None" = None
+    default: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "ColumnType":
+        """Read a type; KeyError for one that cases do not know."""
+        text, _, default = text.partition(" default ")
+        if default:
+            return replace(cls.parse(text), default=default)
+        plain = text.removeprefix("optional ")
+        optional = plain != text
+        if plain == "variabledecimal":
+            scaled = {"scale": cls("int32", optional=False), "value": cls("bytes", optional=False)}
+            return cls("struct", optional, _VARIABLE, fields=scaled)
+        if plain.startswith("decimal("):
+            precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
+            return cls("bytes", optional, _DECIMAL, precision, scale)
+        if plain.startswith("struct<"):
+            parts = (part.split(":") for part in plain.removeprefix("struct<").removesuffix(">").split(","))
+            return cls("struct", optional, "test.Struct", fields={name: cls.parse(kind) for name, kind in parts})
+        for literal in ("array", "map"):
+            if plain.startswith(f"{literal}<"):
+                items = plain.removeprefix(f"{literal}<").removesuffix(">")
+                return cls(literal, optional, items=cls.parse(f"optional {items}"))
+        literal, name = _NAMED.get(plain, (plain, ""))
+        if literal not in _AVRO:
+            raise KeyError(text)
+        return cls(literal, optional, name)
+
+    def connect(self) -> dict[str, Any]:
+        """The type in Connect's JSON."""
+        found: dict[str, Any] = {"type": self.literal.replace("float64", "double"), "optional": self.optional}
+        if self.fields is not None:
+            found["fields"] = [{**kind.connect(), "field": name} for name, kind in self.fields.items()]
+        if self.items is not None:
+            found["items" if self.literal == "array" else "values"] = self.items.connect()
+            found |= {"keys": {"type": "string", "optional": False}} if self.literal == "map" else {}
+        if self.name:
+            found |= {"name": self.name, "version": 1}
+        if self.name == _DECIMAL:
+            found["parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
+        if self.default is not None:
+            found["default"] = self.default
+        return found
+
+    def avro(self) -> Any:  # noqa: ANN401 - JSON
+        """The type in Avro, as the Avro converter registers it."""
+        if self.fields is not None:
+            fields = [{"name": name, "type": kind.avro()} for name, kind in self.fields.items()]
+            record = {"type": "record", "name": self.name, "fields": fields, "connect.name": self.name}
+            return ["null", record] if self.optional else record
+        if self.items is not None:
+            items = self.items.avro()
+            listed = {"type": self.literal, "items" if self.literal == "array" else "values": items}
+            return ["null", listed] if self.optional else listed
+        found: Any = _AVRO[self.literal]
+        if self.name:
+            found = {"type": found, "connect.name": self.name, "connect.version": 1}
+        if self.name == _DECIMAL:
+            found |= {"scale": self.scale, "precision": self.precision, "logicalType": "decimal"}
+            found["connect.parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
+        if self.default is not None:
+            # A default that is not null puts its type first.
+            found = {**(found if isinstance(found, dict) else {"type": found}), "connect.default": self.default}
+            return [found, "null"] if self.optional else found
+        return ["null", found] if self.optional else found
+
+    def padding(self) -> Any:  # noqa: ANN401 - JSON
+        """What a connector writes into a `before` that it does not know (changelog-semantics §1.6)."""
+        return None if self.optional else _PADDING.get(self.literal, 0)
+
+    def wire(self, value: Any, form: str) -> Any:  # noqa: ANN401, PLR0911 - JSON; one line a type
+        """A value as the encoding carries it."""
+        if value is None:
+            return None
+        if self.name.endswith(".Date"):
+            return value if isinstance(value, int) else (date.fromisoformat(str(value)) - date(1970, 1, 1)).days
+        if self.name.endswith("MicroTimestamp") and not isinstance(value, int):
+            since = datetime.fromisoformat(str(value)) - datetime(1970, 1, 1)  # noqa: DTZ001 - the column has no zone
+            return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        if self.name == _VARIABLE:
+            scale = -int(Decimal(value).as_tuple().exponent)
+            octets = _unscaled(Decimal(value), scale)
+            return {"scale": scale, "value": octets if form == "avro" else _base64(octets)}
+        if self.name == _DECIMAL and form == "numbers":
+            return f"#{value}#"
+        if self.name == _DECIMAL:
+            return Decimal(value) if form == "avro" else _base64(_unscaled(Decimal(value), self.scale))
+        if self.literal == "bytes":
+            octets = bytes.fromhex(value["hex"]) if isinstance(value, dict) else str(value).encode()
+            return octets if form == "avro" else _base64(octets)
+        if self.items is not None and self.literal == "array":
+            return [self.items.wire(item, form) for item in value]
+        if self.items is not None:
+            return {name: self.items.wire(item, form) for name, item in value.items()}
+        return value
+
+
+def _unscaled(value: Decimal, scale: int) -> bytes:
+    number = int(value.scaleb(scale))
+    return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
+
+
+def _base64(data: bytes) -> str:
+    import base64
+
+    return base64.b64encode(data).decode()
+
+
+def types_of(columns: Mapping[str, str]) -> dict[str, ColumnType]:
+    """Columns with their types, from the words of a case."""
+    return {name: ColumnType.parse(text) for name, text in columns.items()}
+
+
+def connect_types(columns: Mapping[str, ColumnType]) -> dict[str, dict[str, Any]]:
+    """Columns with their types in Connect's JSON."""
+    return {name: kind.connect() for name, kind in columns.items()}
+
+
+def avro_types(columns: Mapping[str, ColumnType]) -> dict[str, Any]:
+    """Columns with their types in Avro."""
+    return {name: kind.avro() for name, kind in columns.items()}
