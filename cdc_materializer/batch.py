@@ -153,6 +153,8 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     """
     if past.recorded.routed:
         past = past.routed()
+    if past.lookup.options.format.tombstones_delete:
+        past = replace(past, recorded=replace(past.recorded, forgets=True))
     target = decoders.folded
     own = _with_flags(changes_of(current, decoders, target, past), past)
     if past.recorded.routed:

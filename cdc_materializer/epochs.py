@@ -48,6 +48,7 @@ class Recorded:
         table: the source table of the mirror's rows that name none.
         routed: whether several source tables feed the mirror, see `owners`.
         sharded: whether each topic of the mirror is of a server of its own, see `changes.shards`.
+        forgets: whether a delete may come without its place, see `resends.with_highest`.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Recorded:
     table: str | None = None
     routed: bool = False
     sharded: bool = False
+    forgets: bool = False
 
 
 def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFrame:

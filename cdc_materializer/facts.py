@@ -74,7 +74,11 @@ def wants_history(
     # A row of a snapshot from before that may be a reading which was sent again.
     is_behind = (F.col(m.POSITION) < resends.reach(highest)) | F.col(resends.IN_DOUBT)
     late = late | ((F.col(m.OP) == "r") & is_behind)
-    past_matters = late | F.col(fold.ORPHAN) | F.col(HELD)
+    past_matters = late | F.col(HELD)
+    # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
+    # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
+    if recorded.positions or not recorded.forgets:
+        past_matters = past_matters | F.col(fold.ORPHAN)
     past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
     if plain:
         lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))

@@ -34,6 +34,8 @@ GROUP = "__cdc_group"
 ORDER = "__cdc_order"
 #: Whether nothing but the records' timestamps says where a message stands among those of its key.
 AMBIGUOUS = "__cdc_ambiguous"
+#: The position that a message's key had reached by the time at which it was written.
+_REACHED = "__cdc_reached"
 WIPED = "__cdc_wiped"
 #: Counts the complete snapshots since which nothing had been told of the key.
 SWEPT = "__cdc_swept"
@@ -150,7 +152,7 @@ def states(
 def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]) -> DataFrame:
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
-    grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded.partitions)
+    grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded)
     lagged = (m.OP, m.POSITION, m.LOG, m.STREAMING, m.NAMELESS)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
@@ -165,8 +167,8 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
         }
     )
-    placed = resends.with_highest(placed, _before())
-    same = Window.partitionBy(GROUP, *resends.EVENT).orderBy(ORDER)
+    placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
+    same = Window.partitionBy(GROUP, *resends.EVENT, *([resends.ERA] if recorded.forgets else [])).orderBy(ORDER)
     highest, at_highest = F.col(resends.HIGHEST)[m.POSITION], F.col(resends.AT_HIGHEST)
     return placed.withColumns(
         {
@@ -199,17 +201,26 @@ def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
     return guarded.withColumns({WIPED: wiped, SWEPT: swept})
 
 
-def _ordered(grouped: DataFrame, partitions: int) -> DataFrame:
+def _ordered(grouped: DataFrame, recorded: Recorded) -> DataFrame:
     """Put the messages of a key in one order, in which those of each partition stay in the order of their offsets.
 
     Across partitions the source's positions decide: a key moves when partitions are added, or its bytes change. What
     has no position follows the message before it in its partition, and the record's timestamp decides (§2.2, §2.3).
+    Where deletes have none, one also follows what was written before it in other partitions: it may be the first of its
+    own, to which its key has moved.
     """
     position, time, several = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False)
-    if partitions > 1:
+    if recorded.partitions > 1:
         so_far = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
         so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        position, time = F.max(F.coalesce(m.POSITION, F.lit(""))).over(so_far), F.max(m.TIME).over(so_far)
+        told = F.coalesce(m.POSITION, F.lit(""))
+        if recorded.forgets:
+            is_own = F.lag(m.OP).over(Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)) == "d"
+            written = F.max(m.POSITION).over(Window.partitionBy(GROUP).orderBy(m.TIME))
+            reached = F.when(~F.coalesce(is_own, F.lit(False)), written)
+            grouped = grouped.withColumn(_REACHED, F.coalesce(m.POSITION, reached, F.lit("")))
+            told = F.col(_REACHED)
+        position, time = F.max(told).over(so_far), F.max(m.TIME).over(so_far)
         whole = Window.partitionBy(GROUP)
         is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
         of_messages = F.when(F.col(m.OP).eqNullSafe(m.WIPE), None).otherwise(F.col(m.PARTITION))

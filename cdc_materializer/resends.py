@@ -25,9 +25,11 @@ IN_DOUBT = "__cdc_in_doubt"
 #: Of the streaming changes of the key ahead of a message: the highest, struct<position,rank>; what it was; and the
 #: first one at its position.
 HIGHEST, AT_HIGHEST, _FIRST = "__cdc_highest", "__cdc_at_highest", "__cdc_first_at_highest"
+#: Counts the deletes of a key ahead of a message that no place is known of: what they ended was another row.
+ERA = "__cdc_era"
 #: When a row of a snapshot was read. It tells two readings apart; of changes of the log it tells nothing.
 _READ_AT = "__cdc_read_at"
-#: What makes two messages of a key the same event, and two rows of snapshots the same reading.
+#: What makes two messages of a key the same event, and two rows of snapshots the same reading; with ERA, of one row.
 EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
 
 
@@ -36,22 +38,26 @@ def comparable() -> Column:
     return F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
 
 
-def with_highest(placed: DataFrame, before: WindowSpec) -> DataFrame:
-    """Add HIGHEST, AT_HIGHEST and the like.
+def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False) -> DataFrame:
+    """Add HIGHEST, AT_HIGHEST and the like, and ERA where rows are forgotten.
 
     Args:
         placed: changes in the columns of `changes.model`.
         before: the changes of one key ahead of each, in their order.
+        forgets: whether a delete may come without its place. Nothing then tells if it was sent before; it ends the row
+            each time, and so what the key had shown ahead of it tells nothing of the changes behind it.
     """
-    here = comparable()
-    mark = F.when(here, _mark())
+    here, era = comparable(), []
+    if forgets:
+        placed, era = placed.withColumn(ERA, F.count_if(_is_unplaced()).over(before)), [F.col(ERA)]
+    mark = F.when(here, F.struct(*era, *_place()))
     told = {"signature": F.col(m.SIGNATURE), "micros": micros(), "log": F.col(m.LOG)}
     told |= {"number": F.col(m.LOG_NUMBER), "epoch": F.col(m.EPOCH)}
     # What a truncate shows says nothing of the log that its key's changes come from.
     shown = F.when(here & (F.col(m.OP) != m.WIPE), F.struct(*[part.alias(name) for name, part in told.items()]))
     # Changes of a row can share a position; a range that is sent again begins with the first of them.
-    earliest = F.when(here, F.struct(F.col(m.POSITION), -F.col(m.OFFSET)))
-    return placed.withColumns(
+    earliest = F.when(here, F.struct(*era, F.col(m.POSITION), -F.col(m.OFFSET)))
+    found = placed.withColumns(
         {
             HIGHEST: F.max(mark).over(before),
             AT_HIGHEST: F.max_by(shown, mark).over(before),
@@ -59,6 +65,12 @@ def with_highest(placed: DataFrame, before: WindowSpec) -> DataFrame:
             _READ_AT: F.when(F.col(m.OP) == "r", F.col(m.SOURCE_TIME)),
         }
     )
+    if not forgets:
+        return found
+    is_of_row = F.col(HIGHEST)[ERA] == F.col(ERA)
+    highest = F.struct(*[F.col(HIGHEST)[name].alias(name) for name in (m.POSITION, "rank")])
+    kept = {HIGHEST: highest, AT_HIGHEST: F.col(AT_HIGHEST), _FIRST: F.col(_FIRST)}
+    return found.withColumns({name: F.when(is_of_row, column) for name, column in kept.items()})
 
 
 def told_by_highest() -> dict[str, Column]:
@@ -88,12 +100,21 @@ def reach(position: Column) -> Column:
     return F.greatest(position, F.regexp_replace(position, PAIR, "$1$2/$2"))
 
 
+def _is_unplaced() -> Column:
+    """Whether a message is a delete without its place."""
+    return (F.col(m.OP) == m.TOMBSTONE) & F.col(m.POSITION).isNull()
+
+
 def _flags(replayed: Column, in_doubt: Column) -> dict[str, Column]:
     return {REPLAYED: F.coalesce(replayed, F.lit(False)), IN_DOUBT: F.coalesce(in_doubt, F.lit(False))}
 
 
 def _mark() -> Column:
-    return F.struct(F.col(m.POSITION), _rank())
+    return F.struct(*_place())
+
+
+def _place() -> list[Column]:
+    return [F.col(m.POSITION), _rank()]
 
 
 def _position_of_highest() -> Column:

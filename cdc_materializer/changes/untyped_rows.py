@@ -64,6 +64,13 @@ def as_row(part: Part, variant: Column) -> Column:
     return F.try_variant_get(variant, "$", f"struct<{columns}>")
 
 
+def is_no_row(variant: Column, row: Column) -> Column:
+    """Whether something stands where a row should, and is none; `row` is what `as_row` made of it."""
+    from pyspark.sql import functions as F
+
+    return variant.isNotNull() & ~F.is_variant_null(variant) & row.isNull()
+
+
 def before_of(part: Part, old: Column, row: Column) -> Column:
     """The key columns as they were: those that `old` tells, and of the others what the row has.
 

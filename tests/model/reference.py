@@ -34,6 +34,7 @@ class Message:
         before: the old image, which is never a fact (§1.6).
         held: whether it could not be understood, so that nobody knows what it set.
         table: the source table; None where the message does not say.
+        reached: of a delete without its place, how far its key had got by then, see `with_reached`.
     """
 
     partition: int
@@ -48,6 +49,7 @@ class Message:
     before: Row | None = None
     held: bool = False
     table: str | None = None
+    reached: Position | None = None
 
 
 @dataclass(frozen=True)
@@ -90,14 +92,15 @@ class KeyState:
 class Table:
     """A mirror that takes messages batch by batch and shows rows."""
 
-    def __init__(self, *, partitions: int = 1, truncate: str = "apply") -> None:
+    def __init__(self, *, partitions: int = 1, truncate: str = "apply", forgets: bool = False) -> None:
         """Begin with nothing.
 
         Args:
             partitions: of the topic; with one, offsets are all the order there is.
             truncate: the table's setting.
+            forgets: whether a delete may come without its place, as in flattened topics.
         """
-        self._several = partitions > 1
+        self._several, self._forgets = partitions > 1, forgets
         self._truncate = truncate
         self._log: list[Message] = []
         self._clear()
@@ -113,7 +116,7 @@ class Table:
         found = as_sent(batch)
         self._log += found
         if self._several:
-            found = in_order(self._log)
+            found = in_order(with_reached(self._log) if self._forgets else self._log)
             self._clear()
         # A truncate wipes what is at earlier positions, wherever the batch has it.
         self._truncates += [message for message in found if self._wipes(message)]
@@ -125,7 +128,7 @@ class Table:
 
     def copy(self) -> "Table":
         """The table as it is, for a batch that crashes before it is published."""
-        found = Table(truncate=self._truncate)
+        found = Table(truncate=self._truncate, forgets=self._forgets)
         found._several, found._log = self._several, list(self._log)
         found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
         found._passed = list(self._passed)
@@ -162,6 +165,7 @@ class Table:
         """The key's state after one more message, as §2.3 says."""
         if message.op == "tombstone":
             message = with_position_of_its_delete(message, state.before)
+            state = forgotten(state) if self._forgets and message.position is None else state
         state = replace(state, before=message)
         if message.held:
             return after_unread(state)
@@ -203,9 +207,28 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
     for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
         lane = (message.key, message.partition)
         position, time = reached.get(lane, ((), 0))
-        reached[lane] = (max(position, message.position or ()), max(time, message.time))
+        reached[lane] = (max(position, message.reached or message.position or ()), max(time, message.time))
         placed.append((*reached[lane], message.offset, message.partition, message))
     return [message for *_, message in sorted(placed, key=lambda place: place[:4])]
+
+
+def with_reached(messages: Iterable[Message]) -> list[Message]:
+    """Messages, with how far their key had got in all partitions when a delete without its place was written."""
+    highest: dict[Any, Position] = {}
+    last: dict[tuple[Any, int], str | None] = {}
+    found = []
+    for message in sorted(messages, key=lambda one: one.time):
+        lane = (message.key, message.partition)
+        highest[message.key] = max(highest.get(message.key, ()), message.position or ())
+        is_alone = message.op == "tombstone" and last.get(lane) != "d"
+        found.append(replace(message, reached=highest[message.key]) if is_alone else message)
+        last[lane] = message.op
+    return found
+
+
+def forgotten(state: KeyState) -> KeyState:
+    """A delete without its place may come again unknown, and the row behind it with it: that one is new each time."""
+    return replace(state, highest=None, shown=[], read=[])
 
 
 def with_position_of_its_delete(tombstone: Message, before: Message | None) -> Message:

@@ -106,6 +106,9 @@ MUTANTS = {
     "a reading that is sent again is a new one": Mutant(
         "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
     ),
+    "what was shown ahead of a delete without a place is known": Mutant(
+        "resends", "_is_unplaced", _instead(lambda: F.lit(False)), 230
+    ),
     "a snapshot's position is held against a transaction's": Mutant(
         "fold", "reach_of", _instead(lambda position: position), 113
     ),

@@ -6,10 +6,14 @@ longer too. CDCM_SEED=17 begins with that one.
 
 import os
 import random
+from dataclasses import replace
 from itertools import chain
 
-from tests.model.history import History, Sent, decoded, table_after, topic
-from tests.model.reference import Table
+import pytest
+
+from tests.model import reference
+from tests.model.history import History, Sent, decoded, lives, table_after, topic
+from tests.model.reference import Message, Table
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST = int(os.environ.get("CDCM_SEED", "1"))
@@ -58,6 +62,27 @@ def _wrong_out_of_order(seed: int) -> str:
     return "" if table.rows() == table_after(history.events, len(history.events)) else "at the end"
 
 
+def _wrong_without_places(seed: int) -> str:
+    """What is wrong at the end, where deletes are messages without a value and tell no place."""
+    seeds = range(2 * seed, 2 * seed + 2)
+    events = lives(seeds, _CHANGES)
+    messages = [one for one in topic(events, seed, 25) if one.event.op != "tombstone"]
+    table, at = Table(partitions=_partitions(messages), forgets=True), 0
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    while at < len(messages):
+        count = chance.choice((1, 5, 20, 60))
+        table.take(_without_place(message) for message in messages[at : at + count])
+        at += count
+    return "" if table.rows() == table_after(events, len(events)) else "at the end"
+
+
+def _without_place(sent: Sent) -> Message:
+    """A message whose delete tells no place; and an insert all of its row, as no delete tells of an old key's."""
+    event = sent.event
+    message = decoded(replace(sent, event=replace(event, after=event.shown)) if event.op == "c" else sent)
+    return replace(message, op="tombstone", position=None, before=None) if event.op == "d" else message
+
+
 def _failing(wrong: object) -> dict[int, str]:
     assert callable(wrong)
     seeds = (*_PINNED, *range(_FIRST, _FIRST + _SEEDS))
@@ -72,6 +97,21 @@ def test_the_table_is_its_database_at_every_event() -> None:
 def test_partitions_may_be_read_at_any_speed() -> None:
     """In the end the table is the same; by seed."""
     assert _failing(_wrong_out_of_order) == {}
+
+
+def test_deletes_without_a_place_come_to_the_same() -> None:
+    """Whatever was sent again: what comes behind such a delete comes again too; by seed."""
+    seeds = range(_FIRST, _FIRST + max(25, _SEEDS // 10))
+
+    assert {seed: fault for seed in seeds if (fault := _wrong_without_places(seed))} == {}
+
+
+@pytest.mark.parametrize(("rule", "mistake"), [("forgotten", lambda state: state), ("with_reached", list)])
+def test_each_rule_about_them_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str, mistake: object) -> None:
+    """Without it some life ends otherwise."""
+    monkeypatch.setattr(reference, rule, mistake)
+
+    assert any(_wrong_without_places(seed) for seed in range(1, 51))
 
 
 def test_the_model_tells_of_every_row_that_the_database_has() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.formats import Part, Said
-from cdc_materializer.changes.untyped_rows import UntypedRows, as_row, before_of, in_words
+from cdc_materializer.changes.untyped_rows import UntypedRows, as_row, before_of, in_words, is_no_row
 from cdc_materializer.decode.wire import LATIN_1
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ class Canal(UntypedRows):
             after=F.when(op.isin("c", "u"), row),
             before=before_of(part, F.when(op == "u", old), row),
             source={"ts_ms": body["es"], "db": body["database"], "table": body["table"]},
-            corrupt=op.isin("c", "u", "d") & row.isNull(),
+            # What was there before may have had another key.
+            corrupt=op.isin("c", "u", "d") & (row.isNull() | ((op == "u") & is_no_row(entry["old"], old))),
         )
 
 

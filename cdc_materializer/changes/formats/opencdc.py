@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.formats import Part, Said
-from cdc_materializer.changes.untyped_rows import UntypedRows, as_row, in_words, key_names
+from cdc_materializer.changes.untyped_rows import UntypedRows, as_row, in_words, is_no_row, key_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -59,7 +59,9 @@ class OpenCdc(UntypedRows):
                 "ts_us": F.floor(created.try_cast("bigint") / F.lit(1000).cast("decimal(4,0)")).cast("bigint"),
                 "table": body["metadata"]["opencdc.collection"],
             },
-            corrupt=op.isin("c", "u", "r") & after.isNull(),
+            # What was there before may have had another key.
+            corrupt=op.isin("c", "u", "r")
+            & (after.isNull() | ((op == "u") & is_no_row(body["payload"]["before"], before))),
         )
 
 
