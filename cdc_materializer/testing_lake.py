@@ -123,7 +123,8 @@ class _Session:
             self.tables.load(path)
         return path in self.tables.tables
 
-    def sql(self, text: str) -> None:
+    def sql(self, text: str, args: Mapping[str, Any] | None = None) -> None:
+        del args
         created = re.match(r"CREATE TABLE (\S+) .*TBLPROPERTIES \((.*)\)", text)
         deleted = re.match(r"REMOVE FROM (\S+) KEYS (.*)", text)
         if created:
