@@ -125,8 +125,8 @@ def proof(
     follower.start()
     beat = f"INSERT INTO {source.place}.heartbeat VALUES ({{}})"
     try:
+        follower.catch_up()
         with _again_and_again(lambda number: _run(source, beat.format(number)), PULSE_SECONDS):
-            follower.wait_for_progress()
             yield Proof(source, life, pipeline, connect)
     finally:
         follower.kill()
