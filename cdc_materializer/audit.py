@@ -25,7 +25,8 @@ from cdc_materializer.contract.gx import CannotBeJudged, applies, preload
 from cdc_materializer.contract.native import is_in_order, is_kept
 from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER
 from cdc_materializer.errors import TableRuleBroken
-from cdc_materializer.lake import MAIN, Lake, Stage
+from cdc_materializer.lake import MAIN, Lake
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line
 from cdc_materializer.merge import first_rows, one_number, table_path
 from cdc_materializer.names import TableName, quote

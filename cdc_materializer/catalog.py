@@ -16,6 +16,7 @@ from cdc_materializer.errors import LakeUnavailable
 from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker
 from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
+from cdc_materializer.retry import NEVER, Deadline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,22 +190,23 @@ def needs_spark(config: CatalogConfig) -> bool:
     return config.sqlite_path is None and (given.get("catalog-impl") or given.get("type", "")) not in _KINDS
 
 
-def open_tables(config: CatalogConfig) -> Tables:
+def open_tables(config: CatalogConfig, deadline: Deadline = NEVER) -> Tables:
     """Open the catalog of ``config`` for reading; raise LakeUnavailable where PyIceberg cannot open its kind.
 
-    A SQLite catalog whose file is not there yet has no tables; it is not made.
+    A SQLite catalog whose file is not there yet has no tables; it is not made. A lock on it is waited for no longer
+    than until the deadline.
     """
     path = config.sqlite_path
     if path is not None:
-        return Tables(_SqliteCatalog(config, path))
+        return Tables(_SqliteCatalog(config, path, deadline))
     return Tables(_RemoteCatalog(config))
 
 
 class _SqliteCatalog:
     """Iceberg's JDBC catalog in a SQLite file."""
 
-    def __init__(self, config: CatalogConfig, path: "Path") -> None:
-        self._name, self._path = config.name, path
+    def __init__(self, config: CatalogConfig, path: "Path", deadline: Deadline) -> None:
+        self._name, self._path, self._deadline = config.name, path, deadline
         # What is left is for the file system: `s3.endpoint` and the like.
         self._file_properties = {k: v for k, v in reveal(config.properties).items() if k not in {"type", "uri"}}
 
@@ -231,7 +233,9 @@ class _SqliteCatalog:
         # Not `mode=ro`: after a killed commit the next reader has to roll back its journal, and may only then read.
         address = f"file:{quote(str(self._path))}?mode=rw"
         try:
-            with closing(sqlite3.connect(address, uri=True, timeout=SQLITE_WAIT_S)) as connection:
+            with closing(
+                sqlite3.connect(address, uri=True, timeout=self._deadline.within(SQLITE_WAIT_S))
+            ) as connection:
                 return _find_metadata(connection, self._name, name)
         except sqlite3.Error as error:
             raise LakeUnavailable(

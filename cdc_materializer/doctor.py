@@ -18,7 +18,7 @@ from cdc_materializer.config_formats import AUTO
 from cdc_materializer.config_values import reveal
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.contract.model import Limit
-from cdc_materializer.doctor_tables import check_table
+from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
 from cdc_materializer.recognise import Recognised, recognise
 from cdc_materializer.registry import Registry, open_registry
@@ -34,12 +34,13 @@ _SOME_ID = 1
 _RESOLVE = "python -m cdc_materializer.jars"
 
 
-def examine(path: Path, load: Callable[[Path], Config]) -> DoctorReport:
+def examine(path: Path, load: Callable[[Path], Config], *, rows: bool = False) -> DoctorReport:
     """Make every check that can be made.
 
     Args:
         path: the pipeline's file.
         load: reads it.
+        rows: whether to look through the keys of the mirrors' rows too.
     """
     checks = [*_machine()]
     try:
@@ -47,7 +48,7 @@ def examine(path: Path, load: Callable[[Path], Config]) -> DoctorReport:
     except CdcError as error:
         return DoctorReport(pipeline=None, checks=[*checks, problem("configuration", error)])
     checks.append(fine("configuration", f"{path} can be followed."))
-    checks += _pipeline(config)
+    checks += _pipeline(config, rows=rows)
     return DoctorReport(pipeline=config.name, checks=checks)
 
 
@@ -107,7 +108,7 @@ def _libraries() -> DoctorCheck:
 # --------------------------------------------------------------------------------------------------------
 
 
-def _pipeline(config: Config) -> Iterator[DoctorCheck]:
+def _pipeline(config: Config, *, rows: bool) -> Iterator[DoctorCheck]:
     try:
         source = open_source(config.source)
         topics = source.topics()
@@ -125,6 +126,11 @@ def _pipeline(config: Config) -> Iterator[DoctorCheck]:
     for table in tables:
         yield from _contract(config, table)
         yield from _table(config, table, answers, registry, lake)
+        if rows and lake is not None:
+            try:
+                yield from check_rows(table, lake)
+            except CdcError as error:
+                yield problem("rows", error, str(table.mirror))
 
 
 def _contract(config: Config, table: TableConfig) -> Iterator[DoctorCheck]:

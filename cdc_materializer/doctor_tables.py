@@ -64,6 +64,38 @@ def check_table(
     yield from faults
 
 
+def check_rows(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
+    """Look through the keys of a mirror's rows: each has to be there once, and whole.
+
+    Reads the key columns of all rows into memory, and nothing else.
+
+    Args:
+        table: the table's settings.
+        lake: the catalog.
+
+    Raises:
+        LakeUnavailable: the mirror cannot be read.
+    """
+    name = str(table.mirror)
+    mirror = lake.load(table.mirror)
+    key = sorted(mirror.schema().identifier_field_names()) if mirror is not None else []
+    if mirror is None or not key:
+        return
+    keys = lake.rows(mirror, key)
+    nulls = len(keys) - len(keys.drop_null())
+    counts = keys.group_by(key).aggregate([([], "count_all")])["count_all"].to_pylist() if len(keys) else []
+    doubled = sum(1 for count in counts if count > 1)
+    if doubled:
+        do = f"`cdcm verify --table {name} --repair` puts them right, and says what else differs."
+        yield _broken(f"More than one row: {quantity(doubled, 'key')} of {name}.", do, name)
+    if nulls:
+        do = f"Another program wrote them: `cdcm replay {name} --publish` rebuilds the mirror from raw."
+        yield _broken(f"No whole key: {quantity(nulls, 'row')} of {name}.", do, name)
+    if not doubled and not nulls:
+        message = f"{quantity(len(keys), 'row')}, each with a key of its own."
+        yield DoctorCheck(name="rows", outcome="ok", message=message, table=name)
+
+
 def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck], Marker | None]:
     """The marker of a table, and what is wrong with it: unreadable, missing, or followed by another writer's rows."""
     lines = lake.lines_of(table)

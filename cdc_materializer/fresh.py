@@ -97,7 +97,9 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
     """
     lake, name = line.lake, line.mirror
     with translated(name):
-        tables = Tables(lake.load(name.raw), line.load_mirror(), lake.load(name.quarantine))
+        # The mirror first: what a run publishes meanwhile, raw and quarantine have had before.
+        mirror = line.load_mirror()
+        tables = Tables(lake.load(name.raw), mirror, lake.load(name.quarantine))
         decided, newest = _decide(line, tables, topic) if topic is not None else (None, None)
         if decided is None:
             if tables.mirror is None:

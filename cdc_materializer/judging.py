@@ -61,7 +61,8 @@ def _counted(line: Line, folded: Folded, judgement: Judgement, target: TableSche
     judged = verdict.decide(folded.states, judgement)
     judged = (life.remember(judged, target) if line.keeps_lives else judged).persist()
     try:
-        counted = judged.agg(*tally.outcomes(), *tally.sums(lives=line.keeps_lives)).collect()[0].asDict()
+        sums = tally.sums(target.key, soft=line.is_soft, lives=line.keeps_lives)
+        counted = judged.agg(*tally.outcomes(), *sums).collect()[0].asDict()
         if folded.facts.further_parts:
             counted |= verdict.by_message(judged).agg(*tally.outcomes()).collect()[0].asDict()
     except _FAILURES:

@@ -7,8 +7,9 @@ import re
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer.lake import LakeTable, Stage
+from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import records
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.names import quote
 from cdc_materializer.schema import TableSchema
@@ -32,13 +33,13 @@ def delete_rows(stage: Stage, mirror: LakeTable, keys: DataFrame, schema: TableS
         mirror: as the batch found it.
         keys: the key columns of a batch, cached as a rule, none of them NULL.
         schema: of the mirror.
-        count: how many keys there are, about.
+        count: how many keys there are; no more rows may go.
     """
     keys.createOrReplaceTempView(_VIEW)
     is_large = records(stage.lake.iceberg(mirror.name), mirror.head) >= ROWS_MIN
     near = find_ranges(keys, count, schema) if is_large else None
     statement = delete_keys(stage.lake.catalog, mirror.name, stage.branch, _VIEW, schema, near)
-    stage.execute(statement, near.arguments if near is not None else None)
+    stage.execute(statement, near.arguments if near is not None else None, rows_max=count)
 
 
 def find_ranges(keys: DataFrame, count: int, schema: TableSchema) -> KeyRanges | None:

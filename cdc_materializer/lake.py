@@ -23,6 +23,7 @@ from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailab
 from cdc_materializer.lake_columns import Stored, columns_of
 from cdc_materializer.lake_errors import lake_error, translated
 from cdc_materializer.lake_line import snapshot_line
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema, renamed
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
 BRANCH_PREFIX = "cdcm_"
 #: What readers see.
 MAIN = "main"
-#: Table property of the tables that we make. One that has it and no snapshot is left over from a run that was killed.
+#: Table property of the tables that we make. One that has it and no snapshot is being made, or its maker was killed.
 _MADE_BY = "cdcm.pipeline"
 #: How often `main` is moved where other branches of the table are committed to at that moment.
 _ATTEMPTS = 4
-_SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,13 @@ class Lake:
             if not self.spark.catalog.tableExists(path):
                 return None
             table = self.iceberg(name)
-            if not self.read_only:
-                self._drop_left_over_branches(table)
             snapshot = table.snapshot(self.branch)
             if snapshot is None and (self.branch != MAIN or table.properties().containsKey(_MADE_BY)):
+                # Its branch is left alone: whoever makes the table may be at it.
                 return None
-            summary = dict(snapshot.summary()) if snapshot is not None else {}
+            if not self.read_only:
+                self._drop_left_over_branches(table)
+                snapshot = table.snapshot(self.branch)
             schema, stored = columns_of(table, snapshot, self.spark.table(path), self.retypes.get(name, {}))
             return LakeTable(
                 name=name,
@@ -144,7 +145,7 @@ class Lake:
                 head=snapshot.snapshotId() if snapshot is not None else None,
                 marker=lake_commit.newest_marker(table, snapshot),
                 schema=schema,
-                is_empty=int(summary.get("total-records", "0")) == 0,
+                is_empty=not lake_commit.has_rows(table, snapshot),
                 keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
                 routed=table.schema().findField(f"{merge.CDC}.{merge.SOURCE_TABLE}") is not None,
                 stored=stored,
@@ -207,13 +208,12 @@ class Lake:
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema, soft=soft, routed=routed) if schema.key else schema
         properties = {**lake_commit.COMMIT_PROPERTIES, **properties, _MADE_BY: marker.pipeline}
-        statements = [
-            merge.create_table(self.catalog, name, full, properties, partitioned_by),
-            *(merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []),
-        ]
+        make = [merge.create_table(self.catalog, name, full, properties, partitioned_by)]
+        finish = merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []
         with translated(name):
-            self._drop_unfinished(name)
-            for statement in statements:
+            begun = self._begun(name)
+            is_finished = begun is not None and any(begun.schema().identifierFieldNames())
+            for statement in ([] if begun is not None else make) + ([] if is_finished else finish):
                 self.spark.sql(statement)
             crash_points.reach("made", name)
             # Not on `main` at once: the library removes the files of a commit that it takes for failed.
@@ -225,17 +225,28 @@ class Lake:
             what = f"Table {name} was made and is not there."
             raise LakeUnavailable(what, "Check that the catalog is one that all its users see alike.")
         lake_commit.check_made(loaded, marker)
+        asked = soft, routed, schema.key, schema.types
+        if begun is not None and (loaded.keeps_deleted, loaded.routed, loaded.schema.key, loaded.schema.types) != asked:
+            what = f"Table {name} was begun by a run that saw other columns or settings. It is whole now, and empty."
+            raise CommitConflict(what, "Run again: it will be planned on what is there.")
         return loaded
 
-    def _drop_unfinished(self, name: TableName) -> None:
-        """Drop what a killed run left of a table: made by us, and without a commit. Looked at again just before."""
+    def _begun(self, name: TableName) -> Any | None:  # noqa: ANN401 - a Java object
+        """The table that a run began to make and gave no commit; None where there is none of that name.
+
+        The run was killed, or is at it at this very moment. So it is taken over and never dropped: between a look at it
+        and the drop it may have been filled.
+
+        Raises:
+            CommitConflict: there is a table by now, and a whole one.
+        """
         if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
-            return
+            return None
         table = self.iceberg(name)
         if table.currentSnapshot() is not None or not table.properties().containsKey(_MADE_BY):
             what = f"Table {name} was made by another writer while this batch was being planned."
             raise CommitConflict(what, "Run again; only one process should write a table.")
-        self.spark.sql(merge.drop_table(self.catalog, name))
+        return table
 
     def evolve(
         self, table: LakeTable, plan: SchemaPlan, inside: str | None = None, *, routed: bool = False
@@ -301,7 +312,7 @@ class Lake:
                 self.mark(base.name, marker, branch)
             table = self.iceberg(base.name)
             lake_commit.check_same(table, base)
-            head = lake_commit.check_staged(table, branch, base, staging.steps, marker)
+            head = lake_commit.check_staged(table, base, staging)
         crash_points.reach("staged", base.name)
         self._fast_forward(base, branch, head)
         crash_points.reach("published", base.name)
@@ -355,45 +366,3 @@ class Lake:
                 update = update.removeBranch(name)
             update.commit()
             table.refresh()
-
-
-@dataclass
-class Stage:
-    """The branch that a batch is written to, before anyone reads it."""
-
-    lake: Lake
-    base: LakeTable
-    branch: str
-    marker: Marker
-    is_marked: bool = False
-    #: Snapshots of the branch after each statement; all of them have to be below what is published.
-    steps: list[int] = field(default_factory=list)
-
-    def append(self, rows: DataFrame) -> None:
-        """Append rows; the marker goes with them, so this is the last write of a batch."""
-        path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
-        writer = (
-            self.base.stored.written(rows)
-            .writeTo(path)
-            .option("check-nullability", "false")
-            .option("fanout-enabled", "true")
-        )
-        for name, value in self.marker.to_summary().items():
-            writer = writer.option(f"snapshot-property.{name}", value)
-        writer.append()
-        self.is_marked = True
-
-    def rows(self) -> DataFrame:
-        """What is staged: the rows that readers will see."""
-        path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
-        return self.base.stored.staged(self.lake.spark.table(path))
-
-    def execute(self, statement: str, arguments: Mapping[str, Any] | None = None) -> None:
-        """Run one statement of `merge`; its snapshot carries the batch id, so that it is known for ours."""
-        name = f"{_SESSION_PROPERTY}cdcm.batch"
-        self.lake.spark.conf.set(name, self.marker.batch)
-        try:
-            self.lake.spark.sql(statement, args=dict(arguments or {}))
-        finally:
-            self.lake.spark.conf.unset(name)
-        self.steps.append(self.lake.branch_head(self.base.name, self.branch))

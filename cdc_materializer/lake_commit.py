@@ -6,7 +6,7 @@ stays on for every batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -20,6 +20,7 @@ from cdc_materializer.names import HISTORY_SUFFIX, RAW_SUFFIX, TableName, shown
 
 if TYPE_CHECKING:
     from cdc_materializer.lake import LakeTable
+    from cdc_materializer.lake_stage import Stage
 
 #: Properties of every table that we make. A commit that failed is planned anew (`retry`) or found to have happened; a
 #: library that tries again beneath us would put it on top of a head that it was not planned on.
@@ -196,35 +197,66 @@ def check_clock(table: Any, name: TableName, now_ms: int) -> None:  # noqa: ANN4
         raise LakeUnavailable(what, do)
 
 
-def check_staged(table: Any, branch: str, base: LakeTable, steps: Sequence[int], marker: Marker) -> int:  # noqa: ANN401 - a Java object
+def check_staged(table: Any, base: LakeTable, staged: Stage) -> int:  # noqa: ANN401 - a Java object
     """Assert that a branch holds what was staged on the planned head and nothing else, and that its marker says so.
 
     A branch that another process dropped comes back with the next write, without what was staged before.
 
     Args:
         table: the table, loaded after everything was staged.
-        branch: the branch.
         base: the table as the batch was planned on it.
-        steps: the snapshots that the batch has made.
-        marker: the batch's.
+        staged: the branch and what the batch has made of it.
 
     Returns:
         The branch's head.
 
     Raises:
         CommitConflict: another process has meddled with the branch.
-        InvariantBroken: the marker does not read as it was written, or contradicts what is there.
+        InvariantBroken: the marker does not read as it was written, or contradicts what is there; or the rows that came
+            and went are not those of the batch.
     """
-    head = table.snapshot(branch)
+    head = table.snapshot(staged.branch)
     line = snapshot_line(table, head.snapshotId(), base.head) if head is not None else []
-    if head is None or set(line) != {base.head, *steps, int(head.snapshotId())}:
+    is_whole = head is not None and set(line) == {base.head, *staged.steps, int(head.snapshotId())}
+    if not is_whole or any(_begins_anew(table, number) for number in line[:-1]):
         what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
         raise CommitConflict(what, "Run again; one process should write a table.")
     summary = dict(head.summary())
-    if not marker.to_summary().items() <= summary.items():
+    if not staged.marker.to_summary().items() <= summary.items():
         raise InvariantBroken(f"The marker of {base.name} does not read as it was written.", _BUG)
-    _check_landed(base, marker, summary)
+    _check_landed(base, staged.marker, summary)
+    came = int(summary.get("added-records", "0"))
+    if staged.rows_expected not in (None, came):
+        what = f"The batch has {staged.rows_expected} rows for {base.name}, and {came} were written."
+        raise InvariantBroken(what, _BUG)
+    for step, most in staged.rows_max.items():
+        _check_gone(table, base, step, most)
     return int(head.snapshotId())
+
+
+def _begins_anew(table: Any, number: int) -> bool:  # noqa: ANN401 - a Java object
+    """Whether a snapshot was the first of a branch that was not there: Iceberg then counts its totals from zero.
+
+    Its parent is that of the branch that was dropped, so nothing else tells; and by its totals a table that has rows
+    would be taken for an empty one.
+    """
+    told = dict(table.snapshot(number).summary())
+    before = dict(table.snapshot(table.snapshot(number).parentId()).summary())
+    if "total-records" not in before:
+        return "total-records" in told
+    change = int(told.get("added-records", "0")) - int(told.get("deleted-records", "0"))
+    total = int(before["total-records"]) + change
+    # One below zero is left out.
+    return told.get("total-records") != (str(total) if total >= 0 else None)
+
+
+def has_rows(table: Any, snapshot: Any) -> bool:  # noqa: ANN401 - Java objects
+    """Whether a snapshot has data files; its totals may be another's (`_begins_anew`), so zero is looked into."""
+    if snapshot is None:
+        return False
+    if int(dict(snapshot.summary()).get("total-records", "0")) != 0:
+        return True
+    return any(found.hasAddedFiles() or found.hasExistingFiles() for found in snapshot.dataManifests(table.io()))
 
 
 def check_progress(base: LakeTable, marker: Marker) -> None:
@@ -251,6 +283,49 @@ def _check_landed(base: LakeTable, marker: Marker, summary: dict[str, str]) -> N
     if int(summary.get("added-records", "0")) > moved:
         what = f"{base.name} would take {summary['added-records']} messages of a span of {moved}: some of them twice."
         raise InvariantBroken(what, _BUG)
+
+
+def _check_gone(table: Any, base: LakeTable, step: int, most: int) -> None:  # noqa: ANN401 - a Java object
+    """Assert that a statement took no more rows away than it had keys for.
+
+    Rows that another program doubled go with their keys, and that is right.
+    """
+    snapshot = table.snapshot(step)
+    before = table.snapshot(snapshot.parentId()) if snapshot.parentId() is not None else None
+    gone = rows_gone(dict(before.summary()) if before is not None else {}, dict(snapshot.summary()))
+    if gone is None or gone <= most or any(is_foreign(one, told) for one, told in _told(table, base.head)):
+        return
+    what = f"The batch has {most} keys for {base.name}, and {gone} rows would go: a key has two rows, or others went."
+    do = f"Nothing was published. Compare with `cdcm verify`; `cdcm replay {base.name} --publish` rebuilds it from raw."
+    raise InvariantBroken(what, do)
+
+
+def _told(table: Any, head: int | None) -> Iterator[tuple[str | None, dict[str, str]]]:  # noqa: ANN401 - a Java object
+    for number in snapshot_line(table, head):
+        snapshot = table.snapshot(number)
+        yield snapshot.operation(), dict(snapshot.summary())
+
+
+def rows_gone(before: Mapping[str, str], summary: Mapping[str, str]) -> int | None:
+    """How many rows a snapshot took away that added none, by Iceberg's counters; None where they do not tell.
+
+    They do as long as no data file goes, because then every row that goes is one position more, in a delete file or a
+    deletion vector, less those of the files that the new ones replace. And where data files are written anew, as by
+    copy-on-write, as long as no position in them was deleted before: how many of those there were is not counted.
+
+    Args:
+        before: the summary of the snapshot before.
+        summary: of the snapshot.
+    """
+
+    def count(name: str, told: Mapping[str, str] = summary) -> int:
+        return int(told.get(name, "0"))
+
+    if count("deleted-data-files") == 0:
+        return count("added-position-deletes") - count("removed-position-deletes") - count("added-records")
+    if count("total-position-deletes", before) or count("total-equality-deletes", before):
+        return None
+    return count("deleted-records") - count("added-records") + count("added-position-deletes")
 
 
 def written_by(load: Callable[[], Any], branch: str) -> str:

@@ -59,10 +59,13 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
     """
     found = []
     snapshot = table.snapshot(head) if head is not None else None
+    # Of the totals only the newest: one on the way may have begun anew (`lake_commit`), as no difference does.
+    total = int(snapshot.summary().get("total-records") or 0) if snapshot is not None else 0
     while snapshot is not None and limit:
-        offsets, total = (snapshot.summary().get(name) for name in (f"{MARKER_PREFIX}offsets", "total-records"))
-        if offsets is not None and total is not None:
-            found.append((Offsets.from_json(offsets), int(total)))
+        told = dict(snapshot.summary())
+        if f"{MARKER_PREFIX}offsets" in told:
+            found.append((Offsets.from_json(told[f"{MARKER_PREFIX}offsets"]), total))
+        total -= int(told.get("added-records", "0")) - int(told.get("deleted-records", "0"))
         parent = snapshot.parentId()
         snapshot, limit = table.snapshot(parent) if parent is not None else None, limit - 1
     return found

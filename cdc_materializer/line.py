@@ -286,6 +286,10 @@ class Decided:
     published: int
     marked: int = 0
     applied: int = 0
+    #: Rows for the mirror; of how many keys there are two, and how many have no key: `tally.check_keys`.
+    written: int = 0
+    doubled: int = 0
+    keyless: int = 0
     snapshots: SweepPlan = field(default_factory=SweepPlan)
     #: Whether it reads messages from before its span once more.
     again: bool = False

@@ -135,11 +135,6 @@ def create_table(
     return f"CREATE TABLE {table_path(catalog, table)} ({columns}) USING iceberg{partitions} TBLPROPERTIES ({options})"
 
 
-def drop_table(catalog: str, table: TableName) -> str:
-    """A statement that removes a table which was never finished; no data file belongs to it."""
-    return f"DROP TABLE IF EXISTS {table_path(catalog, table)}"
-
-
 def cdc_struct(*, soft: bool, routed: bool) -> str:
     """The type of a mirror's own column, by whether it keeps deleted rows, and has rows of several source tables."""
     further = {f"{DELETED}:boolean": soft, f"{SOURCE_TABLE}:string": routed}
@@ -157,11 +152,14 @@ def name_source_tables(catalog: str, table: TableName) -> str:
 
 
 def finish_mirror(catalog: str, table: TableName, schema: TableSchema, sorted_by: Sequence[str]) -> list[str]:
-    """Statements that give a new mirror its identifier fields and its order: by key, unless one is asked for."""
+    """Statements that give a new mirror its order, by key unless one is asked for, and then its identifier fields.
+
+    These last: one that has them is finished.
+    """
     path = table_path(catalog, table)
     order = ", ".join([_sort_field(text) for text in sorted_by] or [quote(name) for name in schema.key])
     keys = ", ".join(quote(name) for name in schema.key)
-    return [f"ALTER TABLE {path} SET IDENTIFIER FIELDS {keys}", f"ALTER TABLE {path} WRITE LOCALLY ORDERED BY {order}"]
+    return [f"ALTER TABLE {path} WRITE LOCALLY ORDERED BY {order}", f"ALTER TABLE {path} SET IDENTIFIER FIELDS {keys}"]
 
 
 def evolve_table(catalog: str, table: TableName, plan: SchemaPlan, inside: str | None = None) -> list[str]:

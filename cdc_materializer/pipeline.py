@@ -19,8 +19,9 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import Code, RegistryUnavailable
 from cdc_materializer.key_ranges import delete_rows
-from cdc_materializer.lake import LakeTable, Stage
+from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import (
     Batch,
@@ -104,11 +105,14 @@ def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool 
 
 
 def load(line: Line) -> Tables:
-    """The line's tables as they are now, none of them half made."""
-    mirror = line.mirror
+    """The line's tables as they are now, none of them half made.
+
+    The mirror first: what another process publishes meanwhile, raw and quarantine have had before.
+    """
+    mirror, found = line.mirror, line.load_mirror()
     tables = Tables(
         raw=line.lake.load(mirror.raw),
-        mirror=line.load_mirror(),
+        mirror=found,
         quarantine=line.lake.load(mirror.quarantine),
         history=line.lake.load(mirror.history) if line.table.history else None,
     )
@@ -272,9 +276,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         counts={outcome: counted[outcome] or 0 for outcome in verdict.OUTCOMES},
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},
         blocked=tuple(sorted(counted["blocked"])),
-        published=counted["published"] or 0,
-        marked=counted.get("marked", 0),
-        applied=counted.get("applied", 0),
+        **{name: counted.get(name) or 0 for name in ("published", "marked", "applied", *tally.OF_ROWS)},
         snapshots=folded.snapshots,
         again=reading.retried is not None,
     )
@@ -312,6 +314,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         counts=decided.counts | {"read": sum(decided.counts.values())},
     )
     tally.check(line, raw, earlier.offsets if earlier is not None else Offsets(), decided)
+    tally.check_keys(line, decided)
     held = quarantine.hold(line, tables.quarantine, reached, marker, decided)
     stops.stop_if_asked(line, decided)
     if mirror is None:
@@ -385,5 +388,6 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     if decided.published == 0:
         return
     if not mirror.is_empty:
-        delete_rows(stage, mirror, rows.published_keys(decided.states, target, soft=soft), target, decided.published)
-    stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed))
+        keys = rows.published_keys(decided.states, target, soft=soft)
+        delete_rows(stage, mirror, keys, target, decided.written if soft else decided.published)
+    stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed), decided.written)

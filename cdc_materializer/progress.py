@@ -15,6 +15,7 @@ from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, plan_span
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.source import Source, TopicState, as_raw_counts, state_of
 
 
@@ -67,13 +68,15 @@ class Backlog:
         return self.raw.offsets == self.mirror.offsets if self.mirror is not None else ends == self.topic.beginnings
 
 
-def backlogs(config: Config, source: Source, tables: Iterable[TableConfig]) -> list[Backlog]:
+def backlogs(
+    config: Config, source: Source, tables: Iterable[TableConfig], deadline: Deadline = NEVER
+) -> list[Backlog]:
     """Where each table stands; a topic that cannot be asked is that table's own error.
 
     Markers stay unknown (None) where the catalog is of a kind that only Spark can open.
     """
     try:
-        lake = open_tables(config.catalog)
+        lake = open_tables(config.catalog, deadline)
     except LakeUnavailable:
         lake = None
     return [_backlog(lake, source, table) for table in tables]

@@ -24,8 +24,9 @@ from cdc_materializer import batch, life, quarantine, rows
 from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
-from cdc_materializer.lake import MAIN, Lake, LakeTable, Stage
+from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Batch, Line, Tables, check_deletes, check_whole, marker_of, reload
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, delete_all

@@ -16,7 +16,8 @@ from cdc_materializer import audit, ledger, quarantine, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import Difference, is_unequal, joined_rows, sides_of
 from cdc_materializer.errors import UsageError
-from cdc_materializer.lake import LakeTable, Stage
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line, marker_of, reload
 from cdc_materializer.merge import delete_keys
 from cdc_materializer.offsets import Span, batch_id

@@ -1,18 +1,62 @@
-"""How often, and after what pauses, something is tried again: a policy is a value, and there are two.
+"""How often, after what pauses and until when something is tried: policies and deadlines are values.
 
 Only what is the same when it is done twice may be tried again. A batch is: it is planned anew from the tables.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from cdc_materializer.errors import CdcError
 
 Result = TypeVar("Result")
+
+
+#: No time at all would mean for ever to many a client.
+_SECONDS_MIN = 0.01
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Until when something has to be done; handed down to whatever waits, which takes what is left of it.
+
+    What is being written when it comes is ended: a deadline keeps work from being begun, and shortens waits.
+
+    Attributes:
+        at: the moment, in seconds of the clock; infinity for none.
+        clock: what time it is, in seconds from anywhere.
+    """
+
+    at: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Self:
+        """The one that comes in so many seconds."""
+        return cls(clock() + seconds, clock)
+
+    @property
+    def left(self) -> float:
+        """Seconds until then, never below zero."""
+        return max(self.at - self.clock(), 0.0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come."""
+        return self.left == 0
+
+    def within(self, seconds: float) -> float:
+        """So many seconds, or what is left if that is less; never quite zero."""
+        return max(min(seconds, self.left), _SECONDS_MIN)
+
+
+#: Takes as long as it takes.
+NEVER = Deadline()
 
 
 @dataclass(frozen=True)
@@ -34,12 +78,13 @@ class RetryPolicy:
         # Beyond 2 ** 30 any base is over its cap; without the bound a week of failures would overflow.
         return min(self.base_seconds * 2.0 ** min(failures - 1, 30), self.cap_seconds)
 
-    def call(self, step: Callable[[], Result], stop: threading.Event) -> Result:
+    def call(self, step: Callable[[], Result], stop: threading.Event, deadline: Deadline = NEVER) -> Result:
         """Do a step, and again where it fails with an error that is `retryable`.
 
         Args:
             step: safe to call again after any failure.
             stop: set it, and there is no further attempt.
+            deadline: nor is there one if its pause would end no sooner than this.
 
         Raises:
             CdcError: the last attempt's, or one that is not to be tried again.
@@ -51,7 +96,8 @@ class RetryPolicy:
             except CdcError as error:
                 failures += 1
                 is_last = self.attempts is not None and failures >= self.attempts
-                if not error.retryable or is_last or stop.wait(self.pause(failures)):
+                pause = self.pause(failures)
+                if not error.retryable or is_last or pause >= deadline.left or stop.wait(pause):
                     raise
 
 

@@ -60,12 +60,16 @@ def first_messages(raw: DataFrame, count: int) -> tuple[Message, ...]:
     return tuple(Message(row["partition"], row["offset"], *both) for row, both in zip(found, kept, strict=True))
 
 
+def is_written(*, soft: bool) -> Column:
+    """Whether a state is a row that the mirror is to hold."""
+    return F.col(life.WRITTEN) & ~life.is_mark() if soft else F.col(verdict.PUBLISHED) & ~fold.is_delete()
+
+
 def final_rows(decided: DataFrame, target: TableSchema, *, soft: bool, routed: bool) -> DataFrame:
     """The rows that the mirror is to hold for the batch's keys; deleted ones too, where it keeps those."""
+    known = decided.where(is_written(soft=soft))
     if not soft:
-        live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
-        return live.select(*[m.column(name) for name in target.types], _cdc(soft=False, routed=routed))
-    known = decided.where(F.col(life.WRITTEN) & ~life.is_mark())
+        return known.select(*[m.column(name) for name in target.types], _cdc(soft=False, routed=routed))
     return known.select(*[life.last_values(name).alias(name) for name in target.types], _cdc(soft=True, routed=routed))
 
 
@@ -101,8 +105,9 @@ def with_source_tables(mirror: DataFrame, first: str | None) -> DataFrame:
 
 def published_keys(decided: DataFrame, target: TableSchema, *, soft: bool) -> DataFrame:
     """The keys whose rows the batch replaces or deletes, each once."""
-    replaced = F.col(life.WRITTEN) & ~life.is_mark() if soft else F.col(verdict.PUBLISHED)
-    return decided.where(replaced).select(*[m.column(name) for name in target.key])
+    return decided.where(is_written(soft=True) if soft else F.col(verdict.PUBLISHED)).select(
+        *[m.column(name) for name in target.key]
+    )
 
 
 def marked_keys(decided: DataFrame, target: TableSchema, *, routed: bool) -> DataFrame:

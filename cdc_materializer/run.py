@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
@@ -27,7 +29,7 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.models import ContractChange, ErrorInfo, RunReport, TableRun
-from cdc_materializer.retry import FOLLOW, REPLAN
+from cdc_materializer.retry import FOLLOW, NEVER, REPLAN, Deadline
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from cdc_materializer.line import Batch
 
 _LOG = logging.getLogger(__name__)
+_PACKAGE = "cdc_materializer"
 
 #: Tables brought forward at one time: more gain nothing on few cores, and share one Spark context (design §6).
 TABLES_AT_ONCE = 4
@@ -55,12 +58,20 @@ class RunOptions:
     Attributes:
         tables: names of the mirrors to bring forward; all for none.
         stop: set it, and the run ends after the batches that are being worked on.
+        deadline: so does it then; broker, registry, catalog file and retries are waited for no longer.
         on_batch: called after each published batch, from the table's own thread.
         between: called after each round of `run_forever`, when no batch is being worked on.
     """
 
     tables: Sequence[str] = ()
     stop: threading.Event = field(default_factory=threading.Event)
+    deadline: Deadline = NEVER
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further batch is to be begun."""
+        return self.stop.is_set() or self.deadline.is_over
+
     on_batch: OnBatch | None = None
     between: Callable[[Lakes, RunReport], None] | None = None
 
@@ -93,7 +104,7 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     """
     options = options or RunOptions()
     work = open_work(config, options)
-    waiting = backlogs(config, work.source, work.tables)
+    waiting = backlogs(config, work.source, work.tables, options.deadline)
     changes = _tell_changes(work, waiting)
     if all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
@@ -113,23 +124,25 @@ def run_forever(
     options = options or RunOptions()
     work = open_work(config, options)
     quiet: dict[str, tuple[float, int]] = {}
-    changes = _tell_changes(work, backlogs(config, work.source, work.tables))
+    changes = _tell_changes(work, backlogs(config, work.source, work.tables, options.deadline))
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
-        while not options.stop.is_set():
+        while not options.is_over:
             now = time.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
-            waiting = [backlog for backlog in backlogs(config, work.source, due) if not backlog.is_done]
+            waiting = [
+                backlog for backlog in backlogs(config, work.source, due, options.deadline) if not backlog.is_done
+            ]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId)
             report = _run_tables(work, lakes, waiting, options)
             _pause_failed(report, quiet, poll)
             if any(run.batches or run.error for run in report.tables):
                 yield _with_changes(report, changes)
                 changes = {}
-            if options.between is not None and not options.stop.is_set():
+            if options.between is not None and not options.is_over:
                 options.between(lakes, report)
             if not any(run.batches for run in report.tables):
-                options.stop.wait(poll)
+                options.stop.wait(options.deadline.within(poll))
 
 
 def _leave_to_others(config: Config, waiting: Sequence[Backlog], own: str) -> list[Backlog]:
@@ -191,7 +204,7 @@ def open_work(config: Config, options: RunOptions) -> Work:
         ContractInvalid: a contract cannot be followed.
         SourceUnavailable: the topics cannot be listed.
     """
-    source = open_source(config.source)
+    source = open_source(config.source, options.deadline)
     known = resolve_tables(config.tables, source.topics() if any(table.is_glob for table in config.tables) else ())
     tables = tuple(table for table in known if not options.tables or str(table.mirror) in options.tables)
     missing = sorted(set(options.tables) - {str(table.mirror) for table in known})
@@ -203,7 +216,7 @@ def open_work(config: Config, options: RunOptions) -> Work:
         for table in tables
         if table.contract is not None
     }
-    return Work(config, source, open_registry(config.registry), tables, contracts, known)
+    return Work(config, source, open_registry(config.registry, options.deadline), tables, contracts, known)
 
 
 def with_key(contract: Contract, config: Config) -> Contract:
@@ -288,12 +301,19 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
         return _stopped(backlog, failure, batches, time.monotonic() - began)
     except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
-        message = (
-            f"{backlog.table.mirror} stopped on an unexpected {type(failure).__name__}. Run with --debug and report it."
-        )
+        message = f"{backlog.table.mirror} stopped on an unexpected {_told(failure)}. Run with --debug and report it."
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
         return _table_run(backlog, batches, time.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
     return _table_run(backlog, batches, time.monotonic() - began, None), 0
+
+
+def _told(failure: Exception) -> str:
+    """What an unexpected error is and where it came from, without its text: that may have a row's values."""
+    from cdc_materializer.lake_errors import java_classes
+
+    own = [step for step in traceback.extract_tb(failure.__traceback__) if Path(step.filename).parent.name == _PACKAGE]
+    causes = " < ".join([type(failure).__name__, *java_classes(failure)])
+    return f"{causes} at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else causes
 
 
 def _stopped(
@@ -314,8 +334,8 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) ->
     mirror = str(backlog.table.mirror)
     contract = work.contracts.get(mirror)
     line = Line(work.config.name, backlog.table, work.source, work.registry, contract, lakes.of(mirror))
-    while not options.stop.is_set():
-        batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop)
+    while not options.is_over:
+        batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
         if batch is None:
             return
         if options.on_batch is not None:

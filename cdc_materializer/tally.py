@@ -6,16 +6,23 @@ or doubles shows as a difference between the two before anything is published.
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold, life, verdict
+from cdc_materializer import fold, life, rows, verdict
+from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, InvariantBroken
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import landed
 from cdc_materializer.line import Decided, Line
 from cdc_materializer.offsets import Offsets
 
+#: What `sums` says of the rows for the mirror, by the names that `Decided` has.
+OF_ROWS = ("written", "doubled", "keyless")
 #: How far back raw's snapshots are looked through; a batch is nearly always what the last one landed.
 _SNAPSHOTS_MAX = 20
 
@@ -26,17 +33,22 @@ def outcomes() -> list[Column]:
     return [F.count_if(own & (F.col(verdict.OUTCOME) == outcome)).alias(outcome) for outcome in verdict.OUTCOMES]
 
 
-def sums(*, lives: bool) -> list[Column]:
+def sums(key: Sequence[str], *, soft: bool, lives: bool) -> list[Column]:
     """What else a batch's states add up to: violations by code, rules that block, rows to write.
 
     Args:
+        key: the mirror's key columns.
+        soft: whether the mirror keeps deleted rows.
         lives: whether more than the last state of a row is kept.
     """
     codes = [F.sum(F.size(verdict.with_code(F.col(verdict.VIOLATIONS), code))).alias(f"code_{code}") for code in Code]
     own = F.col(fold.CURRENT)
     blocked = F.array_distinct(F.flatten(F.collect_set(F.when(own, F.col(verdict.BLOCKED))))).alias("blocked")
     of_lives = {"marked": life.is_mark(), "applied": own & F.col(life.APPLIED)} if lives else {}
-    counts = {"published": F.col(verdict.PUBLISHED), **of_lives}
+    written = rows.is_written(soft=soft)
+    keyless = functools.reduce(operator.or_, (m.column(name).isNull() for name in key), F.lit(False))
+    faults = {"doubled": F.col(verdict.DOUBLED), "keyless": written & keyless}
+    counts = {"published": F.col(verdict.PUBLISHED), "written": written, **faults, **of_lives}
     return [*codes, blocked, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 
@@ -64,6 +76,20 @@ def check(line: Line, raw: LakeTable, reached: Offsets, decided: Decided) -> Non
     raise InvariantBroken(what, do)
 
 
+def check_keys(line: Line, decided: Decided) -> None:
+    """Assert that a batch gives each key one row, and no row without a key.
+
+    Iceberg's counters say later whether just these rows were written (`Stage.append`).
+
+    Raises:
+        InvariantBroken: it does not.
+    """
+    for count, fault in ((decided.doubled, "more than one row of a key"), (decided.keyless, "rows without a key")):
+        if count:
+            what = f"The batch would give {line.mirror} {fault} ({count} such). Nothing was published."
+            raise InvariantBroken(what, "Please report this as a bug, with what `--debug` says.")
+
+
 def expected_messages(known: list[tuple[Offsets, int]], reached: Offsets, decided: Decided) -> int | None:
     """How many messages raw has for a batch; None where its snapshots do not tell.
 
@@ -74,7 +100,7 @@ def expected_messages(known: list[tuple[Offsets, int]], reached: Offsets, decide
     """
     start, end = decided.span.start, decided.span.end
     after = next((total for offsets, total in known if offsets == end), None)
-    before = next((total for offsets, total in known if _is_at(offsets, start)), None) if reached else 0
+    before = next((total for offsets, total in known if _is_at(offsets, start)), None if reached else 0)
     return None if after is None or before is None else after - before
 
 

@@ -66,6 +66,13 @@ class JavaMap(dict[str, Any]):
         return key in self
 
 
+class _Manifest:
+    def hasAddedFiles(self) -> bool:  # noqa: N802 - Java's name
+        return True
+
+    hasExistingFiles = hasAddedFiles  # noqa: N815
+
+
 @dataclass(frozen=True)
 class MemorySnapshot:
     """A state of a table."""
@@ -86,6 +93,10 @@ class MemorySnapshot:
     def timestampMillis(self) -> int:  # noqa: N802
         """A time that rises with the number."""
         return self.number
+
+    def dataManifests(self, _io: object) -> list[_Manifest]:  # noqa: N802
+        """One for each row."""
+        return [_Manifest()] * len(self.rows)
 
     def schemaId(self) -> None:  # noqa: N802
         """The number of the columns that it was written with: not kept."""
@@ -127,9 +138,15 @@ class Metadata:
             number = self.snapshots[number].parent
 
     def with_snapshot(self, told: Mapping[str, str], rows: tuple[Row, ...], ref: str, number: int) -> Metadata:
-        """Put a state on a branch; one that is not there begins at `main`."""
+        """Put a state on a branch; one that is not there begins at `main`, and its totals at zero, as Iceberg's."""
         parent = self.refs.get(ref, self.refs.get(MAIN))
-        made = MemorySnapshot(number, parent, {**told, "total-records": str(len(rows))}, rows)
+        before = self.snapshots.get(parent) if parent is not None else None
+        change = len(rows) - (len(before.rows) if before is not None else 0)
+        counted = {"added-records" if change > 0 else "deleted-records": str(abs(change))}
+        counted |= {"deleted-data-files": "1"} if change < 0 else {}
+        total = (int(before.told.get("total-records", "0")) if before is not None and ref in self.refs else 0) + change
+        counted |= {"total-records": str(total)} if total >= 0 else {}
+        made = MemorySnapshot(number, parent, {**counted, **told}, rows)
         return replace(
             self, snapshots={**self.snapshots, number: made}, refs={**self.refs, ref: number}, version=self.version + 1
         )

@@ -212,6 +212,9 @@ class _Table:
     def lastUpdatedMillis(self) -> int:  # noqa: N802
         return max(self.metadata.snapshots, default=0)
 
+    def io(self) -> _Table:
+        return self
+
     def uuid(self) -> _Text:
         return _Text(self.metadata.uuid)
 

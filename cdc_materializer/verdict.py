@@ -26,6 +26,8 @@ OUTCOME = "__cdc_outcome"
 PASSES = "__cdc_passes"
 #: Whether the state is the one of its key that goes into the mirror.
 PUBLISHED = "__cdc_published"
+#: Whether another state of the same key is PUBLISHED too, which must never be.
+DOUBLED = "__cdc_doubled"
 VIOLATIONS = "__cdc_violations"
 BLOCKED = "__cdc_blocked"
 #: Names of the holding rules that the state breaks, and of those that only warn or are only tried.
@@ -88,7 +90,7 @@ def _is_at(places: Sequence[tuple[int, int]]) -> Column:
 
 
 def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> DataFrame:
-    """Add OUTCOME, PUBLISHED, VIOLATIONS (rows for quarantine) and BLOCKED (blocking rules that failed).
+    """Add OUTCOME, PUBLISHED, DOUBLED, VIOLATIONS (rows for quarantine) and BLOCKED (blocking rules that failed).
 
     Args:
         states: from `batch.fold_batch`.
@@ -109,9 +111,11 @@ def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> D
         placed = placed.withColumn("__cdc_final_table", table)
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
+    published = F.col(PASSES) & (here == F.col("__cdc_final"))
     return placed.withColumns(
         {
-            PUBLISHED: F.col(PASSES) & (here == F.col("__cdc_final")),
+            PUBLISHED: published,
+            DOUBLED: published & (F.count_if(published).over(of_key) > 1),
             OUTCOME: _outcome(after_final, judgement),
             VIOLATIONS: _violations(after_final, judgement),
             BLOCKED: _blocked(after_final, judgement.rules),

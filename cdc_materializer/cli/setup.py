@@ -56,7 +56,16 @@ def init(  # noqa: PLR0913 - where to look is the command's options
     return EXIT_DONE if found.written else EXIT_USAGE
 
 
-def doctor(*, config: ConfigFile = CONFIG_DEFAULT, as_json: AsJson = False, debug: Debug = False) -> int:
+def doctor(
+    *,
+    config: ConfigFile = CONFIG_DEFAULT,
+    rows: Annotated[
+        bool,
+        typer.Option("--rows", help="Also read the keys of all rows, into memory: each has one, and one of its own."),
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
     """Check the set-up, and say how to mend it.
 
     Java, its libraries, the configuration, contracts, source, registry, catalog, and each table's markers beside its
@@ -68,6 +77,6 @@ def doctor(*, config: ConfigFile = CONFIG_DEFAULT, as_json: AsJson = False, debu
 
     with Steps(output) as steps:
         steps.begin("Looking at the set-up")
-        found = examine(config, load)
+        found = examine(config, load, rows=rows)
     output.show(found)
     return exit_code(found)

@@ -8,6 +8,7 @@ from cdc_materializer.registry.apicurio import ApicurioRegistry
 from cdc_materializer.registry.confluent import ConfluentRegistry
 from cdc_materializer.registry.recorded import RecordedRegistry
 from cdc_materializer.registry.schemas import RegisteredSchema, Registry, Wanted
+from cdc_materializer.retry import NEVER, Deadline
 
 if TYPE_CHECKING:
     from cdc_materializer.config_connections import RegistryConfig
@@ -24,8 +25,11 @@ __all__ = [
 ]
 
 
-def open_registry(config: "RegistryConfig | None") -> Registry | None:
-    """Open the registry that the configuration names; None where it names none. Nothing is asked yet."""
+def open_registry(config: "RegistryConfig | None", deadline: Deadline = NEVER) -> Registry | None:
+    """Open the registry that the configuration names; None where it names none. Nothing is asked yet.
+
+    Past the deadline nothing is asked any more.
+    """
     if config is None:
         return None
     if config.files is not None:
@@ -38,5 +42,6 @@ def open_registry(config: "RegistryConfig | None") -> Registry | None:
         certificate=None if tls is None or tls.cert is None else str(tls.cert),
         key=None if tls is None or tls.key is None else str(tls.key),
         headers=reveal(config.headers),
+        deadline=deadline,
     )
     return ConfluentRegistry(access) if config.id == "confluent" else ApicurioRegistry(access, config.id)

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from cdc_materializer.errors import ConfigError, RegistryUnavailable
+from cdc_materializer.retry import NEVER, Deadline
 
 #: How long one request may take, in seconds.
 REQUEST_TIMEOUT_SECONDS = 10.0
@@ -34,6 +35,7 @@ class RegistryAccess:
         ca, certificate, key: paths of PEM files, or None.
         headers: added to every request.
         timeout_seconds: how long one request may take.
+        deadline: when nothing is asked any more.
     """
 
     url: str
@@ -43,6 +45,12 @@ class RegistryAccess:
     key: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
+    deadline: Deadline = NEVER
+
+    @property
+    def patience(self) -> float:
+        """How long the next request may take, in seconds."""
+        return self.deadline.within(self.timeout_seconds)
 
     @property
     def shown(self) -> str:
@@ -75,6 +83,9 @@ class RegistryAccess:
             ConfigError: there is no such address.
         """
         library = http()
+        if self.deadline.is_over:
+            what = f"The time for this run was over before the registry {self.shown} was asked."
+            raise RegistryUnavailable(what, "Run again, with more time if it is always so.")
         try:
             yield
         except library.TimeoutException as error:

@@ -150,7 +150,7 @@ class ApicurioRegistry:
                 self._opened = self._open()
             for made in range(RETRIES_MAX):
                 try:
-                    answer = self._opened.get(url)
+                    answer = self._opened.get(url, timeout=self._access.patience)
                 except library.TransportError:
                     pass
                 else:
@@ -159,7 +159,7 @@ class ApicurioRegistry:
                 # Not all clients at once: somewhere below a time that doubles, as Confluent's client waits too.
                 longest = min(RETRY_WAIT_MS * 2**made, RETRY_WAIT_MS_MAX)
                 time.sleep(random.random() * longest / 1000)  # noqa: S311 - no secret
-            return self._opened.get(url)
+            return self._opened.get(url, timeout=self._access.patience)
 
     def _open(self) -> Any:  # noqa: ANN401 - of one of two modules
         library, access = http(), self._access
@@ -170,7 +170,7 @@ class ApicurioRegistry:
             return library.Client(
                 auth=access.basic_auth,
                 headers=dict(access.headers),
-                timeout=access.timeout_seconds,
+                timeout=access.patience,
                 transport=library.HTTPTransport(verify=tls),
             )
         except (OSError, ValueError, TypeError) as error:

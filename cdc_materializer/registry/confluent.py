@@ -151,7 +151,7 @@ def _client_properties(access: RegistryAccess) -> dict[str, str | float]:
     """Name the settings as the client does."""
     properties: dict[str, str | float | None] = {
         "url": access.url,
-        "timeout": access.timeout_seconds,
+        "timeout": access.patience,
         "max.retries": RETRIES_MAX,
         "retries.wait.ms": RETRY_WAIT_MS,
         "retries.max.wait.ms": RETRY_WAIT_MS_MAX,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cdc_materializer.config_values import reveal
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.source.failures import read_failure
 from cdc_materializer.source.kafka import KafkaSource
 from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, Source, TopicState
@@ -28,12 +29,12 @@ __all__ = [
 ]
 
 
-def open_source(config: "SourceConfig") -> Source:
-    """Open the source that the configuration names; nothing is asked yet.
+def open_source(config: "SourceConfig", deadline: Deadline = NEVER) -> Source:
+    """Open the source that the configuration names; nothing is asked yet. No answer is waited for past the deadline.
 
     Raises:
         ConfigError: its Kafka properties have no brokers, or name one that only Java's client knows.
     """
     if config.files is not None:
         return RecordedSource(config.files)
-    return KafkaSource(reveal(config.kafka or {}))
+    return KafkaSource(reveal(config.kafka or {}), deadline=deadline)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from cdc_materializer.errors import ConfigError, SourceUnavailable, TopicMissing
 from cdc_materializer.names import nearest
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.source.kafka_ends import read_ends
 from cdc_materializer.source.kafka_properties import brokers, librdkafka_properties, spark_options
 from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, TopicState
@@ -36,12 +37,18 @@ _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 class KafkaSource:
     """A Kafka cluster; see `Source` for what it promises. Only committed messages are read, with their headers."""
 
-    def __init__(self, properties: Mapping[str, str], timeout_seconds: float = ANSWER_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        timeout_seconds: float = ANSWER_TIMEOUT_SECONDS,
+        deadline: Deadline = NEVER,
+    ) -> None:
         """Take the client's properties; nothing is asked yet.
 
         Args:
             properties: Kafka client properties by librdkafka's names, with their secrets; they are never shown.
             timeout_seconds: how long the broker may take to answer one question.
+            deadline: when it may take no longer at all.
 
         Raises:
             ConfigError: there are no brokers, or a property is one of Java's client only.
@@ -49,9 +56,13 @@ class KafkaSource:
         self._brokers = brokers(properties)
         self._client_properties = librdkafka_properties(properties)
         self._properties = dict(properties)
-        self._timeout_seconds = timeout_seconds
+        self._timeout, self._deadline = timeout_seconds, deadline
         self._client: AdminClient | None = None
         self._last_error: KafkaError | None = None
+
+    @property
+    def _timeout_seconds(self) -> float:
+        return self._deadline.within(self._timeout)
 
     def topics(self) -> tuple[str, ...]:
         """List the cluster's topics; see `Source.topics`."""

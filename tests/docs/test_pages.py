@@ -1,5 +1,6 @@
 """Links lead somewhere, promises name tests that exist, and snippets that need no Spark are right."""
 
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -47,11 +48,34 @@ def test_promises_name_tests_that_exist() -> None:
     assert not missing
 
 
+def _rows(heading: str) -> list[list[str]]:
+    """The cells of the first table of the page of guarantees behind a line, without its head."""
+    lines = (DOCS / "guarantees.md").read_text(encoding="utf-8").partition(f"{heading}\n")[2].splitlines()
+    table = list(itertools.dropwhile(lambda line: not line.startswith("|"), lines))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), table)
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows][2:]
+
+
 def test_every_guarantee_has_its_test() -> None:
     """No promise without one."""
-    rows = [line for line in (DOCS / "guarantees.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = _rows("# Guarantees")
 
-    assert [row for row in rows[1:] if "](../tests/" not in row] == []
+    assert len(rows) > 50
+    assert [row for row in rows if "](../tests/" not in row[-1]] == []
+
+
+def test_every_invariant_names_where_it_is_asserted() -> None:
+    """Functions that are there, in the run and in the model test; `doctor` has it too, or is said why not."""
+    rows = _rows("## What always holds")
+
+    assert [row[0].partition(":")[0] for row in rows] == [f"I{number}" for number in range(1, 11)]
+    for invariant, run, doctor, model in rows:
+        for cell, folder in ((run, "cdc_materializer"), (doctor, "cdc_materializer"), (model, "tests/model")):
+            links = _LINK.findall(cell)
+            assert links or (cell is doctor and cell.startswith("no, ")), invariant
+            for name, target in links:
+                assert target.startswith(f"../{folder}/"), invariant
+                assert f"def {name}(" in (DOCS / target).read_text(encoding="utf-8"), f"{invariant} {name}"
 
 
 @pytest.mark.parametrize("snippet", _YAML, ids=[f"{s.page.stem}-{at}" for at, s in enumerate(_YAML)])

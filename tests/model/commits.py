@@ -14,8 +14,9 @@ from typing import Any
 from cdc_materializer import tally
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import CommitUnknown, LakeUnavailable, SourceRewound
-from cdc_materializer.lake import Lake, LakeTable, Stage
+from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_commit import newest_marker
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Tables, check_pair, marker_of
 from cdc_materializer.marker import Marker, skip_lost
 from cdc_materializer.merge import table_path
@@ -81,6 +82,9 @@ class World:
     reached: dict[str, Offsets] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     processes: int = 0
+    #: The identity of each table, and the snapshot that readers saw last.
+    identities: dict[str, str] = field(default_factory=dict)
+    heads: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look at every commit."""
@@ -145,10 +149,14 @@ class World:
     def run(self, batches: int = 99, *, unaware: bool = False) -> str:
         """A process that works until there is nothing to do or something stops it; how it ended.
 
-        With `unaware` it leaves other processes' branches alone, as one does that had loaded the tables before.
+        With `unaware` it leaves other processes' branches alone, as one does that had loaded the tables before. With no
+        batch it gets no further than loading them.
         """
         lake = replace(self.lake(), read_only=unaware)
+        before = {path: set(found.snapshots) for path, found in self.catalog.tables.items()}
         try:
+            for name in PATHS if batches == 0 else ():
+                lake.load(name)
             for _ in range(batches):
                 if not advance(self, lake):
                     break
@@ -157,6 +165,8 @@ class World:
         except SourceRewound as stop:
             return str(stop.code)
         except (LakeUnavailable, CommitUnknown) as error:
+            now = self.catalog.tables
+            assert all(kept <= set(now[path].snapshots) for path, kept in before.items()), "a snapshot was deleted"
             self.met.add(type(error).__name__)
             return type(error).__name__
         return "done"
@@ -217,6 +227,7 @@ class World:
         Raises:
             AssertionError: one is broken.
         """
+        self.check_lines()
         raw, mirror, held = (self._seen(name) for name in (RAW, MIRROR, QUARANTINE))
         for name, seen in (("raw", raw), ("mirror", mirror), ("quarantine", held)):
             if seen is not None:
@@ -240,6 +251,20 @@ class World:
         found = [row[0] for row in held[0]] if held is not None else []
         assert len(set(found)) == len(found), "a message is twice in quarantine"
         assert bad <= set(found), "what is held is not in quarantine"
+
+    def check_lines(self) -> None:
+        """No table is another one than it was, and what readers see stands on what they saw before.
+
+        Raises:
+            AssertionError: it does not.
+        """
+        for path, now in self.catalog.tables.items():
+            assert self.identities.setdefault(path, now.uuid) == now.uuid, f"another table has its place: {path}"
+            head = now.refs.get("main")
+            before = self.heads.get(path, head)
+            assert before is None or before in {one.number for one in now.line()}, f"readers' line was left: {path}"
+            if head is not None:
+                self.heads[path] = head
 
     def _seen(self, name: Any) -> tuple[tuple[Any, ...], Offsets] | None:  # noqa: ANN401 - a TableName
         metadata: Metadata | None = self.catalog.tables.get(PATHS[name])
@@ -280,7 +305,8 @@ def _no_fault(_path: str) -> None:
 
 def advance(world: World, lake: Lake) -> bool:
     """One batch, in the steps of `pipeline.advance`; whether there was anything to do."""
-    tables = Tables(lake.load(RAW), lake.load(MIRROR), lake.load(QUARANTINE))
+    mirror = lake.load(MIRROR)
+    tables = Tables(lake.load(RAW), mirror, lake.load(QUARANTINE))
     check_pair(tables)
     topic, table = world.state(), TABLE.model_copy(update={"records_max": world.records_max})
     span = plan_reading(table, topic, None if tables.raw is None else marker_of(tables.raw))
@@ -347,9 +373,11 @@ def _publish(lake: Lake, raw: LakeTable, mirror: LakeTable, quarantine: LakeTabl
     rows = [(key, *final[key]) for key in sorted(keys) if key in final]
 
     def stage_rows(stage: Stage) -> None:
+        if not keys:
+            return
         if not mirror.is_empty:
-            stage.execute(delete_statement(lake, MIRROR, stage.branch, sorted(keys)))
-        stage.append(_frame(lake, rows))
+            stage.execute(delete_statement(lake, MIRROR, stage.branch, sorted(keys)), rows_max=len(keys))
+        stage.append(_frame(lake, rows), len(rows))
 
     lake.publish(mirror, marker, stage_rows)
 
@@ -378,12 +406,14 @@ def step(world: World) -> None:
 
 
 def _change(world: World) -> None:
+    # Now and then nothing but what is held: a batch that publishes no row.
+    worst = world.chance.random() < 0.2
     for _ in range(world.chance.randint(1, 4)):
         key, kind = world.chance.randrange(5), world.chance.random()
         if kind < 0.15:
             world.move(key, world.chance.randrange(5, 8))
         else:
-            world.change(key, None if kind < 0.35 else f"v{len(world.sent)}", bad=kind > 0.85)
+            world.change(key, None if kind < 0.35 else f"v{len(world.sent)}", bad=worst or kind > 0.85)
 
 
 def _maintain(world: World) -> None:
@@ -393,6 +423,7 @@ def _maintain(world: World) -> None:
         return
     for _ in range(world.chance.randint(1, 2)):
         world.catalog.compact(path)
+    world.check_lines()
     if world.chance.random() < 0.7:
         world.catalog.expire(path, tidy=world.chance.random() < 0.5)
 
@@ -410,7 +441,7 @@ def _fail(world: World) -> None:
 def _overtake(world: World) -> None:
     chance = world.chance
     unaware, after = chance.random() < 0.5, chance.random() < 0.7
-    world.run_overtaken(chance.randint(1, 14), chance.randint(1, 3), unaware=unaware, after=after)
+    world.run_overtaken(chance.randint(1, 14), chance.randint(0, 3), unaware=unaware, after=after)
 
 
 def _resize(world: World) -> None:

@@ -1,10 +1,12 @@
 """What every lake does, Iceberg's in Spark and the one in memory alike: the tests of both are these."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import pytest
 
+from cdc_materializer import crash_points
 from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import marker_of
@@ -130,6 +132,27 @@ class LakeContract:
 
         assert bench.rows(again(bench)) == []
 
+    @pytest.mark.parametrize("writes", [True, False])
+    def test_a_branch_that_was_dropped_before_anything_was_on_it_is_not_published(
+        self,
+        bench: Bench,
+        writes: bool,  # noqa: FBT001
+    ) -> None:
+        """It comes back on the same parent, with totals by which the table would be empty."""
+        append(bench, create(bench), "one", 5)
+
+        def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+            again(bench)
+            if writes:
+                stage.append(bench.frame([("two", "")]))
+
+        # Spark's own writer may see in time that the branch is gone.
+        with pytest.raises(CommitConflict, match=r"disturbed by another process|another writer was first"):
+            bench.lake.publish(again(bench), marker("two", 7), stage)
+
+        found = again(bench)
+        assert (bench.rows(found), found.is_empty, found.marker) == (["one"], False, marker("one", 5))
+
     def test_left_over_branches_are_dropped_when_the_table_is_loaded(self, bench: Bench) -> None:
         """A killed run leaves its branch; another tool's branch is none of our business."""
         create(bench)
@@ -204,3 +227,45 @@ class LakeContract:
             bench.process().create(bench.name(), SCHEMA, marker("start", 0), {"format-version": "2"})
 
         assert bench.rows(again(bench)) == ["one"]
+
+    def test_a_table_that_a_killed_run_began_is_taken_over(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is not there until it has its first marker, and is never dropped: its maker might still be at it."""
+
+        def killed(*_: object) -> None:
+            raise RuntimeError
+
+        monkeypatch.setattr(crash_points, "reach", killed)
+        with pytest.raises(RuntimeError):
+            create(bench)
+        monkeypatch.undo()
+        begun = bench.lake.iceberg(bench.name()).uuid().toString()
+        assert bench.lake.load(bench.name()) is None
+
+        # What is there may have other columns; then the batch is planned on them.
+        with suppress(CommitConflict):
+            create(bench)
+
+        found = again(bench)
+        assert (found.uuid, found.marker, bench.rows(found)) == (begun, marker("start", 0), [])
+        append(bench, found, "one", 5)
+        assert bench.rows(again(bench)) == ["one"]
+
+    def test_of_two_that_make_a_table_at_once_neither_takes_the_others_rows(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The one that was overtaken between two of its steps finds a whole table, and leaves it as it is."""
+        waiting = ["made"]
+
+        def overtake(*_: object) -> None:
+            if waiting:
+                waiting.clear()
+                with suppress(CommitConflict):
+                    bench.process().create(bench.name(), SCHEMA, marker("start", 0), {"format-version": "2"})
+                append(bench, again(bench), "other", 5)
+
+        monkeypatch.setattr(crash_points, "reach", overtake)
+        with pytest.raises(CommitConflict):
+            create(bench)
+
+        found = again(bench)
+        assert (bench.rows(found), found.marker) == (["other"], marker("other", 5))

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
+from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,
@@ -23,7 +25,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from tests.model.lake_contract import LakeContract
+from tests.model.lake_contract import LakeContract, marker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +95,43 @@ def bench(spark: "SparkSession", namespace: str) -> _Bench:
 
 class TestSparkLake(LakeContract):
     """Iceberg itself, in Spark."""
+
+
+@pytest.mark.parametrize(("asked", "is_same"), [("bigint", True), ("string", False)])
+def test_a_table_that_was_begun_is_used_at_once_if_it_is_what_is_asked_for(
+    bench: _Bench,
+    asked: str,
+    is_same: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it is made whole all the same, and the batch is planned anew on its columns."""
+
+    def schema(kind: str) -> TableSchema:
+        return TableSchema((Column("id", "bigint"), Column("value", kind)), ("id",))
+
+    sent: list[str] = []
+
+    def killed(statement: str) -> None:
+        sent.append(statement)
+        if "IDENTIFIER" in statement:
+            raise RuntimeError
+        type(bench.lake.spark).sql(bench.lake.spark, statement)
+
+    monkeypatch.setattr(bench.lake.spark, "sql", killed)
+    with pytest.raises(RuntimeError):
+        bench.lake.create(bench.name(), schema("bigint"), marker("start", 0), {})
+    monkeypatch.undo()
+
+    if is_same:
+        made = bench.lake.create(bench.name(), schema(asked), marker("start", 0), {})
+        assert made.schema.key == ("id",)
+    else:
+        with pytest.raises(CommitConflict, match="begun by a run that saw other columns"):
+            bench.lake.create(bench.name(), schema(asked), marker("start", 0), {})
+    found = bench.lake.load(bench.name())
+    assert found is not None
+    assert (found.schema.types, found.schema.key) == ({"id": "bigint", "value": "bigint"}, ("id",))
+    assert len(sent) == 3
 
 
 # --- hostile names, through the whole line ---------------------------------------------------------------------------

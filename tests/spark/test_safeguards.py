@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_materializer import lake_commit
 from cdc_materializer import pipeline as line_steps
 from cdc_materializer.errors import EXIT_BUG
 from cdc_materializer.line import Decided
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import RunOptions, run_forever, run_once
-from cdc_materializer.testing import TopicBuilder
+from cdc_materializer.session import adopt_session
+from cdc_materializer.testing import TopicBuilder, debezium_envelope, debezium_json
 from tests.spark.processes import CHANGES, MIRROR, TOPIC, add_changes, content, pipeline
 
 if TYPE_CHECKING:
@@ -28,7 +30,12 @@ def _lost(decided: Decided) -> Decided:
     return replace(decided, counts={**decided.counts, name: decided.counts[name] - 1})
 
 
-@pytest.mark.parametrize(("mistake", "says"), [(_lost, "accounts for")])
+def _doubled(decided: Decided) -> Decided:
+    """A batch whose states come out twice when they are written."""
+    return replace(decided, states=decided.states.unionByName(decided.states))
+
+
+@pytest.mark.parametrize(("mistake", "says"), [(_lost, "accounts for"), (_doubled, "rows for shop.things, and")])
 def test_a_batch_that_is_wrong_is_not_published(
     mistake: Any,  # noqa: ANN401 - such a function
     says: str,
@@ -51,6 +58,47 @@ def test_a_batch_that_is_wrong_is_not_published(
     monkeypatch.undo()
     assert run_once(config, spark).exit_code == 0
     assert verify_tables(config, spark).tables[0].equal
+
+
+#: How a table's files tell what is gone, and what they go on with.
+_FORMS: dict[str, tuple[dict[str, str], ...]] = {"deletion vectors": ({},)}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_rows_that_come_and_go_are_counted_in_every_form_of_a_table(
+    form: str, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows replaced and deleted over several batches, a truncate too, are no false alarm; and all are counted."""
+    seen: list[tuple[int | None, int]] = []
+    count = lake_commit.rows_gone
+
+    def look(before: Any, summary: Any) -> int | None:  # noqa: ANN401 - summaries
+        found = count(before, summary)
+        seen.append((found, int(before["total-records"]) - int(before["total-position-deletes"])))
+        return found
+
+    monkeypatch.setattr(lake_commit, "rows_gone", look)
+    first, *later = _FORMS[form]
+    config = pipeline(tmp_path, 1, records_max=3, history=False, properties=first)
+    topic = TopicBuilder(TOPIC)
+    for number in (0, 0, 1):
+        add_changes(topic, number)
+    assert run_once(config, spark).exit_code == 0
+    for properties in later:
+        told = ", ".join(f"'{name}'='{text}'" for name, text in properties.items())
+        adopt_session(spark, config).sql(f"ALTER TABLE lake.shop.things SET TBLPROPERTIES ({told})")
+    topic.add(None, debezium_json(debezium_envelope("t", None, None, lsn=900)))
+    add_changes(topic, 9)
+    topic.write(config.root / "recorded")
+
+    report = run_once(config, spark)
+
+    assert (report.exit_code, report.tables[0].error) == (0, None)
+    assert verify_tables(config, spark).tables[0].equal
+    assert all(gone is None or 0 <= gone <= there for gone, there in seen)
+    # The positions that were deleted before do not go with files that are written anew in the last form.
+    assert (None in {gone for gone, _ in seen}) == (form == "both")
+    assert {gone for gone, _ in seen} & {1, 2, 3}
 
 
 def test_rounds_leave_nothing_in_spark(spark: "SparkSession", tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.retry import RetryPolicy
 from cdc_materializer.testing_catalog import JavaError, MemoryCatalog
-from cdc_materializer.testing_lake import MemoryRows, _References, memory_lake
+from cdc_materializer.testing_lake import MemoryRows, _References, delete_statement, memory_lake
 from tests.model import commits
 from tests.model.commits import FAULTS, World, schedule
 from tests.model.lake_contract import SCHEMA, LakeContract, again, append, create, marker
@@ -151,7 +151,7 @@ class Machine(RuleBasedStateMachine):
         """One commit of a process goes wrong."""
         self.world.run_faulty(fault, at, silent=silent)
 
-    @rule(at=st.integers(1, 14), batches=st.integers(1, 2), unaware=st.booleans(), after=st.booleans())
+    @rule(at=st.integers(1, 14), batches=st.integers(0, 2), unaware=st.booleans(), after=st.booleans())
     def overtake(self, at: int, batches: int, unaware: bool, after: bool) -> None:  # noqa: FBT001
         """A process sleeps while another one works."""
         self.world.run_overtaken(at, batches, unaware=unaware, after=after)
@@ -167,6 +167,7 @@ class Machine(RuleBasedStateMachine):
         found = [path for path, metadata in self.world.catalog.tables.items() if metadata.refs.get("main")]
         for _ in range((1 + twice) if found else 0):
             self.world.catalog.compact(found[path % len(found)])
+        self.world.check_lines()
         if found:
             self.world.catalog.expire(found[path % len(found)], tidy=twice)
 
@@ -199,8 +200,14 @@ Machine.TestCase.settings = settings(max_examples=30, stateful_step_count=15, de
 TestMachine = Machine.TestCase
 
 
-def _no_parent(table: Any, branch: str, *_: object) -> int:  # noqa: ANN401 - a Java object
-    return int(table.snapshot(branch).snapshotId())
+def _no_parent(table: Any, _: object, staged: Any) -> int:  # noqa: ANN401 - a Java object and a stage
+    return int(table.snapshot(staged.branch).snapshotId())
+
+
+def _dropped(lake: Any, name: TableName) -> None:  # noqa: ANN401 - a lake in memory
+    tables, path = lake.spark.tables.tables, table_path(lake.catalog, name)
+    if path in tables and not tables[path].refs.get("main"):
+        del tables[path]
 
 
 MISTAKES: dict[str, tuple[Any, str, Any]] = {
@@ -212,6 +219,7 @@ MISTAKES: dict[str, tuple[Any, str, Any]] = {
         "check_made",
         lambda *_: None,
     ),
+    "a table that another process has begun is dropped": (Lake, "_begun", _dropped),
     "left-over branches stay": (Lake, "_drop_left_over_branches", lambda *_: None),
     "an unanswered commit is taken for lost": (Lake, "is_published", lambda *_: False),
 }
@@ -224,6 +232,31 @@ def test_a_mistake_in_the_protocol_is_noticed(name: str, monkeypatch: pytest.Mon
 
     with pytest.raises((AssertionError, CdcError)):
         Counter(schedule(seed).topic_id for seed in range(1, 400))
+
+
+def _looked_at_meanwhile() -> None:
+    """Another process loads the tables, and no more, at each moment of a batch that publishes no row."""
+    for at in range(1, 12):
+        world = World(random.Random(at))  # noqa: S311 - repeatable, not secret
+        world.change(1, "first")
+        world.run()
+        world.change(1, "held", bad=True)
+        world.run_overtaken(at, 0, unaware=False, after=True)
+        world.change(1, "second")
+        world.finish()
+
+
+def test_a_branch_that_begins_anew_would_double_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the totals that Iceberg gives it the mirror is empty, so that the next batch would take no row away first."""
+    _looked_at_meanwhile()
+
+    monkeypatch.setattr(lake_commit, "_begins_anew", lambda *_: False)
+    _looked_at_meanwhile()
+    monkeypatch.setattr(
+        lake_commit, "has_rows", lambda _, one: one is not None and one.told.get("total-records", "0") != "0"
+    )
+    with pytest.raises(AssertionError, match="a key has two rows"):
+        _looked_at_meanwhile()
 
 
 def test_a_message_that_a_batch_loses_is_noticed_before_and_only_by_accounting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,6 +437,69 @@ def test_raw_takes_no_more_messages_than_its_offsets_move(bench: _Bench) -> None
     bench.lake.publish(table, marker("two", 9), lambda stage: stage.append(bench.frame([("a", "")] * 3)))
 
 
+@pytest.mark.parametrize(("written", "expected"), [(2, 1), (0, 1), (1, 0)])
+def test_a_batch_that_writes_other_rows_than_it_decided_is_not_published(
+    bench: _Bench, written: int, expected: int
+) -> None:
+    """Iceberg counts what was written."""
+    base = create(bench)
+
+    with pytest.raises(InvariantBroken, match=f"has {expected} rows for shop.t, and {written} were written"):
+        bench.lake.publish(
+            base, marker("one", 5), lambda stage: stage.append(bench.frame([("a", "")] * written), expected)
+        )
+    assert bench.rows(again(bench)) == []
+    bench.lake.publish(again(bench), marker("one", 5), lambda stage: stage.append(bench.frame([("a", "")]), 1))
+
+
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_batch_that_takes_more_rows_than_it_has_keys_is_not_published(
+    bench: _Bench,
+    is_foreign: bool,  # noqa: FBT001
+) -> None:
+    """Unless another program has written to the table: rows that it doubled go with their key, and that is right."""
+    base = create(bench)
+    bench.lake.publish(base, marker("start", 1), lambda stage: stage.append(bench.frame([("a", "")])))
+    if is_foreign:
+        bench.insert("a")
+        append(bench, again(bench), "two", 2)
+    else:
+        bench.lake.publish(again(bench), marker("two", 2), lambda stage: stage.append(bench.frame([("a", "")])))
+
+    def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+        stage.execute(delete_statement(bench.lake, NAME, stage.branch, ["a"]), rows_max=1)
+        stage.append(bench.frame([("a", "new")]), 1)
+
+    if is_foreign:
+        bench.lake.publish(again(bench), marker("one", 5), stage)
+        assert bench.rows(again(bench)) == ["a", "two"]
+        return
+    with pytest.raises(InvariantBroken, match=r"1 keys for shop.t, and 2 rows would go.*cdcm replay shop.t --publish"):
+        bench.lake.publish(again(bench), marker("one", 5), stage)
+    assert bench.rows(again(bench)) == ["a", "a"]
+
+
+_MERGE_ON_READ = {"added-position-deletes": "5", "removed-position-deletes": "2"}
+_COPY_ON_WRITE = {"deleted-data-files": "1", "deleted-records": "9", "added-records": "7"}
+
+
+@pytest.mark.parametrize(
+    ("before", "summary", "gone"),
+    [
+        ({"total-position-deletes": "2"}, _MERGE_ON_READ, 3),
+        ({"total-position-deletes": "0"}, _COPY_ON_WRITE, 2),
+        ({"total-position-deletes": "1"}, _COPY_ON_WRITE, None),
+        ({"total-equality-deletes": "1"}, _COPY_ON_WRITE, None),
+        ({}, {}, 0),
+    ],
+)
+def test_what_a_snapshot_took_away_is_told_where_its_counters_tell(
+    before: dict[str, str], summary: dict[str, str], gone: int | None
+) -> None:
+    """Files that were written anew hide how many of their rows were gone before."""
+    assert lake_commit.rows_gone(before, summary) == gone
+
+
 def test_a_named_point_ends_the_process() -> None:
     """Only that one, of that kind of table, and by a signal that nothing can answer."""
     code = "from cdc_materializer import crash_points as c, names as n; t = n.TableName.parse('a.b'); "
@@ -442,6 +538,19 @@ def test_a_message_without_an_outcome_stops_the_batch(bench: _Bench, count: int,
         return
     with pytest.raises(InvariantBroken, match=rf"has 3 messages for this batch, and it accounts for {count}"):
         tally.check(line, raw, Offsets({0: 4}), _decided(count, 9))
+
+
+@pytest.mark.parametrize(("fault", "says"), [("doubled", "more than one row of a key"), ("keyless", "without a key")])
+def test_a_batch_with_two_rows_of_a_key_or_none_is_not_published(fault: str, says: str) -> None:
+    """Before anything of it is written."""
+    line: Any = SimpleNamespace(mirror=NAME)
+    counts = {"doubled": 0, "keyless": 0}
+    decided: Any = SimpleNamespace(**counts)
+    tally.check_keys(line, decided)
+
+    wrong: Any = SimpleNamespace(**counts | {fault: 2})
+    with pytest.raises(InvariantBroken, match=says):
+        tally.check_keys(line, wrong)
 
 
 def test_nothing_is_concluded_where_a_batch_ends_between_two_landings(bench: _Bench) -> None:

@@ -5,18 +5,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.cli import main
-from cdc_materializer.config import Config, load_config
+from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.doctor import examine, exit_code
-from cdc_materializer.doctor_tables import check_table
+from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_LAKE, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
@@ -163,6 +166,60 @@ def test_what_is_wrong_with_a_table_is_told_with_a_remedy(
 def test_a_table_that_is_well_has_no_fault(examined: tuple[Config, DoctorReport], table: str) -> None:
     """With progress, or before the first run."""
     assert not _faults(examined[1], table)
+
+
+_KEYED = Schema(
+    NestedField(1, "a", LongType(), required=True),
+    NestedField(2, "b", StringType(), required=True),
+    NestedField(3, "value", LongType()),
+    identifier_field_ids=[1, 2],
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(1, "x", 1), (1, "y", 1), (2, "x", None)], []),
+        ([], []),
+        ([(1, "x", 1), (1, "x", 2), (2, "x", 1), (2, "x", 1), (3, "x", 1)], ["More than one row: 2 keys of public.t."]),
+    ],
+)
+def test_keys_are_looked_through_when_asked(
+    tmp_path: Path, rows: list[tuple[int, str, int | None]], said: list[str]
+) -> None:
+    """Each has one row; what to do otherwise is said, and nothing but the keys is read."""
+    writer = open_writer(tmp_path / "lake")
+    writer.create_namespace("public")
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    types = (pa.int64(), pa.string(), pa.int64())
+    schema = pa.schema([pa.field(n, t, n == "value") for n, t in zip(["a", "b", "value"], types, strict=True)])
+    found = pa.table([pa.array(list(c), t) for c, t in zip(columns, types, strict=True)], schema=schema)
+    writer.create_table("public.t", schema=_KEYED).append(found)
+    writer.engine.dispose()
+    path = _pipeline(tmp_path, ("t",))
+
+    asked = [check for check in examine(path, load_config, rows=True).checks if "row" in check.message]
+    unasked = [check for check in examine(path, load_config).checks if "each with a key" in check.message]
+
+    told = [check for check in asked if check.outcome == "problem" and "More than one row" in check.message]
+    assert [check.message for check in told] == said
+    assert [(check.exit_code, "--repair" in (check.do or "")) for check in told] == [(EXIT_LAKE, True)] * len(said)
+    assert any(f"{len(rows)} row" in check.message for check in asked if check.name == "rows") == (not said)
+    assert unasked == []
+
+
+def test_rows_without_a_whole_key_are_told() -> None:
+    """Iceberg's own writers let none through; others may."""
+    keys = pa.table({"a": pa.array([1, None, 3]), "b": pa.array(["x", "y", None])})
+    schema: Any = SimpleNamespace(identifier_field_names=lambda: {"a", "b"})
+    mirror: Any = SimpleNamespace(schema=lambda: schema)
+    lake: Any = SimpleNamespace(load=lambda _: mirror, rows=lambda *_: keys)
+    table = TableConfig.model_validate({"topic": "s.public.t", "mirror": "public.t"})
+
+    (fault,) = check_rows(table, lake)
+
+    assert (fault.outcome, fault.exit_code) == ("problem", EXIT_LAKE)
+    assert "No whole key: 2 rows of public.t." in fault.message
 
 
 def test_the_worst_problem_decides_the_exit_code(examined: tuple[Config, DoctorReport]) -> None:

@@ -131,7 +131,7 @@ def test_a_catalog_that_only_spark_opens_leaves_markers_unknown(
 ) -> None:
     """Then nothing is known to be done, and Spark has to look."""
 
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise LakeUnavailable("PyIceberg cannot open it.", "Use Spark.")
 
     monkeypatch.setattr("cdc_materializer.progress.open_tables", refuse)

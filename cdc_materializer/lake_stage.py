@@ -1,0 +1,80 @@
+"""The branch that a batch is staged on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cdc_materializer import merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdc_materializer.lake import Lake, LakeTable
+    from cdc_materializer.marker import Marker
+
+_SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+
+@dataclass
+class Stage:
+    """The branch that a batch is written to, before anyone reads it."""
+
+    lake: Lake
+    base: LakeTable
+    branch: str
+    marker: Marker
+    is_marked: bool = False
+    #: Snapshots of the branch after each statement; all of them have to be below what is published.
+    steps: list[int] = field(default_factory=list)
+    #: How many rows the append has to write; None where that is not known.
+    rows_expected: int | None = None
+    #: How many rows the snapshots of some of the steps may take away.
+    rows_max: dict[int, int] = field(default_factory=dict)
+
+    def append(self, rows: DataFrame, expected: int | None = None) -> None:
+        """Append rows; the marker goes with them, so this is the last write of a batch.
+
+        Args:
+            rows: what to append.
+            expected: how many they are, where that is known: nothing is published if Iceberg counts others.
+        """
+        self.rows_expected = expected
+        path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
+        writer = (
+            self.base.stored.written(rows)
+            .writeTo(path)
+            .option("check-nullability", "false")
+            .option("fanout-enabled", "true")
+        )
+        for name, value in self.marker.to_summary().items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        writer.append()
+        self.is_marked = True
+
+    def rows(self) -> DataFrame:
+        """What is staged: the rows that readers will see."""
+        path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
+        return self.base.stored.staged(self.lake.spark.table(path))
+
+    def execute(
+        self, statement: str, arguments: Mapping[str, Any] | None = None, *, rows_max: int | None = None
+    ) -> None:
+        """Run one statement of `merge`; its snapshot carries the batch id, so that it is known for ours.
+
+        Args:
+            statement: the statement.
+            arguments: the values of its parameters, by name.
+            rows_max: how many rows it may take away, where that is known: nothing is published if it takes more.
+        """
+        name = f"{_SESSION_PROPERTY}cdcm.batch"
+        self.lake.spark.conf.set(name, self.marker.batch)
+        try:
+            self.lake.spark.sql(statement, args=dict(arguments or {}))
+        finally:
+            self.lake.spark.conf.unset(name)
+        head = self.lake.branch_head(self.base.name, self.branch)
+        if rows_max is not None and head not in {self.base.head, *self.steps}:
+            self.rows_max[head] = rows_max
+        self.steps.append(head)

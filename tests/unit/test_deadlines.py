@@ -1,0 +1,98 @@
+"""Until when things are waited for: a value that is handed down, and what takes its time from it."""
+
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.config import CatalogConfig
+from cdc_materializer.errors import CommitConflict, LakeUnavailable, RegistryUnavailable, SourceUnavailable
+from cdc_materializer.names import TableName
+from cdc_materializer.registry import RegistryAccess
+from cdc_materializer.registry.apicurio import ApicurioRegistry
+from cdc_materializer.registry.confluent import ConfluentRegistry
+from cdc_materializer.retry import NEVER, REPLAN, Deadline
+from cdc_materializer.run import RunOptions
+from cdc_materializer.source import KafkaSource
+
+#: Much less than what is waited for without a deadline, and enough for a busy machine.
+_SECONDS_MAX = 5.0
+
+
+def test_what_is_left_gets_less_and_never_negative() -> None:
+    """By a clock that the test turns."""
+    now = [100.0]
+    deadline = Deadline.after(3.0, lambda: now[0])
+
+    told = []
+    for now[0] in (100.0, 102.5, 103.0, 200.0):
+        told.append((deadline.left, deadline.within(2.0), deadline.is_over))
+
+    assert told == [(3.0, 2.0, False), (0.5, 0.5, False), (0.0, 0.01, True), (0.0, 0.01, True)]
+    assert (NEVER.within(7.0), NEVER.is_over) == (7.0, False)
+
+
+def test_nothing_is_tried_again_that_could_not_begin_in_time() -> None:
+    """The pause before it counts; what has been tried is told."""
+    now, tried = [0.0], list[int]()
+    deadline = Deadline.after(0.5, lambda: now[0])
+
+    def step() -> None:
+        tried.append(1)
+        now[0] += 0.2
+        raise CommitConflict("Lost.", "Again.")
+
+    with pytest.raises(CommitConflict):
+        REPLAN.call(step, threading.Event(), deadline)
+
+    # Pauses of 0.2 and 0.4 seconds; the second would end behind the deadline.
+    assert len(tried) == 2
+    assert REPLAN.attempts == 3
+
+
+def test_a_run_begins_no_batch_behind_its_deadline() -> None:
+    """As when it is asked to stop."""
+    assert not RunOptions().is_over
+    assert RunOptions(deadline=Deadline(0.0)).is_over
+    options = RunOptions()
+    options.stop.set()
+    assert options.is_over
+
+
+@pytest.mark.parametrize("kind", [ConfluentRegistry, lambda access: ApicurioRegistry(access, "apicurio-content")])
+def test_no_registry_is_asked_behind_the_deadline(kind: "type[ConfluentRegistry]") -> None:
+    """Nothing listens there; without the deadline that would be what is said, after its retries."""
+    registry = kind(RegistryAccess("http://127.0.0.1:9", deadline=Deadline(0.0)))
+
+    with pytest.raises(RegistryUnavailable, match="time for this run was over"):
+        registry.schema(1)
+
+
+def test_a_broker_is_waited_for_no_longer_than_the_deadline() -> None:
+    """Instead of the ten seconds that it has otherwise."""
+    source = KafkaSource({"bootstrap.servers": "127.0.0.1:9"}, deadline=Deadline.after(0.1))
+    began = time.monotonic()
+
+    with pytest.raises(SourceUnavailable):
+        source.topics()
+
+    assert time.monotonic() - began < _SECONDS_MAX
+
+
+def test_a_locked_catalog_is_waited_for_no_longer_than_the_deadline(tmp_path: Path) -> None:
+    """Instead of the ten seconds that a commit of another process has otherwise."""
+    config = CatalogConfig.model_validate({}, context={"root": tmp_path})
+    (tmp_path / "lake").mkdir()
+    with closing(sqlite3.connect(tmp_path / "lake" / "catalog.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE iceberg_tables (catalog_name, table_namespace, table_name, metadata_location)")
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+
+        with pytest.raises(LakeUnavailable, match="locked"):
+            open_tables(config, Deadline.after(0.1)).lines_of(TableName.parse("a.b"))
+
+        assert time.monotonic() - began < _SECONDS_MAX
