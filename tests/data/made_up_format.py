@@ -56,7 +56,7 @@ class MadeUp(Format):
         for word, ours in _VERBS.items():
             op = F.when(verb == word, ours).otherwise(op)
         place = F.lpad(part.body["at"], 10, "0")
-        return Said(op, F.when(verb == "put", cells), F.when(verb == "drop", cells), {"position": place})
+        return Said(op, F.when(verb == "put", cells), cells, {"position": place})
 
 
 FORMAT = MadeUp()

@@ -105,7 +105,8 @@ class Said:
             and NULL as UNDECODABLE.
         after: the row that the change leaves behind, a struct with the fields of `Format.row`; NULL or None without.
         before: the row as it was, likewise. Only key columns are taken from it, and only where rows name themselves or
-            `key:` is set, so it needs no others: it says which row a delete ends, and which key an update changed.
+            `key:` is set, so it needs no others: it says which row a delete ends, and which key an update changed. A
+            format whose updates never show it gives the row itself; an update with None of a key is about no row.
         source: where in the source it happened, by names of `positions.SOURCE_FIELDS`; what is left out is NULL.
             `position` is sortable text of the format's own, and wins over what `connector` and the others give;
             `ts_ms` or `ts_us` the time of the change; `db`, `schema`, `table` its table; `snapshot` as Debezium has it.

@@ -115,7 +115,7 @@ class DebeziumFlat(Format):
         return Said(
             op=F.when(part.body.isNotNull(), op),
             after=F.when(~is_delete, part.body),
-            before=F.when(is_delete, part.body),
+            before=part.body,
             source=source | {"connector": self._connector(source)},
         )
 

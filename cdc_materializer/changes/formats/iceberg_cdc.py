@@ -69,7 +69,7 @@ class IcebergCdc(Format):
         return Said(
             op=op,
             after=F.when(~is_delete, part.body),
-            before=F.when(is_delete, part.body),
+            before=part.body,
             source={
                 "ts_ms": part.field(_BLOCK, "ts").cast("string"),
                 "table": part.field(_BLOCK, "source").cast("string"),
