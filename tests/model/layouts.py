@@ -1,12 +1,15 @@
 """How producers lay out the events of a model history (`history`): one small faithful encoder a format."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
-from tests.model.history import Event
+from tests.model.history import Event, Sent
+
+#: A message to be: its partition, key and value.
+Laid: TypeAlias = tuple[int, bytes | None, bytes | None]
 
 _KEY = {"id": {"type": "int64", "optional": False}}
 _TEXT = {"type": "string", "optional": True}
@@ -24,12 +27,20 @@ class Layout:
         is_placed: whether messages say where in the source they happened. Otherwise what a crash sends again is
             applied again, and nothing orders the messages of several partitions.
         contract: the columns of the table's contract with their types, where it needs one.
+        doubts: codes that the report may tell: what is read by a snapshot may have no place of its own.
     """
 
     format: str = "debezium"
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_placed: bool = True
     contract: Mapping[str, str] = field(default_factory=dict)
+    doubts: frozenset[str] = frozenset()
+
+    def laid(self, topic: str, events: Sequence[Event], messages: Sequence[Sent]) -> Iterator[Laid]:
+        """The messages of a topic: here one for each that is sent; `events` is the history that they are from."""
+        del events
+        for message in messages:
+            yield message.partition, self.key(topic, message.event), self.value(topic, message.event)
 
     def key(self, topic: str, event: Event) -> bytes | None:
         """The Kafka key."""
@@ -79,6 +90,24 @@ class Flat(Layout):
         numbers = {"__source_lsn", "__source_ts_ms"}
         columns = {name: _LONG if name in numbers else COLUMNS.get(name, _TEXT) for name in row}
         return debezium_json(row, {**connect_key_schema(topic, columns), "name": f"{topic}.Value"})
+
+
+class BareFlat(Flat):
+    """The same with `tombstone` as mode of deletes, so that nothing says where in the source one happened.
+
+    A key change is told whole: of the old key's row, which it may take values from, nothing tells either.
+    """
+
+    def laid(self, topic: str, events: Sequence[Event], messages: Sequence[Sent]) -> Iterator[Laid]:
+        """The transform drops the connector's own tombstones."""
+        return super().laid(topic, events, [one for one in messages if one.event.op != "tombstone"])
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """Of a delete, the converter's text for a schema without a value."""
+        if event.op == "d":
+            schema = {**connect_key_schema(topic, COLUMNS), "name": f"{topic}.Value"}
+            return json.dumps({"schema": schema, "payload": None}).encode()
+        return super().value(topic, replace(event, after=event.shown) if event.op == "c" else event)
 
 
 class PlainFlat(Layout):
@@ -156,14 +185,3 @@ class Mongo(Layout):
         document = json.loads(row["document"])
         assert str(document.pop("_id")) == row["id"]
         return dict(document)
-
-
-_TYPES = {"id": "bigint", "note": "text", "qty": "bigint"}
-#: By a name for the table.
-LAYOUTS: Mapping[str, Layout] = {
-    "flat": Flat("debezium-flat"),
-    "plain_flat": PlainFlat("debezium-flat", is_placed=False, contract=_TYPES),
-    "upsert": Upsert("upsert", is_placed=False),
-    "iceberg_cdc": IcebergCdc("iceberg-cdc", is_placed=False),
-    "mongo": Mongo(),
-}

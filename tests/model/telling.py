@@ -36,9 +36,8 @@ class Telling:
         self.chance = random.Random(self.seeds[0])  # noqa: S311 - repeatable, not secret
         self.messages = topic(self.events, self.seeds[0], self.reach, self.partitions)
         self.builder = TopicBuilder(f"model.public.{self.name}")
-        for message in self.messages:
-            name, event = self.builder.topic, message.event
-            self.builder.add(self.layout.key(name, event), self.layout.value(name, event), partition=message.partition)
+        for partition, key, value in self.layout.laid(self.builder.topic, self.events, self.messages):
+            self.builder.add(key, value, partition=partition)
 
     @property
     def name(self) -> str:
@@ -62,7 +61,10 @@ class Telling:
         return {"topic": self.builder.topic, "mirror": self.mirror, "records_max": limit, **settings}
 
     def write(self, folder: "Path", part: float) -> Rows:
-        """Write about that part of the topic, and return what the table must show then."""
+        """Write about that part of the topic, and return what the table must show then.
+
+        Only for layouts with a message for each that is sent.
+        """
         count = max(1, round(part * len(self.messages)))
         while not self.events[self.messages[count - 1].reached - 1].settled:
             count += 1
