@@ -8,11 +8,12 @@ message is told in the batch that read it, which the markers in the mirror's sna
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, life, rows, verdict
@@ -26,7 +27,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
-from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary
+from cdc_materializer.report.row_story import HELD_ACTIONS, Kept, Publication, Told, publications, story, summary
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.why_key import key_values, typed_key
 from cdc_materializer.why_log import Log, log_of
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from cdc_materializer.config import Config
 
 _BATCH = "__cdc_batch"
+#: Whether a message was held and read once more, and the batch that read it first.
+_LATER, _FIRST = "__cdc_later", "__cdc_first"
 _CUTS = ("first_partition", "first_offset", "end_offset", "number")
 _CUTS_DDL = f"array<struct<{','.join(f'{name}:bigint' for name in _CUTS)}>>"
 
@@ -77,13 +80,8 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
     line, raw, mirror = log.line, log.raw, log.mirror
     key = log.key_of(asked.place) if asked.place is not None else log.key(asked.key or "")
     places = log.places(key) if key is not None else log.place(asked.place)
-    batches = publications(
-        [
-            Kept(number, at, Marker.from_summary(told), is_first)
-            for number, at, is_first, told in summaries(line.lake.iceberg(mirror.name), mirror.head)
-        ]
-    )
-    judged, read = _judged(log, places, batches, key, asked.place)
+    batches = batches_of(log)
+    judged, read = _judged(log, batches, _is_row(key, asked.place), places)
     try:
         waiting = log.waiting(places, key)
         total = read + (waiting.count() if waiting is not None else 0)
@@ -114,33 +112,98 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
 # ----------------------------------------------------------------------------------------------------
 
 
+def batches_of(log: Log) -> list[Publication]:
+    """The batches that the mirror is made of, as far as its snapshots tell."""
+    table, head = log.line.lake.iceberg(log.mirror.name), log.mirror.head
+    found = [
+        Kept(number, at, Marker.from_summary(told), is_first) for number, at, is_first, told in summaries(table, head)
+    ]
+    return publications(found)
+
+
+@contextmanager
+def fates(log: Log) -> Iterator[DataFrame]:
+    """What became of every message that the mirror was folded from, as `why` tells it; cached until the block ends.
+
+    In one pass over raw: `topic`, `partition`, `offset` of each message, and `outcome`. Where a message is changes of
+    several rows, the outcome is that of the one that weighs most, as runs count it.
+    """
+    judged, _ = _judged(log, batches_of(log), F.lit(True))
+    try:
+        names = {m.TOPIC: "topic", m.PARTITION: "partition", m.OFFSET: "offset", verdict.OUTCOME: "outcome"}
+        yield verdict.by_message(judged).select(*[F.col(name).alias(short) for name, short in names.items()])
+    finally:
+        judged.unpersist()
+
+
 def _judged(
-    log: Log, places: DataFrame, batches: Sequence[Publication], key: str | None, place: tuple[int, int] | None
+    log: Log, batches: Sequence[Publication], wanted: Column, places: DataFrame | None = None
 ) -> tuple[DataFrame, int]:
-    """The states of the row with their outcomes, each in its batch, cached; and how many they are."""
+    """States of rows with their outcomes, each in its batch, cached; and how many they are.
+
+    Args:
+        log: the messages.
+        batches: those that have read them.
+        wanted: which states.
+        places: where the messages lie that they are made from; None to fold all.
+    """
     read = log.messages.where(batch.within(log.read, "partition", "offset"))
     past, own = log.past, read
-    if past.watch is None:
+    if past.watch is None and places is not None:
         others = read.join(F.broadcast(places), ["partition", "offset"], "left_anti")
         past, own = replace(past, raw=others), batch.at_places(read, places)
     # Where snapshots sweep, the messages of all rows say which of them a snapshot did not show.
     folded = batch.fold_batch(own, log.decoders, past)
     try:
-        states = folded.states.where(_is_row(key, place))
+        states = folded.states.where(wanted)
         cuts = [(*found, number) for number, one in enumerate(batches) for found in one.ranges()]
         known = F.broadcast(_frame(log.line.lake.spark, cuts))
         inside = (F.col(m.OFFSET) >= F.col("first_offset")) & (F.col(m.OFFSET) < F.col("end_offset"))
         states = states.join(known, (F.col(m.PARTITION) == F.col("first_partition")) & inside, "left")
         states = states.withColumn(_BATCH, F.col("number"))
+        later = _read_later(log)
+        states = _in_later_batches(states, later) if later is not None else states
         snapshots, routed = folded.snapshots, folded.facts.routed
         judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
-        judged = life.remember(verdict.decide(states, judgement, _BATCH), log.target)
+        judged = verdict.decide(states, judgement, _BATCH)
+        judged = life.remember(_behind_what_was_seen(judged) if later is not None else judged, log.target)
         # A truncate says nothing of a row that was not there.
         judged = judged.where(~F.col(m.OP).eqNullSafe(m.WIPE) | F.col(life.APPLIED)).persist()
         # Counted before the caches that it is made from are given back.
         return judged, judged.count()
     finally:
         folded.release()
+
+
+def _read_later(log: Log) -> DataFrame | None:
+    """The messages that were held and that a later batch has read once more (partition, offset); None for none."""
+    held = log.line.lake.load(log.line.mirror.quarantine)
+    if held is None:
+        return None
+    is_later = (F.col("status") == verdict.RELEASED) & F.col("action").isin(*HELD_ACTIONS)
+    found = log.line.lake.rows(held).where(is_later).select("partition", "offset").distinct().localCheckpoint()
+    return found if not found.isEmpty() else None
+
+
+def _in_later_batches(states: DataFrame, later: DataFrame) -> DataFrame:
+    """States of which those of messages that were read once more are in none of the known batches.
+
+    Readers saw what their first batches published without them. No snapshot says which batch it was that read them
+    again: here they are together behind all that their first ones published, and before the others.
+    """
+    places = later.select(*[F.col(name).alias(f"later_{name}") for name in later.columns])
+    is_at = (F.col(m.PARTITION) == F.col("later_partition")) & (F.col(m.OFFSET) == F.col("later_offset"))
+    known = states.join(F.broadcast(places), is_at, "left").withColumn(_LATER, F.col("later_offset").isNotNull())
+    return known.withColumns({_FIRST: F.col(_BATCH), _BATCH: F.when(~F.col(_LATER), F.col(_BATCH))})
+
+
+def _behind_what_was_seen(judged: DataFrame) -> DataFrame:
+    """What was read once more and found a later state of its row published becomes superseded."""
+    seen = F.max(F.when(F.col(verdict.PASSES) & ~F.col(_LATER), F.col(fold.ORDER)))
+    seen = seen.over(Window.partitionBy(fold.GROUP, _FIRST))
+    is_behind = F.col(_LATER) & F.col(verdict.PUBLISHED) & (seen > F.col(fold.ORDER))
+    outcome = F.when(F.coalesce(is_behind, F.lit(False)), verdict.SUPERSEDED).otherwise(F.col(verdict.OUTCOME))
+    return judged.withColumn(verdict.OUTCOME, outcome)
 
 
 def _frame(spark: SparkSession, cuts: Sequence[tuple[int, int, int, int]]) -> DataFrame:

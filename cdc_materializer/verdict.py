@@ -124,11 +124,15 @@ def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> D
 
 
 def by_message(decided: DataFrame) -> DataFrame:
-    """One OUTCOME a message, with CURRENT: where a message is several changes, that of the one that weighs most."""
+    """One OUTCOME a message, with its coordinates and CURRENT.
+
+    Where a message is several changes, it is the outcome of the one that weighs most.
+    """
     weights = F.array(*[F.lit(outcome) for outcome in _WEIGHT])
     weight = F.min(F.array_position(weights, F.col(OUTCOME)).cast("int"))
     found = decided.where(F.col(CURRENT)).groupBy(m.TOPIC, m.PARTITION, m.OFFSET).agg(weight.alias("weight"))
-    return found.select(F.element_at(weights, F.col("weight")).alias(OUTCOME), F.lit(True).alias(CURRENT))
+    outcome = F.element_at(weights, F.col("weight")).alias(OUTCOME)
+    return found.select(m.TOPIC, m.PARTITION, m.OFFSET, outcome, F.lit(True).alias(CURRENT))
 
 
 def _names(rules: Sequence[CompiledRule]) -> Column:

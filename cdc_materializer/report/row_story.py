@@ -20,7 +20,7 @@ _TRUNCATE = "t"
 #: Actions that hold nothing back.
 _REPORTED = ("report", "warn", "shadow")
 #: Actions after which a message is read again, on its own, where it is released.
-_HELD = ("hold", "quarantine")
+HELD_ACTIONS = ("hold", "quarantine")
 
 
 # --- which batch read a message -----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _message(
 ) -> RowMessage:
     told = life[at]
     batch = batches[told.number] if told.number is not None and told.number < len(batches) else None
-    if any(found.status == "released" and found.action in _HELD for found in violations):
+    if any(found.status == "released" and found.action in HELD_ACTIONS for found in violations):
         batch = None  # a later batch read it, and no snapshot says which
     by = _other(at, life)
     return RowMessage(

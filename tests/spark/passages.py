@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import yaml
@@ -25,12 +25,14 @@ from pyspark.sql import functions as F
 from cdc_materializer import lake, pipeline
 from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.explain import fates
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.report.models import TableReplay, TableRun, TableVerify
 from cdc_materializer.run import run_once
 from cdc_materializer.source import TopicState
+from cdc_materializer.why_log import log_of
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.cases.schemas import write_schemas
@@ -47,6 +49,8 @@ WHOLE, CUT, CRASHED, RESENT = "whole", "cut", "crashed", "resent"
 _BATCHES = 4
 #: The cases that go cut by default too: those of the fold itself. The later ones take three times as long.
 _CUT_BY_DEFAULT = range(60)
+#: What expected.yaml has of every message's fate, at the end of a case.
+WHY = "why"
 #: What the hashes of masked columns are keyed with; those in expected.yaml are made with it.
 _MASK_KEY = "the key of golden cases"
 _numbers = itertools.count()
@@ -73,6 +77,10 @@ def _can_be_sent_again(case: Case) -> bool:
     return told and is_plain and not case.stops and all(set(step) == {"messages"} for step in case.steps)
 
 
+#: What became of a message, by its partition and offset.
+Fate: TypeAlias = tuple[int, int, str]
+
+
 @dataclass
 class State:
     """What a table looks like after a run, in the terms of expected.yaml."""
@@ -85,6 +93,7 @@ class State:
     history: list[dict[str, Any]]
     raw: int
     verified: TableVerify | None = None
+    fates: list[Fate] | None = None
     replayed: TableReplay | None = None
 
 
@@ -107,6 +116,11 @@ class Passage:
     def is_cut(self) -> bool:
         """Whether it goes in small batches."""
         return self.way == CUT
+
+    @property
+    def has_mirror(self) -> bool:
+        """Whether its last step left a mirror."""
+        return bool(self.states) and self.states[-1].rows is not None
 
     @property
     def limit(self) -> int | None:
@@ -218,11 +232,17 @@ def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> Non
         for passage, state in zip(going, states, strict=True):
             passage.states.append(state)
         # Where batches looked into their past, `verify`, which does not, has to find the same; it costs a batch a case.
-        last = [passage for passage in going if ALL or passage.is_cut if at == len(passage.case.steps) - 1]
+        ended = [passage for passage in going if at == len(passage.case.steps) - 1]
+        last = [passage for passage in ended if ALL or passage.is_cut]
         with ThreadPoolExecutor(4) as pool:
             verify = functools.partial(_verified, spark, loaded)
             for passage, verified in zip(last, pool.map(verify, last), strict=True):
                 passage.states[-1].verified = verified
+        with ThreadPoolExecutor(4) as pool:
+            told = [one for one in ended if WHY in one.case.expected[-1] and one.has_mirror]
+            tell = functools.partial(_fates, spark, loaded)
+            for passage, fates in zip(told, pool.map(tell, told), strict=True):
+                passage.states[-1].fates = fates
         # As they are, and with all tests alone: a replay takes as long as the case.
         for passage in last if ALL else []:
             if passage.way == WHOLE and not passage.case.stops and passage.states[-1].rows is not None:
@@ -250,6 +270,12 @@ def _changes(spark: "SparkSession", mirror: str) -> list[dict[str, Any]]:
 
 def _verified(spark: "SparkSession", config: Config, passage: Passage) -> TableVerify:
     return verify_tables(config, spark, VerifyOptions([passage.table])).tables[0]
+
+
+def _fates(spark: "SparkSession", config: Config, passage: Passage) -> list[Fate]:
+    with log_of(config, passage.table, spark) as log, fates(log) as found:
+        rows = found.select("partition", "offset", "outcome").collect()
+    return sorted((row["partition"], row["offset"], row["outcome"]) for row in rows)
 
 
 def _readable(spark: "SparkSession", mirror: str, types: Mapping[str, str]) -> list["Row"]:
@@ -308,6 +334,23 @@ def check(passage: Passage) -> None:
         # A column that a replay gives another type may get values that did not fit the one that it has.
         replayed = state.replayed
         assert replayed is None or replayed.equal or (replayed.types and not replayed.error), replayed
+    _check_fates(passage)
+
+
+def _check_fates(passage: Passage) -> None:
+    """What `why` tells of the messages is what the runs counted, and what the case says of each."""
+    told = passage.states[-1].fates
+    if told is None:
+        return
+    runs = [state.run for state in passage.states]
+    counted = {name: sum(getattr(run, name) for run in runs) for name in OUTCOMES}
+    found = {name: sum(1 for *_, outcome in told if outcome == name) for name in OUTCOMES}
+    # What was held and read once more was counted as held before.
+    counted["quarantined"] -= sum(counted.values()) - len(told)
+    assert found == counted
+    wanted = passage.case.expected[-1].get(WHY)
+    if wanted is not None and passage.way == WHOLE:
+        assert told == sorted((one.get("partition", 0), one["offset"], one["outcome"]) for one in wanted)
 
 
 def _check_history(state: State, expected: Mapping[str, Any]) -> None:
