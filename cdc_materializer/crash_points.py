@@ -18,11 +18,15 @@ STEPS = ("made", "branched", "staged", "published")
 #: Of maintenance, of whichever table: files are rewritten on the branch; snapshots are gone; orphans are found, and
 #: not deleted yet.
 UPKEEP = ("compacted", "expired", "found")
+#: Of a replay: its branches begin; a batch is folded; both mirrors are compared; what either state holds is held; the
+#: mirror is swapped; quarantine is the new state's, and the branches are there still.
+REBUILD = ("begun", "folded", "compared", "held", "swapped", "settled")
 _KINDS = {suffix: suffix.strip("_") for suffix in RESERVED_SUFFIXES}
 #: Every point by its name.
 POINTS = (
     *(f"{kind}.{step}" for kind, step in product(("mirror", *_KINDS.values()), STEPS)),
     *(f"maintain.{step}" for step in UPKEEP),
+    *(f"replay.{step}" for step in REBUILD),
 )
 
 
@@ -30,7 +34,7 @@ def reach(step: str, table: TableName) -> None:
     """End the process here and now, if this is the point that `CDCM_CRASH_AT` names; see POINTS.
 
     Args:
-        step: one of STEPS or UPKEEP.
+        step: one of STEPS, UPKEEP or REBUILD.
         table: what is being written.
     """
     if crash_at() == point_of(step, table):
@@ -41,5 +45,7 @@ def point_of(step: str, table: TableName) -> str:
     """The name of a point."""
     if step in UPKEEP:
         return f"maintain.{step}"
+    if step in REBUILD:
+        return f"replay.{step}"
     kind = next((kind for suffix, kind in _KINDS.items() if table.name.endswith(suffix)), "mirror")
     return f"{kind}.{step}"

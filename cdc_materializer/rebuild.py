@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, life, quarantine, rows
+from cdc_materializer import batch, crash_points, life, quarantine, rows
 from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
@@ -179,9 +179,11 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             base = find_base(line, live, options.start, retypes)
             sides = _Sides(line, _beside(line, marker_of(live.mirror), retypes, base), base)
             _begin(sides, live.mirror, live.quarantine, options)
+            crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = _load(sides.beside)
             told = _told(sides, live, rebuilt, batches, plain_keys=options.plain_keys)
+            crash_points.reach("compared", name)
             if not options.publish or _swap(sides, live, rebuilt):
                 return told.model_copy(update={"published": options.publish})
         options = replace(options, restart=False)
@@ -271,6 +273,7 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
         if done is None:
             return count
         count += 1
+        crash_points.reach("folded", sides.live.mirror)
         options.on_batch(sides.live.table, done)
 
 
@@ -358,12 +361,15 @@ def _with_quarantine(line: Line, wanted: DataFrame, marker: Marker, change: Call
     same = [F.col(column).eqNullSafe(F.col(f"known_{column}")) for column in identity]
     missing = wanted.where(is_open).join(known, same, "left_anti")
     lake.publish(before, marker_of(before), lambda stage: stage.append(missing))
+    crash_points.reach("held", line.mirror)
     if not change():
         return False
+    crash_points.reach("swapped", line.mirror)
     now = reload(line, name)
     told = Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
     # What came since is as true of the other state; so is a stop that nobody has accepted.
     others = lake.rows(now).where(~batch.within(told, "partition", "offset") | quarantine.is_noted())
     final = wanted.unionByName(others)
     lake.publish(now, quarantine.after(now, marker), lambda stage: _stage_only(stage, final))
+    crash_points.reach("settled", line.mirror)
     return True

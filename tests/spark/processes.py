@@ -79,15 +79,21 @@ def command(config: Config, *options: str) -> list[str]:
     return [sys.executable, "-m", "cdc_materializer", "run", "--json", "-c", str(config.path), *options]
 
 
+def replay_command(config: Config) -> list[str]:
+    """The command line of `cdcm replay --publish`."""
+    asked = ["replay", str(MIRROR), "--publish", "--json", "-c", str(config.path)]
+    return [sys.executable, "-m", "cdc_materializer", *asked]
+
+
 def environment(**more: str) -> dict[str, str]:
     """What such a process needs."""
     return {**os.environ, "PYTHONPATH": str(_ROOT), **more}
 
 
-def run_process(config: Config, **more: str) -> subprocess.CompletedProcess[str]:
-    """`cdcm run` to its end, with more in its environment."""
+def run_process(config: Config, *, replay: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+    """`cdcm run`, or `cdcm replay --publish`, to its end, with more in its environment."""
     return subprocess.run(
-        command(config),
+        replay_command(config) if replay else command(config),
         check=False,
         capture_output=True,
         text=True,
