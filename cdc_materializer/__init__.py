@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from cdc_materializer.rebuild import ReplayOptions
     from cdc_materializer.rebuild import replay_tables as replay
     from cdc_materializer.rebuild_start import parse_start
+    from cdc_materializer.retry import Deadline
     from cdc_materializer.run import RunOptions, run_forever, run_once
     from cdc_materializer.versions import type_2, type_2_query
 
 __all__ = [
     "Asked",
+    "Deadline",
     "Moment",
     "ReplayOptions",
     "RunOptions",
@@ -52,6 +54,7 @@ __version__ = "0.1.0"
 #: module in the place of what is meant.
 _HOMES = {
     "Asked": ("cdc_materializer.explain", "Asked"),
+    "Deadline": ("cdc_materializer.retry", "Deadline"),
     "Moment": ("cdc_materializer.moments", "Moment"),
     "ReplayOptions": ("cdc_materializer.rebuild", "ReplayOptions"),
     "RunOptions": ("cdc_materializer.run", "RunOptions"),

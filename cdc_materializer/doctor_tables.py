@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.catalog import Tables
 from cdc_materializer.config import TableConfig
@@ -28,6 +29,9 @@ from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.setup_models import DoctorCheck
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import TopicState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def check_table(
@@ -82,9 +86,7 @@ def check_rows(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
     if mirror is None or not key:
         return
     keys = lake.rows(mirror, key)
-    nulls = len(keys) - len(keys.drop_null())
-    counts = keys.group_by(key).aggregate([([], "count_all")])["count_all"].to_pylist() if len(keys) else []
-    doubled = sum(1 for count in counts if count > 1)
+    nulls, doubled = _faults(keys) if len(keys) else (0, 0)
     if doubled:
         do = f"`cdcm verify --table {name} --repair` puts them right, and says what else differs."
         yield _broken(f"More than one row: {quantity(doubled, 'key')} of {name}.", do, name)
@@ -94,6 +96,15 @@ def check_rows(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
     if not doubled and not nulls:
         message = f"{quantity(len(keys), 'row')}, each with a key of its own."
         yield DoctorCheck(name="rows", outcome="ok", message=message, table=name)
+
+
+def _faults(keys: pa.Table) -> tuple[int, int]:
+    """How many rows lack a part of their key, and how many keys have more than one row."""
+    import pyarrow.compute as pc
+
+    lacking = functools.reduce(pc.or_, [pc.is_null(column) for column in keys.columns])
+    counts = keys.group_by(keys.column_names).aggregate([([], "count_all")])["count_all"]
+    return pc.sum(lacking).as_py(), pc.sum(pc.greater(counts, 1)).as_py()
 
 
 def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck], Marker | None]:

@@ -161,7 +161,7 @@ def _judged(
         inside = (F.col(m.OFFSET) >= F.col("first_offset")) & (F.col(m.OFFSET) < F.col("end_offset"))
         states = states.join(known, (F.col(m.PARTITION) == F.col("first_partition")) & inside, "left")
         states = states.withColumn(_BATCH, F.col("number"))
-        later = _read_later(log)
+        later = _read_later(log, places)
         states = _in_later_batches(states, later) if later is not None else states
         snapshots, routed = folded.snapshots, folded.facts.routed
         judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
@@ -175,13 +175,18 @@ def _judged(
         folded.release()
 
 
-def _read_later(log: Log) -> DataFrame | None:
-    """The messages that were held and that a later batch has read once more (partition, offset); None for none."""
+def _read_later(log: Log, places: DataFrame | None) -> DataFrame | None:
+    """Those of some messages that were held, and that a later batch has read once more (partition, offset).
+
+    None where there are none; no places stand for all messages.
+    """
     held = log.line.lake.load(log.line.mirror.quarantine)
     if held is None:
         return None
     is_later = (F.col("status") == verdict.RELEASED) & F.col("action").isin(*HELD_ACTIONS)
-    found = log.line.lake.rows(held).where(is_later).select("partition", "offset").distinct().localCheckpoint()
+    found = log.line.lake.rows(held).where(is_later)
+    found = batch.at_places(found, places) if places is not None else found
+    found = found.select("partition", "offset").distinct().localCheckpoint()
     return found if not found.isEmpty() else None
 
 

@@ -174,7 +174,7 @@ def _observed(found: Recognised, column: Column, seen: Observed, *, has_options:
         told.append(f"between {seen.numbers[0]:f} and {seen.numbers[1]:f}")
     # So few values in so many rows look like a list that somebody keeps.
     if seen.is_enough and 0 < seen.different <= _LIST_MAX and seen.keys >= _LIST_MAX * seen.different:
-        told.append(f"{seen.different} different values")
+        told.append(quantity(seen.different, "different value"))
     yield from comment(f"Seen in {quantity(seen.seen, 'row')}: {', '.join(told)}.", _INDENT)
     rules: list[str] = []
     if seen.is_enough and not seen.nulls and column.name not in found.required:

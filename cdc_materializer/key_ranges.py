@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.lake_line import records
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.names import quote
@@ -36,8 +35,7 @@ def delete_rows(stage: Stage, mirror: LakeTable, keys: DataFrame, schema: TableS
         count: how many keys there are; no more rows may go.
     """
     keys.createOrReplaceTempView(_VIEW)
-    is_large = records(stage.lake.iceberg(mirror.name), mirror.head) >= ROWS_MIN
-    near = find_ranges(keys, count, schema) if is_large else None
+    near = find_ranges(keys, count, schema) if mirror.records >= ROWS_MIN else None
     statement = delete_keys(stage.lake.catalog, mirror.name, stage.branch, _VIEW, schema, near)
     stage.execute(statement, near.arguments if near is not None else None, rows_max=count)
 

@@ -8,6 +8,8 @@ versions is in `docs/adr/0003-publish-by-fast-forward.md`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,10 +21,10 @@ from pyspark.sql.types import StructType
 
 from cdc_materializer import crash_points, lake_commit, merge
 from cdc_materializer.decode.fit import ddl_of
-from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.errors import CommitConflict, CommitUnknown, ConfigError, LakeUnavailable
 from cdc_materializer.lake_columns import Stored, columns_of
 from cdc_materializer.lake_errors import lake_error, translated
-from cdc_materializer.lake_line import snapshot_line
+from cdc_materializer.lake_line import records, snapshot_line
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -37,8 +39,15 @@ BRANCH_PREFIX = "cdcm_"
 MAIN = "main"
 #: Table property of the tables that we make. One that has it and no snapshot is being made, or its maker was killed.
 _MADE_BY = "cdcm.pipeline"
+#: Likewise: what is said of its layout and properties, so that who takes it over can tell if that is still so.
+_MADE_AS = "cdcm.made-as"
 #: How often `main` is moved where other branches of the table are committed to at that moment.
 _ATTEMPTS = 4
+
+
+def _settings(properties: Mapping[str, str], layout: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
+    """A short text that is another one for other properties or another layout."""
+    return hashlib.sha256(json.dumps([sorted(properties.items()), layout]).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ class LakeTable:
         marker: the newest marker on that branch's ancestry; None where no snapshot has one.
         schema: its columns, without ours.
         is_empty: whether the branch holds no row.
+        records: how many rows it has by Iceberg's count, those included that delete files hide.
         keeps_deleted: whether it is a mirror that was made with `deletes: soft`.
         routed: whether it is a mirror that several source tables have fed.
         stored: how it stores its columns, where that is not by their names in `schema`.
@@ -67,6 +77,7 @@ class LakeTable:
     marker: Marker | None
     schema: TableSchema
     is_empty: bool
+    records: int = 0
     keeps_deleted: bool = False
     routed: bool = False
     stored: Stored = field(default_factory=Stored)
@@ -146,6 +157,7 @@ class Lake:
                 marker=lake_commit.newest_marker(table, snapshot),
                 schema=schema,
                 is_empty=not lake_commit.has_rows(table, snapshot),
+                records=records(snapshot),
                 keeps_deleted=table.schema().findField(f"{merge.CDC}.{merge.DELETED}") is not None,
                 routed=table.schema().findField(f"{merge.CDC}.{merge.SOURCE_TABLE}") is not None,
                 stored=stored,
@@ -207,11 +219,12 @@ class Lake:
         """
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema, soft=soft, routed=routed) if schema.key else schema
-        properties = {**lake_commit.COMMIT_PROPERTIES, **properties, _MADE_BY: marker.pipeline}
+        properties = {**lake_commit.COMMIT_PROPERTIES, **properties, _MADE_AS: _settings(properties, layout)}
+        properties[_MADE_BY] = marker.pipeline
         make = [merge.create_table(self.catalog, name, full, properties, partitioned_by)]
         finish = merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []
         with translated(name):
-            begun = self._begun(name)
+            begun = self._begun(name, properties[_MADE_AS])
             is_finished = begun is not None and any(begun.schema().identifierFieldNames())
             for statement in ([] if begun is not None else make) + ([] if is_finished else finish):
                 self.spark.sql(statement)
@@ -231,7 +244,7 @@ class Lake:
             raise CommitConflict(what, "Run again: it will be planned on what is there.")
         return loaded
 
-    def _begun(self, name: TableName) -> Any | None:  # noqa: ANN401 - a Java object
+    def _begun(self, name: TableName, settings: str) -> Any | None:  # noqa: ANN401 - a Java object
         """The table that a run began to make and gave no commit; None where there is none of that name.
 
         The run was killed, or is at it at this very moment. So it is taken over and never dropped: between a look at it
@@ -239,6 +252,7 @@ class Lake:
 
         Raises:
             CommitConflict: there is a table by now, and a whole one.
+            ConfigError: it was begun under other settings, which a table that is there does not take on.
         """
         if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
             return None
@@ -246,6 +260,11 @@ class Lake:
         if table.currentSnapshot() is not None or not table.properties().containsKey(_MADE_BY):
             what = f"Table {name} was made by another writer while this batch was being planned."
             raise CommitConflict(what, "Run again; only one process should write a table.")
+        if table.properties().get(_MADE_AS) != settings:
+            what = f"Table {name} was begun with other properties, partitions or order than its settings are by now."
+            raise ConfigError(
+                what, "If no other run is making it just now, it is empty: drop it in the catalog, and run again."
+            )
         return table
 
     def evolve(

@@ -43,10 +43,9 @@ def snapshots_of(table: Any, head: int | None) -> list[SnapshotLine]:  # noqa: A
     return found
 
 
-def records(table: Any, head: int | None) -> int:  # noqa: ANN401 - a Java object
-    """How many rows a snapshot has, those included that delete files hide."""
-    snapshot = table.snapshot(head) if head is not None else None
-    return int(snapshot.summary().getOrDefault("total-records", "0")) if snapshot is not None else 0
+def records(snapshot: Any) -> int:  # noqa: ANN401 - a Java object
+    """How many rows a snapshot counts, those included that delete files hide."""
+    return int(dict(snapshot.summary()).get("total-records", "0")) if snapshot is not None else 0
 
 
 def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - a Java object
@@ -86,3 +85,13 @@ def brought_by_others(table: Any, head: int | None) -> list[int]:  # noqa: ANN40
         if is_foreign(snapshot.operation(), told) and added >= removed + marked:
             found.append(number)
     return found
+
+
+def is_ours_alone(table: Any, head: int | None) -> bool:  # noqa: ANN401 - a Java object
+    """Whether batches of ours are known to have brought all rows: the line goes back to when there were none.
+
+    Expiry cuts a line off, and PyIceberg's then looks like a whole one, but for the rows that its first snapshot has.
+    """
+    line = snapshot_line(table, head)
+    is_whole = bool(line) and records(table.snapshot(line[-1])) == 0
+    return is_whole and not brought_by_others(table, head)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, verdict
@@ -151,7 +151,7 @@ def _report(
         snapshot=snapshot,
         exact=not notes,
         notes=notes,
-        count=_count(live),
+        count=live.count(),
         columns=columns,
         rows=values[: moment.limit],
         more=len(values) > moment.limit,
@@ -160,8 +160,3 @@ def _report(
 
 def _key(mirror: LakeTable) -> list[Column]:
     return [m.column(name) for name in mirror.schema.key]
-
-
-def _count(rows: DataFrame) -> int:
-    count: int = rows.agg(F.count(F.lit(1)).alias("rows")).collect()[0]["rows"]
-    return count

@@ -163,7 +163,7 @@ def _unplaced(log: Known, cut: Cut) -> Iterator[str]:
     repeats = (F.col(m.OP) == m.TOMBSTONE) & (F.col("at")[m.OP] == "d") & F.col(m.KEY).eqNullSafe(F.col("at")[m.KEY])
     is_between = F.coalesce(F.col(m.OFFSET) > F.col("end"), F.lit(True))
     count = known.where(is_between & ~F.coalesce(repeats, F.lit(False))).select(m.PARTITION, m.OFFSET).distinct()
-    between = _counted(count)
+    between = count.count()
     if between:
         told = quantity(between, "message")
         yield f"{told} without a position, between what came before it and what came after it, may be from after it."
@@ -175,7 +175,7 @@ def _unseen(log: Known, cut: Cut) -> Iterator[str]:
     after = F.when(~cut.included, F.col(m.OFFSET))
     keys = log.changes.where(told).groupBy(m.KEY)
     rows = keys.agg(F.max(cut.included).alias("had"), F.min_by(m.OP, after).alias("then"))
-    count = _counted(rows.where(~F.col("had") & (F.col("then") != "c")))
+    count = rows.where(~F.col("had") & (F.col("then") != "c")).count()
     if count:
         yield f"{quantity(count, 'row')} may have been there already: a later snapshot or change first speaks of them."
 
@@ -183,7 +183,7 @@ def _unseen(log: Known, cut: Cut) -> Iterator[str]:
 def _lost(log: Known, cut: Cut) -> Iterator[str]:
     bounds = {p: cut.first.get(p, cut.last.get(p, -1) + 1) for p in log.partitions}
     own = log.changes.where(_before(bounds)).select(m.PARTITION, m.OFFSET).distinct()
-    missing = sum(bounds.values()) - _counted(own)
+    missing = sum(bounds.values()) - own.count()
     if missing:
         why = "compacted away, gone from the topic before they were read, or marks of transactions"
         yield f"Raw has no message at {quantity(missing, 'offset')} up to then: {why}."
@@ -202,7 +202,7 @@ def _split(log: Known, cut: Cut) -> Iterator[str]:
         F.col(m.LOG_NUMBER).isNotNull() & at[m.LOG_NUMBER].isNotNull(),
         (F.col(m.LOG) == at[m.LOG]) & (F.col(m.LOG_NUMBER) == at[m.LOG_NUMBER]),
     ).otherwise(F.col(m.SOURCE_TIME) == at[m.SOURCE_TIME])
-    if _counted(streaming.where(own > cut.position).crossJoin(F.broadcast(last)).where(is_same)):
+    if streaming.where(own > cut.position).crossJoin(F.broadcast(last)).where(is_same).count():
         yield "What was committed at the same time goes on after it: it may show a part of a transaction."
 
 
@@ -221,10 +221,5 @@ def _times(log: Known, cut: Cut, time: datetime) -> Iterator[str]:
 
 
 def _kept(log: Known, cut: Cut) -> Iterator[str]:
-    if _counted(log.changes.where(cut.included & (F.col(m.OP) == m.TRUNCATE))):
+    if log.changes.where(cut.included & (F.col(m.OP) == m.TRUNCATE)).count():
         yield "The source truncated the table before then, and this table keeps its rows (`truncate`)."
-
-
-def _counted(rows: DataFrame) -> int:
-    count: int = rows.agg(F.count(F.lit(1)).alias("rows")).collect()[0]["rows"]
-    return count

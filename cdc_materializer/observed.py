@@ -83,8 +83,13 @@ class _Tally:
             self.nulls += 1
         elif isinstance(value, str):
             self.lengths.append(len(value))
-        elif isinstance(value, int | float | Decimal) and not isinstance(value, bool) and math.isfinite(value):
-            number = Decimal(str(value))
+        elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            self._add(value)
+
+    def _add(self, value: float | Decimal) -> None:
+        # A whole number of any length is finite; Python cannot ask one of hundreds of digits.
+        if isinstance(value, int) or math.isfinite(value):
+            number = Decimal(value) if isinstance(value, int) else Decimal(str(value))
             self.low = number if self.low is None else min(self.low, number)
             self.high = number if self.high is None else max(self.high, number)
 
@@ -132,7 +137,9 @@ def _told(tally: _Tally, different: int, keys: int, kind: Family, *, is_private:
     if is_private or tally.seen < ROWS_MIN:
         return Observed(tally.seen, tally.nulls, keys, different)
     if kind is Family.NUMBER and tally.low is not None and tally.high is not None:
-        numbers = rounded(tally.low, up=False), rounded(tally.high, up=True)
+        low, high = rounded(tally.low, up=False), rounded(tally.high, up=True)
+        # One number that has one digit only would be told as it is.
+        numbers = (low, high) if low < high else None
     if kind is Family.TEXT and tally.lengths:
         lengths = min(tally.lengths), max(tally.lengths)
     return Observed(tally.seen, tally.nulls, keys, different, lengths, numbers)

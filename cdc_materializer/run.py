@@ -66,14 +66,13 @@ class RunOptions:
     tables: Sequence[str] = ()
     stop: threading.Event = field(default_factory=threading.Event)
     deadline: Deadline = NEVER
+    on_batch: OnBatch | None = None
+    between: Callable[[Lakes, RunReport], None] | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether no further batch is to be begun."""
         return self.stop.is_set() or self.deadline.is_over
-
-    on_batch: OnBatch | None = None
-    between: Callable[[Lakes, RunReport], None] | None = None
 
 
 @dataclass(frozen=True)

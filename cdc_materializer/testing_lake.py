@@ -135,8 +135,6 @@ class _Session:
             prefix = "spark.sql.iceberg.snapshot-property."
             told = {name.removeprefix(prefix): value for name, value in self._conf.items() if name.startswith(prefix)}
             _write(self.tables, table, branch, told, lambda rows: tuple(r for r in rows if _hashable(r[0]) not in keys))
-        elif text.startswith("DROP TABLE"):
-            self.tables.tables.pop(text.rpartition(" ")[2], None)
 
     def _create(self, path: str, properties: Mapping[str, str]) -> None:
         fault = self.tables.fault(path)

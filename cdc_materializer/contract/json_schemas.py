@@ -10,6 +10,12 @@ from typing import Any
 
 from cdc_materializer.contract.document import DEPTH_MAX
 
+#: What holds values, and no schemas.
+_VALUES = frozenset({"enum", "const", "default", "examples"})
+#: What holds schemas by names of its own.
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+#: What asks more of the very value that the schema is about.
+_SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
 #: References that mean another place by what the schema is used for, which nothing here follows.
 _DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
 
@@ -47,25 +53,51 @@ def _no_schema(schema: dict[str, Any]) -> str | None:
     return None
 
 
-def _problems(part: Any, schema: dict[str, Any], depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - any part of it
+def _problems(part: Any, schema: dict[str, Any], depth: int = 0, *, is_map: bool = False) -> Iterator[str]:  # noqa: ANN401 - any part
+    """What is wrong with a schema, or with a map that gives names to schemas, within a whole one."""
     if depth > DEPTH_MAX:
         yield f"it nests more than {DEPTH_MAX} deep"
     elif isinstance(part, dict):
-        patterns = [part["pattern"]] if isinstance(part.get("pattern"), str) else []
-        more = part.get("patternProperties")
-        for pattern in [*patterns, *(more if isinstance(more, dict) else ())]:
-            yield from _broken_pattern(pattern)
-        for key in _DYNAMIC & part.keys():
-            yield f"{key} cannot be followed"
-        if depth and isinstance(part.get("$id"), str):
-            yield "a part of it has an $id of its own"
-        if isinstance(part.get("$ref"), str) and not _leads_somewhere(part["$ref"], schema):
-            yield f"the reference {part['$ref'][:80]!r} leads nowhere within it"
-        for value in part.values():
-            yield from _problems(value, schema, depth + 1)
+        if not is_map:
+            yield from _mistakes(part, schema, is_root=depth == 0)
+        for name, value in part.items():
+            if is_map or name not in _VALUES:
+                yield from _problems(value, schema, depth + 1, is_map=not is_map and name in _MAPS)
     elif isinstance(part, list):
         for value in part:
             yield from _problems(value, schema, depth + 1)
+
+
+def _mistakes(part: dict[str, Any], schema: dict[str, Any], *, is_root: bool) -> Iterator[str]:
+    """What is wrong with one schema itself."""
+    patterns = [part["pattern"]] if isinstance(part.get("pattern"), str) else []
+    more = part.get("patternProperties")
+    for pattern in [*patterns, *(more if isinstance(more, dict) else ())]:
+        yield from _broken_pattern(pattern)
+    for key in _DYNAMIC & part.keys():
+        yield f"{key} cannot be followed"
+    if not is_root and isinstance(part.get("$id"), str):
+        yield "a part of it has an $id of its own"
+    reference = part.get("$ref")
+    if isinstance(reference, str) and _meant(reference, schema) is None:
+        yield f"the reference {reference[:80]!r} leads nowhere within it"
+    elif _comes_back(part, schema, (), set()):
+        yield "a reference leads back to where it stands, for one value"
+
+
+def _comes_back(part: Any, schema: dict[str, Any], above: tuple[int, ...], fine: set[int]) -> bool:  # noqa: ANN401 - any part
+    """Whether a schema asks for itself again of the very same value."""
+    if not isinstance(part, dict) or id(part) in fine:
+        return False
+    if id(part) in above:
+        return True
+    asked = [_meant(part["$ref"], schema)] if isinstance(part.get("$ref"), str) else []
+    for name in _SAME_VALUE & part.keys():
+        asked += part[name] if isinstance(part[name], list) else [part[name]]
+    if any(_comes_back(one, schema, (*above, id(part)), fine) for one in asked):
+        return True
+    fine.add(id(part))
+    return False
 
 
 def _broken_pattern(pattern: str) -> Iterator[str]:
@@ -75,12 +107,12 @@ def _broken_pattern(pattern: str) -> Iterator[str]:
         yield f"the pattern {pattern[:80]!r} is none of Python's"
 
 
-def _leads_somewhere(reference: str, schema: Any) -> bool:  # noqa: ANN401 - any part of one
-    """Whether a reference is a JSON pointer to a schema within the document."""
+def _meant(reference: str, schema: Any) -> Any:  # noqa: ANN401 - any part of one
+    """The schema that a JSON pointer within the document leads to; None where it leads to none."""
     if reference == "#":
-        return True
+        return schema
     if not reference.startswith("#/"):
-        return False
+        return None
     found = schema
     for step in reference[2:].split("/"):
         name = step.replace("~1", "/").replace("~0", "~")
@@ -89,5 +121,5 @@ def _leads_somewhere(reference: str, schema: Any) -> bool:  # noqa: ANN401 - any
         elif isinstance(found, dict) and name in found:
             found = found[name]
         else:
-            return False
-    return isinstance(found, dict | bool)
+            return None
+    return found if isinstance(found, dict | bool) else None

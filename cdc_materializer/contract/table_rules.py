@@ -194,12 +194,12 @@ def broken_rows_query(query: object) -> str | None:
     if not isinstance(query, str) or not query.strip():
         return "it is no query"
     try:
-        fields = {name for _, name, _, _ in Formatter().parse(query) if name is not None}
+        asked = [(name, form, conversion) for _, name, form, conversion in Formatter().parse(query) if name is not None]
     except ValueError:
         return "a brace has no other; one that is meant as it is is written twice"
-    if fields - {_BATCH}:
+    if any((name, form or "", conversion) != (_BATCH, "", None) for name, form, conversion in asked):
         return "it has something else than {batch} in braces; those that are meant as they are are written twice"
-    return None if fields else "it does not ask {batch}, the table"
+    return None if asked else "it does not ask {batch}, the table"
 
 
 def rows_query_of(rule: Rule, table: str) -> str:

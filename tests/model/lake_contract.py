@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pytest
 
 from cdc_materializer import crash_points
-from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import CommitConflict, ConfigError, InvariantBroken, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import marker_of
 from cdc_materializer.marker import MARKER_TAG, Marker
@@ -249,6 +249,24 @@ class LakeContract:
         assert (found.uuid, found.marker, bench.rows(found)) == (begun, marker("start", 0), [])
         append(bench, found, "one", 5)
         assert bench.rows(again(bench)) == ["one"]
+
+    def test_a_begun_table_is_not_finished_under_other_settings(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It has those that it was begun with, and would keep them unseen: who asks for others is told to drop it."""
+
+        def killed(*_: object) -> None:
+            raise RuntimeError
+
+        monkeypatch.setattr(crash_points, "reach", killed)
+        with pytest.raises(RuntimeError):
+            create(bench)
+        monkeypatch.undo()
+
+        with pytest.raises(ConfigError, match=r"begun with other properties.*drop it in the catalog"):
+            bench.lake.create(bench.name(), SCHEMA, marker("start", 0), {"write.merge.mode": "copy-on-write"})
+
+        assert bench.lake.load(bench.name()) is None
 
     def test_of_two_that_make_a_table_at_once_neither_takes_the_others_rows(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ import pytest
 from cdc_materializer import key_ranges
 from cdc_materializer.config import Config
 from cdc_materializer.key_ranges import RANGES_MAX, VALUES_MAX, find_ranges
-from cdc_materializer.merge import KeyRanges
+from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.run import run_once
 from cdc_materializer.schema import Column, TableSchema
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
@@ -76,6 +76,21 @@ def test_keys_at_the_ends_of_their_type_have_a_gap(spark: "SparkSession") -> Non
     assert _held(spark, "bigint", values, found) == len(values)
 
 
+def test_of_a_key_of_several_columns_the_first_number_counts(spark: "SparkSession") -> None:
+    """Its values come more than once, and all of them are in a range."""
+    schema = TableSchema((Column("t", "string"), Column("n", "decimal(9,2)")), key=("t", "n"))
+    values = [Decimal(number // 3) for number in range(3 * VALUES_MAX + 3)]
+    keys = spark.createDataFrame([(str(at), value) for at, value in enumerate(values)], "t string, n decimal(9,2)")
+
+    near = find_ranges(keys, len(values), schema)
+
+    assert near is not None
+    assert near.name == "n"
+    keys.createOrReplaceTempView("keys_of_several_columns")
+    count = f"SELECT count_if({near.condition}) AS held FROM keys_of_several_columns t"
+    assert spark.sql(count, args=near.arguments).collect()[0]["held"] == len(values)
+
+
 def test_texts_have_no_ranges(spark: "SparkSession") -> None:
     """They may be a person's, and plans are shown."""
     assert _found(spark, "string", ["a", "b"]) is None
@@ -90,6 +105,13 @@ def test_a_mirror_is_the_same_with_ranges(
     monkeypatch.setattr(key_ranges, "ROWS_MIN", 0)
     monkeypatch.setattr(key_ranges, "VALUES_MAX", seed)
     monkeypatch.setattr(key_ranges, "RANGES_MAX", 2)
+    asked: list[KeyRanges | None] = []
+
+    def delete(*arguments: Any) -> str:  # noqa: ANN401 - those of `delete_keys`
+        asked.append(arguments[-1])
+        return delete_keys(*arguments)
+
+    monkeypatch.setattr(key_ranges, "delete_keys", delete)
     shop = Shop(lake_config, spark, f"ranges_{seed}", records_max=40)
     rows = {1: 11, 3: 30}
     for _ in range(3):
@@ -102,3 +124,5 @@ def test_a_mirror_is_the_same_with_ranges(
         assert run_once(shop.config, spark).exit_code == 0
 
         assert shop.rows() == rows
+    assert asked
+    assert None not in asked

@@ -149,6 +149,8 @@ EXPECTATIONS = [
     ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: 'SELECT {n} FROM {batch}'}}",
      "something else than {batch}"),
     ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: 'SELECT { FROM {batch}'}}", "has no other"),
+    ("{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: 'SELECT 1 FROM {batch:{n}}'}}",
+     "something else than {batch}"),
     ("{type: expect_column_values_to_match_json_schema, kwargs: {json_schema: {}}}", "columns of kind number"),
     ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: x}}", "it is not a mapping"),
     ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {type: objct}}}",
@@ -159,6 +161,11 @@ EXPECTATIONS = [
      "'#/$defs/a' leads nowhere within it"),
     ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {items: {pattern: '('}}}}",
      "'(' is not a 'regex' (at items/pattern)"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {$ref: '#'}}}",
+     "leads back to where it stands"),
+    (("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: "
+      "{items: {anyOf: [{type: string}, {$ref: '#/items'}]}}}}"),
+     "leads back to where it stands"),
     (("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: "
       "{$schema: 'http://json-schema.org/draft-04/schema#', patternProperties: {'(': {}}}}}"),
      "the pattern '(' is none of Python's"),
