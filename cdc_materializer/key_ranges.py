@@ -34,7 +34,7 @@ def delete_rows(stage: Stage, mirror: LakeTable, keys: DataFrame, schema: TableS
         schema: of the mirror.
         count: how many keys there are; no more rows may go.
     """
-    keys.createOrReplaceTempView(_VIEW)
+    stage.name(_VIEW, keys)
     near = find_ranges(keys, count, schema) if mirror.records >= ROWS_MIN else None
     statement = delete_keys(stage.lake.catalog, mirror.name, stage.branch, _VIEW, schema, near)
     stage.execute(statement, near.arguments if near is not None else None, rows_max=count)

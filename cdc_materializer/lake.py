@@ -69,6 +69,7 @@ class LakeTable:
         schema_id: Iceberg's number of its columns; another one later means that someone has changed them.
         spec_id: likewise of its partitions.
         foreign: how many commits of other programs changed rows of it since its newest marked snapshot.
+        rewritten: whether a MERGE writes its files anew (`write.merge.mode`) and tells nothing beside them.
     """
 
     name: TableName
@@ -85,6 +86,7 @@ class LakeTable:
     schema_id: int | None = None
     spec_id: int | None = None
     foreign: int = 0
+    rewritten: bool = False
 
     def renaming(self, pairs: Sequence[tuple[str, str]]) -> LakeTable:
         """The same table as it will be when some columns have been renamed, from old to new."""
@@ -164,6 +166,8 @@ class Lake:
                 schema_id=table.schema().schemaId(),
                 spec_id=table.spec().specId(),
                 foreign=lake_commit.foreign_commits(table, snapshot),
+                # Which is what Iceberg does where the property is not there.
+                rewritten=table.properties().get("write.merge.mode") in {None, "copy-on-write"},
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:

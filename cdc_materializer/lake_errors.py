@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
 from cdc_materializer.names import TableName
 
 _REACHED = "Check that the catalog and the warehouse can be reached and have room, then run again."
@@ -77,6 +77,13 @@ MEANINGS = (
         LakeUnavailable,
         "{subject} cannot be read or written: the catalog's database refuses.",
         "Check that it has room, may be written to and is not kept locked by another process, then run again.",
+    ),
+    Meaning(
+        # Spark's planner; no lake answers so, and trying again would go on for ever.
+        frozenset({"AssertionError"}),
+        InvariantBroken,
+        "{subject}: an assertion of Spark's own failed; nothing of this batch was published.",
+        "Report this as a bug, with what --debug shows.",
     ),
 )
 #: These count only where the answer is to a commit that readers see. Spark's planner uses the first for mistakes, and

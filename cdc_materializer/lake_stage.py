@@ -58,6 +58,14 @@ class Stage:
         path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
         return self.base.stored.staged(self.lake.spark.table(path))
 
+    def name(self, view: str, rows: DataFrame) -> None:
+        """Give rows the name by which a MERGE of `merge` reads them.
+
+        They are materialised for a table whose files it writes anew. Spark reads them twice there, first to find the
+        files, and 4.1 cannot plan that from a view that goes back to tables of a catalog (SPARK-54873, mended in 4.2).
+        """
+        (rows.localCheckpoint() if self.base.rewritten else rows).createOrReplaceTempView(view)
+
     def execute(
         self, statement: str, arguments: Mapping[str, Any] | None = None, *, rows_max: int | None = None
     ) -> None:

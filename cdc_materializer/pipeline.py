@@ -376,14 +376,14 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     target, soft, routed = decided.decoders.plan.target, mirror.keeps_deleted, mirror.routed
     branch = (stage.lake.catalog, mirror.name, stage.branch)
     if soft and decided.marked and not mirror.is_empty:
-        rows.marked_keys(decided.states, target, routed=routed).createOrReplaceTempView(_KEYS_VIEW)
+        stage.name(_KEYS_VIEW, rows.marked_keys(decided.states, target, routed=routed))
         stage.execute(mark_deleted(*branch, _KEYS_VIEW, target))
     origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates if not mirror.is_empty else ():
         end = mark_truncated if soft else delete_truncated
         stage.execute(end(*branch, truncate, origin))
     if unseen is not None:
-        unseen.createOrReplaceTempView(_UNSEEN_VIEW)
+        stage.name(_UNSEEN_VIEW, unseen)
         stage.execute(delete_keys(*branch, _UNSEEN_VIEW, target))
     if decided.published == 0:
         return

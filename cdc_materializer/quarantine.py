@@ -14,6 +14,7 @@ from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import Marker
@@ -276,13 +277,11 @@ def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) ->
 def _merge(
     line: Line, quarantine: LakeTable, marker: Marker, changes: DataFrame, statement: Callable[..., str]
 ) -> None:
-    # Materialised, because Spark cannot plan a copy-on-write MERGE whose source reads the target.
-    changes.localCheckpoint().createOrReplaceTempView(_CHANGES_VIEW)
-    line.lake.publish(
-        quarantine,
-        after(quarantine, marker),
-        lambda stage: stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW)),
-    )
+    def end(stage: Stage) -> None:
+        stage.name(_CHANGES_VIEW, changes)
+        stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW))
+
+    line.lake.publish(quarantine, after(quarantine, marker), end)
 
 
 def _of_one_row(overtaken: DataFrame, told: DataFrame) -> DataFrame:

@@ -56,7 +56,7 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
     warned: list[str] = []
 
     def stage_and_audit(stage: Stage) -> None:
-        keys.drop(_KEY).createOrReplaceTempView(_KEYS_VIEW)
+        stage.name(_KEYS_VIEW, keys.drop(_KEY))
         stage.execute(delete_keys(stage.lake.catalog, mirror.name, stage.branch, _KEYS_VIEW, target))
         stage.append(right)
         warned.extend(audit.audit(line, stage, target))
