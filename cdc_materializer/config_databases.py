@@ -31,7 +31,7 @@ class DatabaseConfig(Settings):
     partitions: int = Field(default=4, ge=1, description="How many connections read a table at one time.")
     wait: Duration = Field(
         default=timedelta(minutes=5),
-        description="How long a mirror is waited for until it has what the database had when it was read.",
+        description="How long a mirror is waited for until it has what the database had when it was read, in all.",
         json_schema_extra={"default": "5m"},
     )
 

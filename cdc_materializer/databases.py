@@ -15,7 +15,17 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from cdc_materializer.config import DatabaseConfig, reveal
-from cdc_materializer.dialects import DIALECTS, RANGE, SERVER, Dialect, Position, PostgreSQL, Wanted, position_of
+from cdc_materializer.dialects import (
+    DIALECTS,
+    RANGE,
+    SERVER,
+    Dialect,
+    MariaDB,
+    Position,
+    PostgreSQL,
+    Wanted,
+    position_of,
+)
 from cdc_materializer.errors import ConfigError, DatabaseUnavailable
 from cdc_materializer.lake_errors import java_classes
 
@@ -24,7 +34,9 @@ if TYPE_CHECKING:
 
 #: Rows that a connection fetches at one time; without a number PostgreSQL's driver reads a whole table into memory.
 _FETCH_ROWS = 10_000
-_JDBC_MYSQL = "jdbc:mysql:"
+#: How long a small question may take, and how long nothing may come of a table's rows. Without numbers both drivers
+#: wait for ever for a server that has gone away.
+_ASK_SECONDS, _SILENT_SECONDS = 60, 900
 
 
 @dataclass(frozen=True)
@@ -47,17 +59,20 @@ class Database:
         return DIALECTS[self.config.kind]
 
     @cached_property
-    def _server(self) -> str:
-        return self.ask(SERVER)[0]["at"] or ""
+    def _server(self) -> Dialect:
+        """The SQL of the server that answers: MariaDB's and MySQL's logs are asked for in different words."""
+        if isinstance(self.dialect, PostgreSQL):
+            return self.dialect
+        return MariaDB() if "mariadb" in (self.ask(SERVER)[0]["at"] or "").lower() else self.dialect
 
-    def ask(self, query: str) -> list[dict[str, str | None]]:
-        """The rows of a query that has few of them, each value as text.
+    def ask(self, query: str, seconds: int = _ASK_SECONDS) -> list[dict[str, str | None]]:
+        """The rows of a query that has few of them, each value as text; an error after so many seconds.
 
         Raises:
             DatabaseUnavailable: it does not answer, or refuses.
         """
         with self.told():
-            return [row.asDict() for row in self._frame(query).collect()]
+            return [row.asDict() for row in self._frame(query, seconds=seconds).collect()]
 
     def position(self) -> Position:
         """How far its log has got by now.
@@ -66,26 +81,32 @@ class Database:
             ConfigError: it keeps no log that says so.
             DatabaseUnavailable: it does not answer, or refuses.
         """
-        query = self.dialect.position("" if isinstance(self.dialect, PostgreSQL) else self._server)
-        found = position_of(self.ask(query)[0]["at"] or "")
+        found = position_of(self.ask(self._server.position())[0]["at"] or "")
         if found is None:
             what = f"The database `{self.name}` has no GTIDs of its own, so nothing says how far its log has got."
             raise ConfigError(what, "`verify --source` needs a primary with GTIDs (MySQL: gtid_mode=ON).")
         return found
 
-    def confirmed(self) -> int | None:
-        """Up to where connectors have confirmed PostgreSQL's log; None where no slot says so."""
+    def slots(self) -> dict[str, int]:
+        """Up to where each replication slot has confirmed PostgreSQL's log, -1 for nothing yet; none elsewhere.
+
+        Raises:
+            ConfigError: there is no slot of the name that is configured.
+            DatabaseUnavailable: it does not answer, or refuses.
+        """
         if not isinstance(self.dialect, PostgreSQL):
-            return None
-        told = [row["at"] for row in self.ask(self.dialect.slots(self.config.slot))]
-        known = [int(at) for at in told if at is not None]
-        return min(known) if known and len(known) == len(told) else None
+            return {}
+        found = self.ask(self.dialect.slots(self.config.slot))
+        if self.config.slot is not None and not found:
+            what = f"The database `{self.name}` has no logical replication slot `{self.config.slot}`."
+            raise ConfigError(what, "Set `slot` to the connector's `slot.name`, or leave it out: then all slots count.")
+        return {row["name"] or "": int(row["at"]) if row["at"] is not None else -1 for row in found}
 
     def rows(self, wanted: Wanted, buckets: Sequence[int] | None = None) -> DataFrame:
         """The rows of a table, every value as text; read when the DataFrame is used, under `told`."""
         conditions = ["1 = 1"]
         if wanted.range is not None and self.config.partitions > 1:
-            low, high = self.ask(self.dialect.ends(wanted))[0].values()
+            low, high = self.ask(self.dialect.ends(wanted), _SILENT_SECONDS)[0].values()
             if low is not None and high is not None:
                 conditions = self.dialect.ranges(int(low), int(high), self.config.partitions)
         return self._frame(self.dialect.rows(wanted, buckets), conditions).drop(RANGE)
@@ -103,14 +124,13 @@ class Database:
         except (Py4JJavaError, PySparkException) as error:
             raise self._failure(error) from error
 
-    def _frame(self, query: str, conditions: Sequence[str] = ("1 = 1",)) -> DataFrame:
+    def _frame(self, query: str, conditions: Sequence[str] = ("1 = 1",), *, seconds: int | None = None) -> DataFrame:
+        """What a query gives; with ``seconds``, an error after so many."""
         config = self.config
-        url = config.url
-        if config.kind == "mysql":
-            # Spark quotes names as MySQL does for this address only, and to MariaDB `"name"` is a text.
-            url = f"{_JDBC_MYSQL}{url.partition(':')[2].partition(':')[2]}?permitMysqlScheme"
+        own = {**self.dialect.timeouts(seconds or _SILENT_SECONDS), **reveal(config.properties)}
         properties = {
-            **reveal(config.properties),
+            **({"queryTimeout": str(seconds)} if seconds is not None else {}),
+            **own,
             "user": config.user,
             **({"password": config.password.get_secret_value()} if config.password is not None else {}),
             "driver": self.dialect.driver,
@@ -118,6 +138,7 @@ class Database:
             "sessionInitStatement": self.dialect.session,
         }
         table = f"({query}) cdcm"
+        url = self.dialect.address(config.url, own)
         return self.spark.read.jdbc(url, table, predicates=list(conditions), properties=properties)
 
     def _failure(self, error: Exception) -> ConfigError | DatabaseUnavailable:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,14 +22,15 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import CdcError, LakeUnavailable
+from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind
 from cdc_materializer.judging import naming_rules
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others
 from cdc_materializer.line import Line, check_deletes, check_masks, check_whole, marker_of
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.proof_source import SourceProof, database_of, siblings_of
+from cdc_materializer.proof_source import SourceProof, check_named, database_of
+from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
@@ -62,6 +63,11 @@ class VerifyOptions:
     plain_keys: bool = False
     source: bool = False
 
+    @property
+    def method(self) -> Literal["fold", "ledger", "source"]:
+        """What mirrors are held against, as reports call it."""
+        return "source" if self.source else "ledger" if self.ledger else "fold"
+
 
 def verify_tables(
     config: Config, spark: SparkSession | None = None, options: VerifyOptions | None = None
@@ -81,6 +87,8 @@ def verify_tables(
     """
     options = options or VerifyOptions()
     work = open_work(config, RunOptions(tables=options.tables))
+    if options.source:
+        check_named(work.tables)
     with session_for(work, spark) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
     return VerifyReport(pipeline=config.name, tables=found)
@@ -91,31 +99,34 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
     lake = Lake(beside(spark, work.config), work.config.catalog.name, read_only=not options.repair)
     line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
     name = str(table.mirror)
+    none = TableVerify(table=name, topic=table.topic, method=options.method, equal=True)
     try:
+        database = database_of(line, work.config) if options.source else None
         mirror, raw = line.load_mirror(), lake.load(table.mirror.raw)
+        if mirror is None and database is not None:
+            what = f"There is no mirror {name} yet, so nothing of its table in `{database.name}` is in it."
+            do = (
+                "See that the topic is there and the connector sends the table (PostgreSQL: the publication), then run."
+            )
+            raise SourceBehind(what, do)
         if mirror is None:
-            return TableVerify(table=name, topic=table.topic, equal=True, seconds=time.monotonic() - began)
+            return none.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
         if raw is None:
             what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
             raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
         with translated(table.mirror):
-            if options.source:
-                found = against_source(work, line, raw, mirror, options)
-                return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
-            if not options.ledger:
+            if database is not None:
+                proof = SourceProof(line, database, siblings_of(table, work.known), raw, mirror)
+                found = proof.compare(plain_keys=options.plain_keys)
+            elif options.ledger:
+                found = ledger.compare(line, mirror)
+            else:
                 check_whole(line, raw)
-            found = ledger.compare(line, mirror) if options.ledger else compare(line, raw, mirror, options)
+                found = compare(line, raw, mirror, options)
     except CdcError as failure:
         error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
-        return TableVerify(table=name, topic=table.topic, equal=False, error=error, seconds=time.monotonic() - began)
+        found = none.model_copy(update={"equal": False, "error": error})
     return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
-
-
-def against_source(work: Work, line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions) -> TableVerify:
-    """What differs between a mirror and the table of the database that it mirrors; see `proof_source`."""
-    siblings = siblings_of(line.table, work.known)
-    proof = SourceProof(line, database_of(line, work.config), siblings, raw, mirror)
-    return proof.compare(plain_keys=options.plain_keys)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ So no snapshot is held open in the database, it can be read over several connect
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.dialects import Position, SourceColumn
 from cdc_materializer.differences import KEYS_MAX, Difference
 from cdc_materializer.digests import comparable, value_digest
-from cdc_materializer.epochs import within
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceBehind
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
@@ -32,8 +30,10 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.proof_columns import ComparedTable, choose
+from cdc_materializer.proof_wait import Reached, behind
 from cdc_materializer.quarantine import held_keys
 from cdc_materializer.report.models import MessagePlace, TableVerify
+from cdc_materializer.retry import Deadline
 from cdc_materializer.why_log import Log
 
 if TYPE_CHECKING:
@@ -41,12 +41,25 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at how far a mirror has got.
 _LOOK_SECONDS = 1.0
-#: How long the last transaction has to have been the last one, where only its number is known: its rows may be on
-#: their way one by one.
-_SETTLE_SECONDS = 5.0
 #: How often rows are read and compared, until none is unsettled.
 _ROUNDS_MAX = 4
 _KINDS = ("missing", "unexpected", "different")
+
+
+def check_named(tables: Sequence[TableConfig]) -> None:
+    """Refuse to compare where pipeline.yaml names the database of none of some tables.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if not any(table.source_database is not None for table in tables):
+        raise _unnamed(tables)
+
+
+def _unnamed(tables: Sequence[TableConfig]) -> ConfigError:
+    names = ", ".join(str(table.mirror) for table in tables) or "any table"
+    what = f"Nothing says which database {names} has its rows from."
+    return ConfigError(what, "Add `databases:` to pipeline.yaml, and the table's `source_database`.")
 
 
 def database_of(line: Line, config: Config) -> Database:
@@ -57,8 +70,7 @@ def database_of(line: Line, config: Config) -> Database:
     """
     table = line.table
     if table.source_database is None:
-        what = f"Nothing says which database {line.mirror} has its rows from."
-        raise ConfigError(what, "Add `databases:` to pipeline.yaml, and the table's `source_database`.")
+        raise _unnamed([table])
     if table.topics or table.is_glob or table.shard is not None:
         what = f"Several topics go to {line.mirror}, and `--source` compares with one table."
         raise ConfigError(what, "Leave it out with `--table`.")
@@ -66,12 +78,30 @@ def database_of(line: Line, config: Config) -> Database:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """What a mirror was compared at: the place in its database's log that it was waited for, and its snapshot."""
+
+    position: Position | None
+    snapshot: int | None
+
+
+@dataclass(frozen=True)
 class _Round:
-    """One look at both sides: what differs for certain, how many keys may have changed meanwhile, and where."""
+    """One look at both sides: what differs for certain, how many keys may have changed meanwhile, and where.
+
+    Attributes:
+        difference: what differs for certain.
+        unsettled: how many keys differ and may have changed meanwhile.
+        buckets: where either is.
+        seen: what was looked at.
+        wiped: whether a message of no row, such as a truncate, came meanwhile, so that nothing is certain.
+    """
 
     difference: Difference
     unsettled: int
     buckets: tuple[int, ...]
+    seen: _Seen
+    wiped: bool = False
 
 
 @dataclass
@@ -91,8 +121,13 @@ class SourceProof:
     siblings: Sequence[TableConfig]
     raw: LakeTable
     mirror: LakeTable
-    _position: Position | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
+    _position: Position | None = field(default=None, init=False)
+    _held: DataFrame | None = field(default=None, init=False)
+    _left: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the whole time that may be waited."""
+        self._left = self.database.config.wait.total_seconds()
 
     def compare(self, *, plain_keys: bool) -> TableVerify:
         """Compare, by buckets of keys first, by rows where these differ.
@@ -100,7 +135,7 @@ class SourceProof:
         Raises:
             ConfigError: the database's table cannot be compared.
             DatabaseUnavailable: it cannot be asked.
-            SourceBehind: the mirror did not come up to it in time.
+            SourceBehind: the mirror did not come up to it in time, or nothing was certain whenever it was looked at.
         """
         check_deletes(self.line, self.mirror)
         check_masks(self.line, self.mirror)
@@ -108,23 +143,22 @@ class SourceProof:
             what = f"Several source tables feed {self.line.mirror}, and `--source` compares with one."
             raise ConfigError(what, "Leave it out with `--table`.")
         table = self._chosen()
+        # What nothing would come of is said before a table is read.
+        self.database.position()
+        self.database.slots()
         place = self._place()
         wanted = table.wanted(place, self.database.dialect)
-        theirs = self._settled(table, table.theirs(self.database.rows(wanted)))
+        self._held = held = self._held_now()
+        theirs = _without(held, table, table.theirs(self.database.rows(wanted)))
         with self.database.told():
             expected = value_digest(theirs, table.schema, table.bucket())
         self._catch_up()
-        found = value_digest(self._ours(table), table.schema, table.bucket())
+        # The same keys on both sides: what was held or released meanwhile shows as a bucket that is looked at.
+        found = value_digest(_without(held, table, self._ours(table)), table.schema, table.bucket())
         buckets = expected.differing(found)
-        last = _Round(Difference(expected.rows, found.rows, buckets=buckets), 0, buckets)
-        for _ in range(_ROUNDS_MAX):
-            if not last.buckets:
-                break
-            last = self._look(table, last)
-            if not last.unsettled:
-                break
+        first = _Round(Difference(expected.rows, found.rows, buckets=buckets), 0, buckets, self._seen)
+        last = self._settled(table, first)
         difference = replace(last.difference, expected=expected.rows, found=found.rows)
-        held = self._held()
         return TableVerify(
             table=str(self.line.mirror),
             topic=self.line.table.topic,
@@ -135,15 +169,15 @@ class SourceProof:
             missing=difference.missing,
             unexpected=difference.unexpected,
             different=difference.different,
-            held=held.distinct().count() if held is not None else 0,
+            held=self._held.distinct().count() if self._held is not None else 0,
             columns=difference.columns,
             buckets=len(difference.buckets),
             places=difference.places,
             keys=difference.told_keys(plain=plain_keys),
             unsettled=last.unsettled,
             left_out=table.left_out,
-            position=str(self._position) if self._position is not None else None,
-            mirror_snapshot=self.mirror.head,
+            position=str(last.seen.position) if last.seen.position is not None else None,
+            mirror_snapshot=last.seen.snapshot,
         )
 
     # --- both sides -------------------------------------------------------------------------------------------------
@@ -165,33 +199,57 @@ class SourceProof:
         return choose(target, columns, self.database.dialect, self.line.masks, clamp=clamp)
 
     def _ours(self, table: ComparedTable, *more: Column) -> DataFrame:
-        rows = life.without_deleted(self.line.lake.rows(self.mirror))
-        return self._settled(table, table.ours(rows, *more))
+        return table.ours(life.without_deleted(self.line.lake.rows(self.mirror)), *more)
 
-    def _held(self) -> DataFrame | None:
-        """The keys that are held back as intended, and so differ."""
+    def _held_now(self) -> DataFrame | None:
+        """The keys that are held back as intended, and so differ; never older than `mirror`."""
         return held_keys(self.line, self.line.lake.load(self.line.mirror.quarantine))
 
-    def _settled(self, table: ComparedTable, rows: DataFrame) -> DataFrame:
-        """Rows without those of held keys."""
-        held = self._held()
-        if held is None or held.isEmpty():
-            return rows
-        return rows.join(F.broadcast(held), table.key_text() == F.col(m.KEY), "left_anti")
+    def _settled(self, table: ComparedTable, first: _Round) -> _Round:
+        """Look at the rows of buckets that differ until each is equal or wrong, four times or as long as `wait` lasts.
+
+        Raises:
+            SourceBehind: they could not be looked at once, or nothing was certain whenever they were.
+        """
+        last = first
+        for _ in range(_ROUNDS_MAX):
+            if not last.buckets:
+                break
+            try:
+                last = self._look(table, last)
+            except SourceBehind:
+                if last is first:
+                    raise
+                break
+            if not last.unsettled:
+                break
+        if last.wiped and last.unsettled:
+            what = (
+                f"Each time {self.line.mirror} was looked at, messages came that name no row, such as a truncate's, so"
+                f" nothing tells whether {last.unsettled} differing keys are wrong."
+            )
+            raise SourceBehind(what, "Run it again when none of these come; `cdcm quarantine list` shows unread ones.")
+        return last
+
+    @property
+    def _seen(self) -> _Seen:
+        return _Seen(self._position, self.mirror.head)
 
     def _look(self, table: ComparedTable, before: _Round) -> _Round:
         """Read the rows of some buckets, and tell what differs from what may have changed meanwhile."""
-        start, buckets = marker_of(self.mirror).offsets, before.buckets
+        start, held, buckets = marker_of(self.mirror).offsets, self._held, before.buckets
         wanted = table.wanted(self._place(), self.database.dialect)
         read = self.database.rows(wanted, buckets if table.has_buckets else None)
         is_here = table.bucket().isin(*buckets)
         with self.database.told():
             # Cut off from the database, which is another one when it is read again.
-            theirs = self._settled(table, table.theirs(read).where(is_here)).localCheckpoint()
+            theirs = table.theirs(read).where(is_here).localCheckpoint()
         self._catch_up()
         ours = self._ours(table, F.col(CDC)).where(is_here)
+        # A key may have been released between both readings, or held: what either of them had then is neither's fault.
+        theirs, ours = (_without(self._held, table, _without(held, table, rows)) for rows in (theirs, ours))
         wrong = _wrong(theirs, ours, table).localCheckpoint()
-        touched = self._touched(start)
+        touched, wiped = self._touched(start), False
         if touched is None:
             marked = wrong.withColumn("touched", F.lit(False))
         else:
@@ -199,7 +257,7 @@ class SourceProof:
             wiped = not touched.where(F.col(m.KEY).isNull()).isEmpty()
             marked = wrong.join(known, F.col("key") == F.col(m.KEY), "left").drop(m.KEY)
             marked = marked.withColumn("touched", F.coalesce("touched", F.lit(False)) | F.lit(wiped))
-        return _counted(marked.localCheckpoint(), table)
+        return _counted(marked.localCheckpoint(), table, self._seen, wiped=wiped)
 
     def _touched(self, start: Offsets) -> DataFrame | None:
         """The keys of the messages that came since; NULL for one that names no row, as a truncate; None: none came."""
@@ -220,34 +278,41 @@ class SourceProof:
         """Wait until the mirror has all that the database has committed by now; `mirror` and `raw` are then those.
 
         Raises:
-            SourceBehind: it takes longer than `wait`.
+            SourceBehind: it takes longer than what earlier waits for this table have left of `wait`.
         """
-        at = self._position = self.database.position()
-        allowed = self.database.config.wait.total_seconds()
-        until = time.monotonic() + allowed
+        self._position = self.database.position()
+        reached, deadline = Reached(self._position), Deadline.after(self._left)
         ends: Offsets | None = None
-        reached = Reached(at)
         while True:
-            if ends is None and (
-                reached.by(self._markers(), time.monotonic()) or reached.slot(self.database.confirmed())
-            ):
+            slots = self.database.slots() if ends is None else {}
+            if ends is None and self._is_sent(reached, slots):
                 ends = self.line.source.state(self.line.table.topic).ends
             self._reload()
             if ends is not None and self._has(ends):
-                return
-            if time.monotonic() >= until:
-                raise _behind(self.line, self.database, allowed, delivered=ends is not None)
-            self._stop.wait(_LOOK_SECONDS)
+                break
+            if deadline.is_over:
+                short, seconds = reached.short(slots), self.database.config.wait.total_seconds()
+                raise behind(self.line, self.database.name, seconds, delivered=ends is not None, slots=short)
+            time.sleep(deadline.within(_LOOK_SECONDS))
+        self._left, self._held = deadline.left, self._held_now()
+
+    def _is_sent(self, reached: Reached, slots: Mapping[str, int]) -> bool:
+        """Whether Kafka has all that the database had; slots know it, and where there are none, mirrors show it."""
+        if slots:
+            return not reached.short(slots)
+        ends = self.line.source.state(self.line.table.topic).ends
+        return reached.by(self._markers(), ends, time.monotonic())
 
     def _has(self, ends: Offsets) -> bool:
         raw = marker_of(self.raw)
         mirror = marker_of(self.mirror).offsets
         return all(mirror.get(partition, 0) >= end for partition, end in raw.in_table(ends).items())
 
-    def _markers(self) -> list[Marker]:
-        names = [table.mirror for table in self.siblings]
-        found = [self.line.lake.load(name) for name in names]
-        return [one.marker for one in found if one is not None and one.marker is not None]
+    def _markers(self) -> Iterator[Marker]:
+        for table in self.siblings:
+            found = self.line.lake.load(table.mirror)
+            if found is not None and found.marker is not None:
+                yield found.marker
 
     def _reload(self) -> None:
         mirror, raw = self.line.load_mirror(), self.line.lake.load(self.line.mirror.raw)
@@ -257,68 +322,15 @@ class SourceProof:
         self.mirror, self.raw = mirror, raw
 
 
-def siblings_of(table: TableConfig, tables: Sequence[TableConfig]) -> list[TableConfig]:
-    """The tables whose topics the connector of a table writes too: those of the same prefix and database."""
-    prefix = table.topic.rsplit(".", 2)[0]
-    return [
-        one
-        for one in tables
-        if not one.topics and one.source_database == table.source_database and one.topic.rsplit(".", 2)[0] == prefix
-    ]
-
-
-@dataclass
-class Reached:
-    """Whether a connector has sent everything up to a position, from what is known of what it sent.
-
-    It sends transactions in the order of their commits. So what comes from behind the position says that all before it
-    was sent. The last transaction says so only once nothing of it can be missing.
-
-    Attributes:
-        at: the position.
-    """
-
-    at: Position
-    _equal_since: float | None = None
-
-    def by(self, markers: Sequence[Marker], now: float) -> bool:
-        """Whether mirrors that the connector feeds have something from behind it; ``now`` in seconds of any clock."""
-        if self.at.log is None:
-            # Positions from before a restore say nothing of the log as it is now.
-            told = [within(position, len(one.epochs)) for one in markers for position in one.positions.values()]
-            return any(_lsn(position) >= self.at.number for position in told if position is not None)
-        last = max((marker.logs.get(self.at.log, -1) for marker in markers), default=-1)
-        if last > self.at.number:
-            return True
-        if last < self.at.number:
-            self._equal_since = None
-            return False
-        self._equal_since = now if self._equal_since is None else self._equal_since
-        return now - self._equal_since >= _SETTLE_SECONDS
-
-    def slot(self, confirmed: int | None) -> bool:
-        """Whether the connector has confirmed PostgreSQL's log up to it, which it does when Kafka has its messages."""
-        return confirmed is not None and confirmed >= self.at.number
-
-
-def _lsn(position: str) -> int:
-    """The higher of both places of a change in PostgreSQL's log: of the commit before it, and its own."""
-    parts = [part for part in position.split("/") if part.isdigit()]
-    return max(map(int, parts), default=-1)
-
-
-def _behind(line: Line, database: Database, seconds: float, *, delivered: bool) -> SourceBehind:
-    waited = f"{seconds:.0f} seconds (`wait` of `databases: {database.name}`)"
-    if delivered:
-        what = f"{line.mirror} has not got in {waited} what its topic has."
-        return SourceBehind(what, "Let `cdcm run --follow` run beside it, or `cdcm run` first; nothing was compared.")
-    what = f"Nothing came in {waited} that shows that {line.mirror} has all that the database had."
-    do = "See that `cdcm run --follow` and the connector work; a quiet database needs its heartbeat queries."
-    return SourceBehind(what, do)
-
-
 # --- counting
 # --------------------------------------------------------------------------------------------------------------------
+
+
+def _without(held: DataFrame | None, table: ComparedTable, rows: DataFrame) -> DataFrame:
+    """Rows but for those of held keys."""
+    if held is None:
+        return rows
+    return rows.join(F.broadcast(held), table.key_text() == F.col(m.KEY), "left_anti")
 
 
 def _wrong(theirs: DataFrame, ours: DataFrame, table: ComparedTable) -> DataFrame:
@@ -339,7 +351,7 @@ def _wrong(theirs: DataFrame, ours: DataFrame, table: ComparedTable) -> DataFram
     )
 
 
-def _counted(marked: DataFrame, table: ComparedTable) -> _Round:
+def _counted(marked: DataFrame, table: ComparedTable, seen: _Seen, *, wiped: bool) -> _Round:
     expected, found = F.col("expected"), F.col("found")
     kinds = {
         "missing": found.isNull(),
@@ -368,4 +380,4 @@ def _counted(marked: DataFrame, table: ComparedTable) -> _Round:
         keys=tuple(dict.fromkeys(row["key"] for row in rows)),
         buckets=tuple(counted["wrong"]),
     )
-    return _Round(difference, counted["unsettled"], tuple(counted["buckets"]))
+    return _Round(difference, counted["unsettled"], tuple(counted["buckets"]), seen, wiped)

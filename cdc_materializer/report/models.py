@@ -192,7 +192,7 @@ class TableVerify(Report):
         default="fold",
         description="What it was held against: the fold of raw; its ledger, which names no rows; or the database.",
     )
-    equal: bool = Field(description="True when nothing differs.")
+    equal: bool = Field(description="True when nothing differs; see `unsettled` for what is not known.")
     expected: int = Field(
         default=0, ge=0, description="Rows that folding raw gives, the ledger tells, or the database has."
     )
@@ -240,10 +240,10 @@ class VerifyReport(Report):
     pipeline: str = Field(description="Name of the pipeline.")
     tables: list[TableVerify] = Field(default_factory=list, description="One entry a table, in the file's order.")
 
-    @computed_field(description="True when every table equals its fold.")  # type: ignore[prop-decorator] # mypy 4473
+    @computed_field(description="True when no table is known to differ from what it was held against.")  # type: ignore[prop-decorator] # mypy 4473
     @property
     def equal(self) -> bool:
-        """Tell whether every table was compared and equals its fold."""
+        """Tell whether every table was compared and nothing differs for certain."""
         return all(table.equal and table.error is None for table in self.tables)
 
 

@@ -36,10 +36,15 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
                 _verify_facts(found, now),
             ]
         elif found.left_out or found.unsettled:
-            parts += [Text(""), heading(found.table, "green", "equal, as far as it was compared"), _uncompared(found)]
+            color = "yellow" if found.unsettled else "green"
+            parts += [Text(""), heading(found.table, color, "equal, as far as it was compared"), _uncompared(found)]
         if found.repaired_snapshot and not found.error:
             parts.append(Text("Repaired: the rows that differed are what their messages give.", style="green"))
-    if report.equal:
+    unsettled = sum(found.unsettled for found in report.tables)
+    if report.equal and unsettled:
+        told = f"No row is known to differ, and {quantity(unsettled, 'key')} could not be compared; run it again."
+        parts.append(Text(told, style="yellow"))
+    elif report.equal:
         methods = sorted({found.method for found in report.tables} or {"fold"})
         parts.append(Text(f"Every mirror equals {_AGAINST[methods[0]]}.", style="green"))
     return Group(*parts)
@@ -54,6 +59,8 @@ def _verify_verdict(found: TableVerify) -> Text:
         return Text("not verified", style="red")
     if found.repaired_snapshot:
         return Text("repaired", style="yellow")
+    if found.equal and found.unsettled:
+        return Text("unsettled", style="yellow")
     return Text("equal", style="green") if found.equal else Text("differs", style="red")
 
 

@@ -4,9 +4,15 @@ A process of its own with Spark's event log on, which keeps every plan, every se
 """
 
 import json
+import struct
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
 from typing import Any
 
@@ -14,7 +20,7 @@ import pytest
 import yaml
 
 from cdc_materializer.catalog import open_tables
-from cdc_materializer.config import load_config
+from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_SOURCE
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import (
@@ -25,13 +31,13 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from tests.spark.marks import TURNS
-from tests.spark.processes import command, environment
+from tests.spark.processes import environment
 
 pytestmark = [pytest.mark.spark, TURNS]
 
 MAIL, CARD = "canary.bob@example.test", "4222-2222-2222-2222"
-#: Of the registry, which refuses it; of the catalog; of a file system.
-PASSWORDS = ("canary-registry", "canary-catalog", "canary-store")
+#: Of the registry, which refuses it; of the catalog; of a file system; of a source database, which refuses it too.
+PASSWORDS = ("canary-registry", "canary-catalog", "canary-store", "canary-database")
 #: What has to be there: plans, and the failure of the contract's own query. Of that, Spark keeps the text in its event
 #: log, whatever it says (docs/security.md); nothing else may name a value.
 _PLAN, _FAILURE = "SparkListenerSQLExecutionStart", "CAST_INVALID_INPUT"
@@ -51,6 +57,29 @@ class _Refusing(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+class _Database(StreamRequestHandler):
+    """A PostgreSQL to which nobody has the right password, and that says too much about it."""
+
+    def __init__(self, passwords: list[str], *of_server: Any) -> None:  # noqa: ANN401 - as the server gives it
+        self._passwords = passwords
+        super().__init__(*of_server)
+
+    def handle(self) -> None:
+        self._part()  # whether it speaks TLS
+        self.wfile.write(b"N")
+        self._part()
+        self.wfile.write(b"R" + struct.pack("!ii", 8, 3))  # it wants the password as it is
+        self.rfile.read(1)
+        given = self._part().rstrip(b"\0")
+        said = b"SFATAL\0C28P01\0Mno " + given + b" in the row of " + MAIL.encode() + b"\0\0"
+        self.wfile.write(b"E" + struct.pack("!i", 4 + len(said)) + said)
+        self._passwords.append(given.decode())
+
+    def _part(self) -> bytes:
+        (size,) = struct.unpack("!i", self.rfile.read(4))
+        return self.rfile.read(size - 4)
 
 
 def _topics(folder: Path) -> None:
@@ -95,54 +124,78 @@ def _contract(path: Path) -> None:
     path.write_text(yaml.safe_dump({**head, "schema": schema}), encoding="utf-8")
 
 
-def test_what_a_run_with_debug_and_event_logs_leaves_tells_no_secret_and_no_value(tmp_path: Path) -> None:
-    """A bad password, an address in a failed cast, a card in a row that breaks a rule: found nowhere."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
-    Thread(target=server.serve_forever, daemon=True).start()
-    registry, catalog, store = PASSWORDS
-    (tmp_path / "events").mkdir()
-    _topics(tmp_path / "recorded")
-    _contract(tmp_path / "people.yaml")
+@contextmanager
+def _refusing(passwords: list[str]) -> Iterator[tuple[int, int]]:
+    """A registry and a database that refuse: their ports; the passwords that the database was given are added."""
+    registry = ThreadingHTTPServer(("127.0.0.1", 0), _Refusing)
+    database = ThreadingTCPServer(("127.0.0.1", 0), partial(_Database, passwords))
+    for server in (registry, database):
+        Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield registry.server_port, database.server_address[1]
+    finally:
+        for server in (registry, database):
+            server.shutdown()
+            server.server_close()
+
+
+def _pipeline(folder: Path, registry_port: int, database_port: int) -> Config:
+    registry, catalog, store, database = PASSWORDS
+    (folder / "events").mkdir()
+    _topics(folder / "recorded")
+    _contract(folder / "people.yaml")
+    address = f"jdbc:postgresql://127.0.0.1:{database_port}/shop"
+    people = {"topic": "shop.public.people", "mirror": "shop.people", "contract": "people.yaml"}
     content = {
         "name": "canaries",
         "source": {"files": "recorded"},
         "registry": {
-            "url": f"http://127.0.0.1:{server.server_port}",
+            "url": f"http://127.0.0.1:{registry_port}",
             "basic_auth": {"user": "me", "password": registry},
         },
         "catalog": {
             "name": "lake",
             "type": "jdbc",
-            "uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
-            "warehouse": f"file://{tmp_path}/warehouse",
+            "uri": f"jdbc:sqlite:{folder}/catalog.db",
+            "warehouse": f"file://{folder}/warehouse",
             "jdbc.password": catalog,
         },
+        "databases": {"db": {"url": address, "user": "me", "password": database}},
         "spark": {
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",
-            "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+            "spark.eventLog.dir": (folder / "events").as_uri(),
             "spark.hadoop.fs.s3a.secret.key": store,
         },
-        "tables": [
-            {"topic": "shop.public.people", "mirror": "shop.people", "contract": "people.yaml"},
-            {"topic": "shop.public.framed", "mirror": "shop.framed"},
-        ],
+        "tables": [{**people, "source_database": "db"}, {"topic": "shop.public.framed", "mirror": "shop.framed"}],
     }
-    path = tmp_path / "pipeline.yaml"
+    path = folder / "pipeline.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    config = load_config(path)
-    try:
-        done = subprocess.run(
-            command(config, "--debug"), check=False, capture_output=True, text=True, timeout=300, env=environment()
-        )
-    finally:
-        server.shutdown()
-        server.server_close()
+    return load_config(path)
 
+
+def _ended(config: Config, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, which is that a source refused it."""
+    program = [sys.executable, "-m", "cdc_materializer", *options, "--json", "--debug", "-c", str(config.path)]
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=300, env=environment())
     assert done.returncode == EXIT_SOURCE, done.stderr[-2000:]
-    people, framed = json.loads(done.stdout)["tables"]
+    return done
+
+
+def test_what_a_run_with_debug_and_event_logs_leaves_tells_no_secret_and_no_value(tmp_path: Path) -> None:
+    """A bad password, an address in a failed cast, a card in a row that breaks a rule: found nowhere."""
+    passwords: list[str] = []
+    with _refusing(passwords) as ports:
+        config = _pipeline(tmp_path, *ports)
+        run, verify = _ended(config, "run"), _ended(config, "verify", "--source", "--table", "shop.people")
+
+    people, framed = json.loads(run.stdout)["tables"]
     assert (people["violations"], people["upserted"]) == ({"CONTRACT": 3, "UNDECODABLE": 1}, 1)
     assert framed["error"]["code"] == "RegistryUnavailable"
+    (refused,) = json.loads(verify.stdout)["tables"]
+    assert refused["error"]["code"] == "DatabaseUnavailable"
+    assert "does not let this user in (SQLSTATE 28P01)" in refused["error"]["message"]
+    assert set(passwords) == {PASSWORDS[-1]}
     files = [file for file in (tmp_path / "events").rglob("*") if file.is_file()]
     lines = [line for file in files for line in file.read_text("utf-8", "replace").splitlines()]
     assert any(_PLAN in line for line in lines)
@@ -152,7 +205,8 @@ def test_what_a_run_with_debug_and_event_logs_leaves_tells_no_secret_and_no_valu
     people_name, framed_name = TableName.parse("shop.people"), TableName.parse("shop.framed")
     names = [people_name, people_name.raw, people_name.quarantine, framed_name.raw]
     summaries = {str(name): str([dict(line.summary) for line in lake.lines_of(name)]) for name in names}
-    told = {"output": done.stdout, "errors": done.stderr, "events": events, **summaries}
+    outputs = {"run": run.stdout, "run, errors": run.stderr, "verify": verify.stdout, "verify, errors": verify.stderr}
+    told = {**outputs, "events": events, **summaries}
     assert [
         (canary, where)
         for canary in (MAIL, "canary.bob", CARD, CARD[-6:], *PASSWORDS)

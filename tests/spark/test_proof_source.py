@@ -3,22 +3,28 @@
 The database is a stand-in with the real one's interface; integration/test_source_verify.py has real ones.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from cdc_materializer.config import Config, DatabaseConfig
+from cdc_materializer.config import Config, DatabaseConfig, load_config
 from cdc_materializer.databases import Database
-from cdc_materializer.dialects import Position, Wanted
+from cdc_materializer.dialects import BUCKETS, Position
+from cdc_materializer.dialects import Wanted as WantedRows
 from cdc_materializer.differences import hashed
 from cdc_materializer.errors import SourceBehind
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Line
+from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.proof_source import SourceProof
+from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.run import RunOptions, open_work
 from cdc_materializer.session import beside
+from cdc_materializer.testing import TopicBuilder, debezium_envelope, debezium_json
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.shops import Shop
 
@@ -37,8 +43,9 @@ class _Things(Database):
     on_read: Callable[[], None]
     is_confirmed: bool
 
-    def ask(self, query: str) -> list[dict[str, str | None]]:
+    def ask(self, query: str, seconds: int = 60) -> list[dict[str, str | None]]:
         """The table's columns, whatever is asked."""
+        assert seconds
         assert "pg_attribute" in query
         kinds = {"id": "bigint", "name": "text", "price": "integer", "tags": "text[]"}
         return [{"name": name, "kind": kind} for name, kind in kinds.items()]
@@ -47,11 +54,11 @@ class _Things(Database):
         """The same at all times."""
         return Position(_AT)
 
-    def confirmed(self) -> int | None:
-        """Everything, or nothing."""
-        return _AT if self.is_confirmed else None
+    def slots(self) -> dict[str, int]:
+        """Everything is confirmed, or not quite."""
+        return {"slot_shop": _AT if self.is_confirmed else _AT - 1}
 
-    def rows(self, wanted: Wanted, buckets: Sequence[int] | None = None) -> "DataFrame":
+    def rows(self, wanted: WantedRows, buckets: Sequence[int] | None = None) -> "DataFrame":
         """The rows as they are now, of all buckets at first; afterwards the world goes on."""
         assert list(wanted.columns) == ["c0", "c1", "c2"]
         assert buckets is None or 0 < len(buckets) < len(self.prices) + 3
@@ -157,8 +164,114 @@ def test_a_row_that_always_changes_is_unsettled_and_never_wrong(spark: "SparkSes
 
 
 def test_nothing_is_said_where_nothing_shows_how_far_the_mirror_is(spark: "SparkSession", lake_config: Config) -> None:
-    """The wait ends with what to do."""
+    """The wait ends with what to do, and names the slots that are behind."""
     shop = Shop(lake_config, spark, "source_behind")
 
-    with pytest.raises(SourceBehind, match="Nothing came in 2 seconds"):
+    with pytest.raises(SourceBehind, match=r"Nothing came in 2 seconds.* have not confirmed it: slot_shop\."):
         _compare(shop, _things(shop, is_confirmed=False))
+
+
+def test_a_wait_that_ends_between_two_looks_leaves_what_the_first_has_shown(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """All looks at a table share one time: what was not settled in it is counted, and the rest of it stands."""
+    shop = Shop(lake_config, spark, "source_late")
+    database = _things(shop)
+    reads: list[int] = []
+
+    def go_on() -> None:
+        reads.append(len(reads))
+        if len(reads) < 3:
+            database.prices[3] += 1
+            shop.send(("u", 3, database.prices[3]))
+            shop.run()
+        database.__dict__["is_confirmed"] = len(reads) < 3
+
+    database.__dict__["on_read"] = go_on
+    database.prices[1] = 12
+    found = _compare(shop, database)
+
+    assert (found.equal, _counts(found), len(reads)) == (False, (0, 0, 1, 1), 3)
+
+
+def _bucket(row: int) -> int:
+    return int(hashlib.md5(str(row).encode()).hexdigest()[:2], 16) % BUCKETS  # noqa: S324 - no secret
+
+
+def _wipes(shop: Shop, times: int) -> Callable[[], None]:
+    """A message without a key comes at each of the first looks."""
+    left = [None] * times
+
+    def go_on() -> None:
+        if left:
+            left.pop()
+            shop.topic.add(None, debezium_json(debezium_envelope("t", None, None, lsn=900)))
+            shop.topic.write(shop.folder)
+            shop.run()
+
+    return go_on
+
+
+def test_nothing_is_said_where_a_message_of_no_row_came_each_time(spark: "SparkSession", lake_config: Config) -> None:
+    """Any row may have been meant, the wrong one too; it must not pass for equal."""
+    shop = Shop(lake_config, spark, "source_wiped", truncate="ignore")
+    database = _things(shop, on_read=_wipes(shop, 9))
+    database.prices[1] = 12
+
+    with pytest.raises(SourceBehind, match=r"messages came that name no row, such as a truncate's.* 1 differing keys"):
+        _compare(shop, database)
+
+
+def test_a_message_of_no_row_that_came_once_hides_nothing(spark: "SparkSession", lake_config: Config) -> None:
+    """The next look, at which none comes, tells the wrong row."""
+    shop = Shop(lake_config, spark, "source_wiped_once", truncate="ignore")
+    database = _things(shop, on_read=_wipes(shop, 2))
+    database.prices[1] = 12
+    found = _compare(shop, database)
+
+    assert (found.equal, _counts(found)) == (False, (0, 0, 1, 0))
+
+
+@pytest.mark.parametrize("at_read", [1, 2])
+def test_a_row_that_is_released_meanwhile_is_no_difference(
+    spark: "SparkSession", lake_config: Config, at_read: int
+) -> None:
+    """No message tells of a release: the row was held when the database was read, and is in the mirror by now."""
+    shop = Shop(lake_config, spark, f"source_released_{at_read}")
+    database = _things(shop)
+    reads: list[int] = []
+
+    def go_on() -> None:
+        reads.append(len(reads))
+        if len(reads) == at_read:
+            shop.judge("2", -5)
+            assert release_held(shop.config, shop.mirror, Wanted(), spark).released == 1
+
+    database.__dict__["on_read"] = go_on
+    # A wrong row in its bucket, so that it is looked at row by row.
+    wrong = next(row for row in range(5, 9999) if _bucket(row) == _bucket(4))
+    database.prices[wrong] = 10
+    found = _compare(shop, database)
+
+    assert (_counts(found), found.keys) == ((1, 0, 0, 0), [hashed(f'{{"id":{wrong}}}')])
+
+
+def test_a_table_without_a_mirror_is_never_told_equal(spark: "SparkSession", lake_config: Config) -> None:
+    """Its connector may never have sent it; and a table of no database is one that was not compared."""
+    folder = lake_config.root / "source_none"
+    TopicBuilder("shop.public.things").write(folder)
+    tables = [
+        {"topic": "shop.public.things", "mirror": "replays.source_none", "source_database": "shop"},
+        {"topic": "shop.public.things", "mirror": "replays.source_unnamed"},
+    ]
+    path = lake_config.root / "source_none.yaml"
+    databases = {"shop": {"url": "jdbc:postgresql://db/shop", "user": "u"}}
+    content = {"name": "none", "source": {"files": folder.name}, "databases": databases, "tables": tables}
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    none, unnamed = verify_tables(load_config(path), spark, VerifyOptions(source=True)).tables
+
+    assert none.error is not None
+    assert unnamed.error is not None
+    assert (none.equal, none.method, none.error.code) == (False, "source", "SourceBehind")
+    assert none.error.message.startswith("There is no mirror replays.source_none yet, so nothing of its table")
+    assert (unnamed.equal, unnamed.method, unnamed.error.code) == (False, "source", "ConfigError")

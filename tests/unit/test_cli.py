@@ -393,6 +393,22 @@ def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str
     assert main(["contract", "lint"]) == EXIT_USAGE
 
 
+def test_a_database_that_nothing_names_is_told_of_before_spark_starts(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes ten seconds to start."""
+
+    def start(*_: object) -> None:
+        pytest.fail("a session was started")
+
+    monkeypatch.setattr("cdc_materializer.proof.session_for", start)
+
+    assert main(["verify", "--source", "-c", str(pipeline), "--json"]) == EXIT_USAGE
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "ConfigError"
+    assert "Nothing says which database shop.orders has its rows from." in error["message"]
+
+
 def test_a_reader_that_goes_away_is_no_error(pipeline: Path, fresh: "Fresh") -> None:
     """`cdcm report | head -1` says nothing of broken pipes."""
     code = (

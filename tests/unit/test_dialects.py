@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cdc_materializer.dialects import DIALECTS, Form, MySQL, PostgreSQL, Reading, Wanted, position_of
+from cdc_materializer.dialects import DIALECTS, Form, MariaDB, MySQL, PostgreSQL, Reading, Wanted, position_of
 from cdc_materializer.errors import InvalidName
 
 POSTGRESQL, MYSQL = PostgreSQL(), MySQL()
@@ -29,6 +29,9 @@ POSTGRESQL, MYSQL = PostgreSQL(), MySQL()
         ("time(3) without time zone", "bigint", Form.VALUE, "1000000"),
         ("time with time zone", "string", Form.VALUE, "|| 'Z'"),
         ("interval", "bigint", Form.VALUE, "2629800000000"),
+        ("interval(3)", "bigint", Form.VALUE, "2629800000000"),
+        ("interval year to month", "bigint", Form.VALUE, "2629800000000"),
+        ("interval day to second(3)", "bigint", Form.VALUE, "2629800000000"),
         ("character(5)", "string", Form.VALUE, "format('%s', {})"),
         ("uuid", "string", Form.VALUE, "format('%s', {})"),
         ("jsonb", "string", Form.VALUE, "format('%s', {})"),
@@ -62,6 +65,10 @@ def test_types_of_postgresql_are_read_in_the_form_of_the_mirror(kind: str, ddl: 
         ("timestamp", "timestamp", Form.VALUE, "+00:00"),
         ("time(6)", "bigint", Form.VALUE, "MICROSECOND"),
         ("year(4)", "int", Form.VALUE, "AS CHAR"),
+        ("int(5) unsigned zerofill", "bigint", Form.VALUE, "CAST(({} + 0) AS CHAR)"),
+        ("bigint(20) unsigned zerofill", "bigint", Form.VALUE, "CAST(CAST(({} + 0) AS SIGNED) AS CHAR)"),
+        ("decimal(8,2) unsigned zerofill", "decimal(8,2)", Form.NUMBER, "CAST(({} + 0) AS CHAR)"),
+        ("float unsigned zerofill", "float", Form.SINGLE, "CAST(({} + 0) + 0e0 AS CHAR)"),
     ],
 )
 def test_types_of_mysql_are_read_in_the_form_of_the_mirror(kind: str, ddl: str, form: Form, part: str) -> None:
@@ -80,11 +87,16 @@ def test_types_of_mysql_are_read_in_the_form_of_the_mirror(kind: str, ddl: str, 
         ("postgresql", "bit(12)", "binary"),
         ("postgresql", "bytea", "string"),
         ("postgresql", "interval", "string"),
+        ("postgresql", "interval year to month", "string"),
+        ("postgresql", "interval day to second(3)", "string"),
+        ("postgresql", "tstzrange", "string"),
+        ("postgresql", "tstzmultirange", "string"),
         ("postgresql", "hstore", "string"),
         ("postgresql", "numeric(12,2)", "bigint"),
         ("postgresql", "timestamp without time zone", "bigint"),
         ("mysql", "json", "string"),
         ("mysql", "bit(12)", "binary"),
+        ("mysql", "int(5) unsigned zerofill", "binary"),
         ("mysql", "point", "struct<x:double,y:double>"),
         ("mysql", "varchar(3)", "binary"),
     ],
@@ -175,3 +187,28 @@ def test_a_position_is_what_the_server_itself_has_written(told: str, number: int
 def test_a_server_without_a_log_of_its_own_has_no_position(told: str) -> None:
     """Such as a replica that logs nothing."""
     assert position_of(told) is None
+
+
+def test_each_server_is_asked_for_its_own_log() -> None:
+    """MySQL knows no domains and MariaDB no uuid of its own, and each refuses the other's words."""
+    assert "gtid_executed" in MYSQL.position()
+    assert "gtid_binlog_pos" in MariaDB().position()
+    assert "pg_current_wal_insert_lsn" in POSTGRESQL.position()
+
+
+def test_a_slot_is_asked_for_by_its_name_as_digits() -> None:
+    """Whatever it is called; without a name all of the database are."""
+    name = "slot'; DROP TABLE x; --"
+
+    assert name.encode().hex() in POSTGRESQL.slots(name)
+    assert "DROP" not in POSTGRESQL.slots(name)
+    assert "slot_name =" not in POSTGRESQL.slots(None)
+
+
+@pytest.mark.parametrize(("database", "one_minute"), [("postgresql", "60"), ("mysql", "60000")])
+def test_every_driver_gets_its_limits_in_its_own_unit(database: str, one_minute: str) -> None:
+    """Without them it waits for ever for a server that has gone away."""
+    limits = DIALECTS[database].timeouts(60)
+
+    assert limits["socketTimeout"] == one_minute
+    assert int(limits["connectTimeout"]) in {30, 30_000}

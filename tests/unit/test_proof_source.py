@@ -1,5 +1,6 @@
 """What is held against a database, and when a mirror has all that the database had; without Spark."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,10 +12,13 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.proof_columns import ComparedTable, choose
-from cdc_materializer.proof_source import Reached, siblings_of
+from cdc_materializer.proof_wait import SETTLE_SECONDS, Reached, siblings_of
 from cdc_materializer.schema import Column, TableSchema
 
 POSTGRESQL = PostgreSQL()
+#: Of the topic that is waited for, where nothing comes.
+ENDS = Offsets({0: 5})
+AT_57 = Position(57, "gtid:0")
 
 
 def _chosen(columns: list[Column], source: dict[str, str], masks: Masks | None = None) -> ComparedTable:
@@ -97,13 +101,30 @@ def test_the_database_tells_buckets_only_of_keys_with_one_text() -> None:
     assert decimal.columns[0].reading.form is Form.VALUE
 
 
+def _after(reached: Reached, marker: Marker, seconds: float = SETTLE_SECONDS, ends: Offsets = ENDS) -> list[bool]:
+    """What one look at a mirror shows, and another one so much later."""
+    return [reached.by([marker], ends, now) for now in (10.0, 10.0 + seconds)]
+
+
 @pytest.mark.parametrize(
-    ("position", "reached"),
+    ("position", "shown"),
     [(f"{99:020d}/{150:020d}", True), (f"{100:020d}/{90:020d}", True), (f"{99:020d}/{99:020d}", False)],
 )
-def test_a_change_from_behind_a_position_shows_that_all_before_it_came(position: str, *, reached: bool) -> None:
-    """In PostgreSQL by the change's own place, or by that of the commit before it."""
-    assert Reached(Position(100)).by([_marker(), _marker(position)], 0.0) is reached
+def test_a_change_from_behind_a_position_shows_after_a_while_that_all_before_it_came(
+    position: str, *, shown: bool
+) -> None:
+    """In PostgreSQL by the change's own place, or by that of the commit before it.
+
+    Not at once: it may have come through another partition than what is on its way.
+    """
+    later = _marker(position)
+
+    assert [Reached(Position(100)).by([_marker(), later], ENDS, 10.0), *_after(Reached(Position(100)), later)] == [
+        False,
+        False,
+        shown,
+    ]
+    assert _after(Reached(Position(100)), later, SETTLE_SECONDS - 0.1) == [False, False]
 
 
 def test_positions_from_before_a_restore_show_nothing() -> None:
@@ -111,26 +132,51 @@ def test_positions_from_before_a_restore_show_nothing() -> None:
     old = f"{500:020d}/{500:020d}"
     before, after = (replace(_marker(position), epochs=({0: 7},)) for position in (old, f"~0001/{99:020d}/{101:020d}"))
 
-    assert [Reached(Position(100)).by([one], 0.0) for one in (_marker(old), before, after)] == [True, False, True]
+    assert [_after(Reached(Position(100)), one)[1] for one in (_marker(old), before, after)] == [True, False, True]
 
 
-def test_the_last_transaction_shows_it_only_after_a_while() -> None:
-    """Its rows may be on their way one by one; one behind it shows it at once, and one before it never."""
-    at = Position(57, "gtid:0")
+def test_the_last_transaction_shows_it_only_once_nothing_comes_any_more() -> None:
+    """Its rows may be on their way one by one, to any table; what comes before it never shows it."""
     last, later, earlier = (_marker(logs={"gtid:0": number}) for number in (57, 58, 56))
-    reached = Reached(at)
+    reached = Reached(AT_57)
 
-    assert [reached.by([last], now) for now in (10.0, 14.0, 15.5)] == [False, False, True]
-    assert Reached(at).by([earlier, later], 0.0)
-    assert [Reached(at).by([earlier], now) for now in (0.0, 100.0)] == [False, False]
-    assert not Reached(at).by([_marker(logs={"gtid:1": 99})], 0.0)
+    assert [reached.by([last], ENDS, now) for now in (10.0, 14.0, 15.5)] == [False, False, True]
+    assert _after(Reached(AT_57), later) == [False, True]
+    assert _after(Reached(AT_57), earlier, 100) == [False, False]
+    assert _after(Reached(AT_57), _marker(logs={"gtid:1": 99}), 100) == [False, False]
 
 
-def test_a_slot_shows_it_by_what_is_confirmed() -> None:
-    """A quiet table's topic says nothing; the slot of its connector does."""
+def test_each_message_that_comes_begins_the_while_anew() -> None:
+    """In a mirror that the connector feeds, or in the topic that is waited for."""
+    last = _marker(logs={"gtid:0": 57})
+    moved = replace(last, offsets=Offsets({0: 2}))
+    in_mirrors, in_topic = Reached(AT_57), Reached(AT_57)
+    looks = [(10.0, last), (14.0, moved), (15.5, moved), (19.0, moved)]
+
+    assert [in_mirrors.by([one], ENDS, now) for now, one in looks] == [False, False, False, True]
+    ends = [(10.0, 5), (14.0, 6), (15.5, 6), (19.0, 6)]
+    assert [in_topic.by([last], Offsets({0: end}), now) for now, end in ends] == [False, False, False, True]
+
+
+def test_mirrors_are_asked_until_one_shows_it() -> None:
+    """Each is a table to be loaded, every second."""
+    reached, asked = Reached(Position(100)), []
+
+    def markers() -> Iterator[Marker]:
+        for position in (50, 150, 200):
+            asked.append(position)
+            yield _marker(f"{position:020d}/{position:020d}")
+
+    assert [reached.by(markers(), ENDS, now) for now in (10.0, 15.0)] == [False, True]
+    assert asked == [50, 150]
+
+
+def test_slots_show_it_by_what_each_has_confirmed() -> None:
+    """A quiet table's topic says nothing; the slot of its connector does, and of another's nobody knows better."""
     reached = Reached(Position(100))
+    looks = [{"a": -1}, {"a": 99}, {"a": 100}, {"a": 100, "b": 7, "0": 8}]
 
-    assert [reached.slot(at) for at in (None, 99, 100)] == [False, False, True]
+    assert [reached.short(confirmed) for confirmed in looks] == [["a"], ["a"], [], ["0", "b"]]
 
 
 def test_siblings_are_fed_by_the_same_connector() -> None:

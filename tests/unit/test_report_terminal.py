@@ -317,14 +317,15 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
     assert max(map(len, lines)) <= width
 
 
-_AGAINST_SOURCE = models.VerifyReport(
-    pipeline="p",
-    tables=[
-        models.TableVerify(
-            table="a", topic="t", method="source", equal=True, unsettled=2, left_out={"tags": "not in the mirror"}
-        )
-    ],
-)
+def _against_source(unsettled: int) -> models.VerifyReport:
+    left_out = {"tags": "not in the mirror"}
+    found = models.TableVerify(
+        table="a", topic="t", method="source", equal=True, unsettled=unsettled, left_out=left_out
+    )
+    return models.VerifyReport(pipeline="p", tables=[found])
+
+
+_AGAINST_SOURCE = _against_source(unsettled=2)
 
 
 @pytest.mark.parametrize(
@@ -340,8 +341,9 @@ _AGAINST_SOURCE = models.VerifyReport(
             ),
             "Every mirror equals its ledger",
         ),
-        (_AGAINST_SOURCE, "Every mirror equals the database"),
+        (_against_source(unsettled=0), "Every mirror equals the database"),
         (_AGAINST_SOURCE, "2 keys changed each time they were looked at"),
+        (_AGAINST_SOURCE, "No row is known to differ, and 2 keys could not be compared; run it again."),
         (_AGAINST_SOURCE, "tags (not in the mirror)"),
         (models.LintReport(), "No contract to check."),
         (models.StatusReport(pipeline="p", as_of=NOW), "as of"),
@@ -363,6 +365,14 @@ _AGAINST_SOURCE = models.VerifyReport(
 def test_an_empty_report_says_so(report: models.Report, words: str) -> None:
     """Nothing to tell is told in words, not by an empty table."""
     assert words in _shown(report)
+
+
+def test_no_mirror_is_told_equal_while_something_of_it_is_not_known() -> None:
+    """What was not compared is neither equal nor wrong."""
+    shown = _shown(_AGAINST_SOURCE)
+
+    assert "Every mirror equals" not in shown
+    assert [line for line in shown.splitlines() if line.strip().endswith("unsettled")]
 
 
 def test_names_of_maintained_tables_are_whole_in_a_narrow_terminal() -> None:
