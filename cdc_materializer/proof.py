@@ -33,7 +33,7 @@ from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, landed, open_work, session_for
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def verify_tables(
     work = open_work(config, RunOptions(tables=options.tables))
     if options.source:
         check_named(work.tables)
-    with session_for(work, spark) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
+    with session_for(work, spark, landed(work)) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
     return VerifyReport(pipeline=config.name, tables=found)
 

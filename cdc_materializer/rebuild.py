@@ -36,7 +36,7 @@ from cdc_materializer.rebuild_base import Base, carried, find_base
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
-from cdc_materializer.run import RunOptions, Work, open_work, session_for
+from cdc_materializer.run import RunOptions, Work, landed, open_work, session_for
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 
@@ -91,7 +91,8 @@ def replay_tables(
         CdcError: nothing could be begun; what goes wrong with one table is told in its entry.
     """
     work = open_work(config, RunOptions(tables=names))
-    with session_for(work, spark) as session:
+    # What the topic has, and raw has not, nobody counts beforehand.
+    with session_for(work, spark, None if options.start.kind == "kafka" else landed(work)) as session:
         found = [_told_or_failed(_line(work, session, table), options) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
 

@@ -258,6 +258,16 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
         stop(session)
 
 
+def landed(work: Work) -> int | None:
+    """At most so many messages the raw tables of a run have, 0 where there are none; None where only Spark can tell."""
+    try:
+        tables = open_tables(work.config.catalog)
+        markers = [tables.marker_of(table.mirror.raw) for table in work.tables]
+    except CdcError:  # only Spark can open this catalog, or it tells what is wrong with which table
+        return None
+    return sum(sum(marker.offsets.values()) for marker in markers if marker is not None)
+
+
 class Lakes:
     """The lake of each table, opened at its first batch and kept: each has a Spark session and a catalog of its own."""
 

@@ -33,7 +33,7 @@ from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
-from cdc_materializer.run import RunOptions, open_work, session_for, with_key
+from cdc_materializer.run import RunOptions, landed, open_work, session_for, with_key
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of
@@ -97,7 +97,7 @@ def try_contract(
     work = open_work(config.model_copy(update={"tables": without}), RunOptions(tables=(table,)))
     contract = with_key(contract, config)
     work = replace(work, contracts={table: contract})
-    with session_for(work, spark) as session:
+    with session_for(work, spark, landed(work)) as session:
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
         line = Line(config.name, work.tables[0], work.source, work.registry, contract, lake)
         with translated(line.mirror):

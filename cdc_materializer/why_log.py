@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch
 from cdc_materializer.batch import Past
-from cdc_materializer.catalog import needs_spark, open_tables
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.epochs import Recorded
@@ -20,9 +19,8 @@ from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
-from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.run import RunOptions, landed, open_work, session_for
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.why_key import key_values, typed_key
@@ -51,7 +49,7 @@ def log_of(config: Config, table: str, spark: SparkSession | None = None) -> Ite
     """
     work = open_work(config, RunOptions(tables=(table,)))
     (found,) = work.tables
-    size = _size(config, found.mirror.raw)
+    size = landed(work)
     if size == 0:
         raise _no_mirror(table)
     with session_for(work, spark, size) as session:
@@ -64,14 +62,6 @@ def log_of(config: Config, table: str, spark: SparkSession | None = None) -> Ite
             check_deletes(line, mirror)
             check_masks(line, mirror)
             yield open_log(line, raw, mirror)
-
-
-def _size(config: Config, raw: TableName) -> int | None:
-    """At most so many messages raw has, 0 where there is none; None where only Spark can tell."""
-    if needs_spark(config.catalog):
-        return None
-    marker = open_tables(config.catalog).marker_of(raw)
-    return sum(marker.offsets.values()) if marker is not None else 0
 
 
 def _no_mirror(table: str) -> UsageError:

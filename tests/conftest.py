@@ -51,16 +51,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_named = bool(config.getoption("keyword")) or any(".py" in argument for argument in config.args)
     if os.environ.get("CDCM_TESTS") == "all" or is_named or not isinstance(seed, int):
         return
-    # Repeatable, not secret; by test, so that a new one moves no other's turn.
     waiting = [
         item
         for item in items
-        if (mark := item.get_closest_marker("turns")) is not None
-        and random.Random(f"{seed} {item.nodeid}").randrange(mark.args[0]) > 0  # noqa: S311
+        if (mark := item.get_closest_marker("turns")) is not None and not _is_in_turn(seed, item, *mark.args)
     ]
     left = {item.nodeid for item in waiting}
     items[:] = [item for item in items if item.nodeid not in left]
     config.hook.pytest_deselected(items=waiting)
+
+
+def _is_in_turn(seed: int, item: pytest.Item, every: int, turn: int | None = None) -> bool:
+    """Whether a test goes in the run with this seed: one in `every`, or all of a turn in one run of `every`."""
+    # Repeatable, not secret; by test, so that a new one moves no other's turn.
+    own = item.nodeid if turn is None else "together"
+    return random.Random(f"{seed} {own}").randrange(every) == (turn or 0)  # noqa: S311
 
 
 def pytest_sessionstart() -> None:

@@ -11,3 +11,5 @@ IMPORTS_GREAT_EXPECTATIONS = (
 
 #: Tests that start many runs or wait for processes: a run of the suite takes a third of them, so that it ends in time.
 TURNS = pytest.mark.turns(3)
+#: The same for modules whose tests look at what one long fixture has done: of these three a run takes one.
+FIRST_TURN, SECOND_TURN, THIRD_TURN = (pytest.mark.turns(3, turn) for turn in range(3))

@@ -18,14 +18,14 @@ from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
-from tests.spark.marks import TURNS
+from tests.spark.marks import FIRST_TURN
 from tests.spark.passages import ALL
 from tests.spark.processes import TABLES, content, pipeline, refs, run_process, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, FIRST_TURN]
 
 #: The points of a run in the order in which its first batch comes to them.
 ORDER = (

@@ -18,14 +18,14 @@ from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_LAKE
 from cdc_materializer.names import TableName
 from cdc_materializer.run import RunOptions, run_once
-from tests.spark.marks import TURNS
+from tests.spark.marks import THIRD_TURN
 from tests.spark.passages import ALL
 from tests.spark.processes import CHANGES, MIRROR, content, pipeline, refs, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, THIRD_TURN]
 
 _MEGABYTE = 1 << 20
 _FULL = "filler"

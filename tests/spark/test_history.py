@@ -22,11 +22,12 @@ from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import run_once
 from tests.model.history import History
 from tests.model.telling import Telling
+from tests.spark.marks import SECOND_TURN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, SECOND_TURN]
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _LIVES, _RUNS = (12, 3) if _ALL else (1, 2)

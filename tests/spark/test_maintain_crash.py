@@ -21,14 +21,14 @@ from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainReport
 from cdc_materializer.run import run_once
-from tests.spark.marks import TURNS
+from tests.spark.marks import SECOND_TURN
 from tests.spark.passages import ALL
 from tests.spark.processes import MIRROR, content, environment, pipeline, refs, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, SECOND_TURN]
 
 #: In the order in which maintenance comes to them; the branch of each killed one is the next one's to drop.
 ORDER = (

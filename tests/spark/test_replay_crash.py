@@ -22,14 +22,14 @@ from cdc_materializer.report.models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
 from cdc_materializer.testing import TopicBuilder
-from tests.spark.marks import TURNS
+from tests.spark.marks import THIRD_TURN
 from tests.spark.passages import ALL
 from tests.spark.processes import MIRROR, add_changes, content, pipeline, refs, run_process, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, THIRD_TURN]
 
 #: In the order in which replays come to them: the branches are put, filled, compared, and swapped in.
 ORDER = (

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,7 +17,16 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
-from cdc_materializer.run import RunOptions, _pause_failed, _report, _tell_changes, _with_changes, open_work, run_once
+from cdc_materializer.run import (
+    RunOptions,
+    _pause_failed,
+    _report,
+    _tell_changes,
+    _with_changes,
+    landed,
+    open_work,
+    run_once,
+)
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import TopicBuilder
 from tests.unit.contracts import HEAD
@@ -220,6 +230,25 @@ def test_a_run_that_can_reach_nothing_starts_no_spark(config: Config, monkeypatc
 
     assert report.exit_code == SourceUnavailable.exit_code
     assert [run.error.code for run in report.tables if run.error is not None] == ["SourceUnavailable"]
+
+
+def test_what_is_read_from_raw_tells_how_large_a_session_it_needs(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the markers of the raw tables alone; where the catalog does not answer, nobody knows."""
+    work = open_work(config, RunOptions())
+    found = {str(work.tables[0].mirror.raw): marker({0: 2, 3: 40})}
+    seen = SimpleNamespace(marker_of=lambda name: found.get(str(name)))
+    monkeypatch.setattr("cdc_materializer.run.open_tables", lambda *_: seen)
+
+    assert landed(work) == 42
+
+    def refuse(*_: object) -> None:
+        what = "The catalog is down."
+        raise LakeUnavailable(what, "Start it.")
+
+    monkeypatch.setattr("cdc_materializer.run.open_tables", refuse)
+    assert landed(work) is None
 
 
 @pytest.mark.parametrize(
