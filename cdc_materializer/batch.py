@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold, life, owners, sweeping
+from cdc_materializer import base, fold, life, owners, sweeping, updates
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import doubtful_keys, to_changes
 from cdc_materializer.changes.shards import server_of
@@ -226,6 +226,8 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         known = _base(past.mirror, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
+    if facts.patched:
+        folded.states = updates.applied(folded.states, target)
 
 
 def _follow(states: DataFrame, past: Past, watch: Watch, target: TableSchema) -> SweepPlan:

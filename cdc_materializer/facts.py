@@ -38,6 +38,7 @@ class Facts:
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
         unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
+        patched: how many show no document and say only how to make it of the one before.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
     """
@@ -55,6 +56,7 @@ class Facts:
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
     unsure: int = 0
+    patched: int = 0
     table: str | None = None
     routed: bool = False
 
@@ -111,6 +113,10 @@ def _in_order(truncate: Truncate) -> tuple[str, int]:
     return truncate.position or "", truncate.offset
 
 
+#: Facts that are how many states there are of a kind.
+_COUNTED = ("wants_history", "wants_base", "moved", "held", "further_parts", "doubtful", "unsure", "patched")
+
+
 def facts_of(
     states: DataFrame,
     recorded: Recorded,
@@ -152,6 +158,7 @@ def facts_of(
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
             F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
             F.count_if(resends.IN_DOUBT).alias("unsure"),
+            F.count_if(F.col(m.PATCH).isNotNull() & fold.effective()).alias("patched"),
             F.min(table).alias("lowest_table"),
             F.max(table).alias("highest_table"),
         )
@@ -168,16 +175,10 @@ def facts_of(
         positions={partition: position for partition, (position, _) in highest.items()},
         times={partition: micros for partition, (_, micros) in highest.items() if micros is not None},
         truncates=tuple(sorted((Truncate(*found) for row in rows for found in row["truncates"]), key=_in_order)),
-        wants_history=sum(row["wants_history"] for row in rows),
-        wants_base=sum(row["wants_base"] for row in rows),
-        moved=sum(row["moved"] for row in rows),
-        held=sum(row["held"] for row in rows),
-        further_parts=sum(row["further_parts"] for row in rows),
         logs={row[m.LOG]: row["number"] for row in numbered},
         continued={row[m.PARTITION]: row["continued"] for row in again},
         epochs=recorded.epochs,
-        doubtful=sum(row["doubtful"] for row in rows),
-        unsure=sum(row["unsure"] for row in rows),
+        **{name: sum(row[name] for row in rows) for name in _COUNTED},
         table=first,
         routed=recorded.routed or any(table != first for table in tables),
     )

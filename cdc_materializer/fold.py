@@ -293,7 +293,7 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     return _resolve(lasts, target, carried, partial)
 
 
-def _tells(name: str) -> Column:
+def tells(name: str) -> Column:
     """Whether a message gives a value (or NULL) for a column."""
     silent = F.array_contains(F.col(m.ABSENT), name) | F.array_contains(F.col(m.UNAVAILABLE), name)
     return effective() & ~is_delete() & ~silent
@@ -310,12 +310,12 @@ def _last(name: str) -> Column:
     unread = F.col(m.CODE) != str(Code.KEY_COLLISION)
     told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"), _problem_of(name).alias("code"))
     lost = F.struct(F.col(SEGMENT).alias("segment"), F.lit(None).alias("value"), F.col(m.CODE).alias("code"))
-    return F.last(F.when(_tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())
+    return F.last(F.when(tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())
 
 
 def _last_good(name: str) -> Column:
     told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"))
-    return F.last(F.when(_tells(name) & _problem_of(name).isNull(), told), ignorenulls=True).over(_so_far())
+    return F.last(F.when(tells(name) & _problem_of(name).isNull(), told), ignorenulls=True).over(_so_far())
 
 
 def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], partial: Partial) -> DataFrame:

@@ -196,7 +196,7 @@ def _value_type(target: TableSchema, options: Options) -> str:
     old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
     source = _struct_ddl(_SAID_FIELDS)
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
-    block = f"transaction:{m.TRANSACTION_TYPE}"
+    block = f"transaction:{m.TRANSACTION_TYPE},patch:string"
     return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source},{block}>"
 
 
@@ -231,6 +231,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         # What is read from a damaged message may be anything, and a position must not put others out of order.
         F.when(~is_corrupt, _source(said)).alias("source"),
         (F.lit(None) if said.transaction is None else said.transaction).cast(m.TRANSACTION_TYPE).alias("transaction"),
+        (F.lit(None) if said.patch is None else said.patch).cast("string").alias("patch"),
     )
 
 
@@ -307,8 +308,9 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         code.alias(m.CODE),
         F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        F.xxhash64(op, F.to_json(shown)).alias(m.SIGNATURE),
+        F.xxhash64(op, F.to_json(shown), value["patch"]).alias(m.SIGNATURE),
         value["transaction"].alias(m.TRANSACTION),
+        value["patch"].alias(m.PATCH),
     ]
 
 

@@ -62,10 +62,12 @@ SIGNATURE = "__cdc_signature"
 TRANSACTION = "__cdc_transaction"
 TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_order": "bigint"}
 TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTION_FIELDS.items())}>"
+#: How the row's document is made of the one before, as text, where the change shows none (`documents`); else NULL.
+PATCH = "__cdc_patch"
 
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
-    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, TRANSACTION,
+    SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, TRANSACTION, PATCH,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

@@ -58,6 +58,7 @@ LAYERS = (
         "owners",
         "fold",
         "base",
+        "updates",
         "sweeping",
         "merge",
         "digests",

@@ -54,9 +54,8 @@ class ColumnType:
             return replace(cls.parse(text), default=default)
         plain = text.removeprefix("optional ")
         optional = plain != text
-        if plain == "variabledecimal":
-            scaled = {"scale": cls("int32", optional=False), "value": cls("bytes", optional=False)}
-            return cls("struct", optional, _VARIABLE, fields=scaled)
+        if plain in _WHOLE:
+            return _WHOLE[plain](optional)
         if plain.startswith("decimal("):
             precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
             return cls("bytes", optional, _DECIMAL, precision, scale)
@@ -139,6 +138,29 @@ class ColumnType:
         if self.items is not None:
             return {name: self.items.wire(item, form) for name, item in value.items()}
         return value
+
+
+def _variable(optional: bool) -> ColumnType:  # noqa: FBT001 - as the other
+    """A number with a scale of its own."""
+    scaled = {"scale": ColumnType("int32", optional=False), "value": ColumnType("bytes", optional=False)}
+    return ColumnType("struct", optional, _VARIABLE, fields=scaled)
+
+
+def _updates(optional: bool) -> ColumnType:  # noqa: FBT001 - as the other
+    """What MongoDB's connector says that an update changed."""
+    text, named = ColumnType("string", optional=False), "io.debezium.connector.mongodb.changestream."
+    cut = {"field": text, "size": ColumnType("int32", optional=False)}
+    arrays = ColumnType("struct", optional=False, name=f"{named}truncatedarray", fields=cut)
+    fields = {
+        "removedFields": ColumnType("array", optional=True, items=text),
+        "updatedFields": ColumnType.parse("optional json"),
+        "truncatedArrays": ColumnType("array", optional=True, items=arrays),
+    }
+    return ColumnType("struct", optional, f"{named}updatedescription", fields=fields)
+
+
+#: Records that cases know by a name.
+_WHOLE = {"variabledecimal": _variable, "updatedescription": _updates}
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:

@@ -111,6 +111,8 @@ class Said:
             `position` is sortable text of the format's own, and wins over what `connector` and the others give;
             `ts_ms` or `ts_us` the time of the change; `db`, `schema`, `table` its table; `snapshot` as Debezium has it.
         transaction: a struct of `model.TRANSACTION_TYPE`.
+        patch: how the row's document is made of the one before, as text, where the change shows none and `after` has
+            the placeholder of a value that is not known in its place (`documents`).
         corrupt: whether the value, though it could be decoded, is no message of the format: held as UNDECODABLE.
     """
 
@@ -119,6 +121,7 @@ class Said:
     before: Column | None = None
     source: Mapping[str, Column] = field(default_factory=dict)
     transaction: Column | None = None
+    patch: Column | None = None
     corrupt: Column | None = None
 
 

@@ -85,7 +85,8 @@ class Debezium(Format):
         if document_row(writer.wire) is not None:
             known = {name: part.field("source", name) for name in SOURCE_FIELDS}
             known["table"] = part.field("source", "collection")
-            return Said(op=F.lower(body["op"]), after=document_of(part), source=known)
+            document, patch = document_of(part)
+            return Said(op=F.lower(body["op"]), after=document, source=known, patch=patch)
         sides = _sides(writer, options)
         source = {name: part.field("source", name).try_cast(ddl) for name, ddl in SOURCE_FIELDS.items()}
         return Said(

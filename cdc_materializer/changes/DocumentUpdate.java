@@ -1,0 +1,504 @@
+package cdcm;
+
+import java.util.ArrayList;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Encoder;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.api.java.UDF2;
+import org.apache.spark.sql.expressions.Aggregator;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import scala.Tuple2;
+
+/**
+ * What a document is after updates that say only what they changed (changelog-semantics §5, `updateDescription`).
+ *
+ * An update is JSON (see `documents.py`, which makes it): `cut`, arrays with the length that is left of them; `unset`,
+ * paths of fields that are gone; `set`, the text of an object of paths and values. They are taken in this order. A path
+ * that does not lead where the update says makes the document unknown: NULL. Every value stays the text that it was.
+ * Janino compiles this file: no lambdas, no type inference.
+ */
+public final class DocumentUpdate extends Aggregator implements UDF2 {
+  private static final long serialVersionUID = 1L;
+  /** MongoDB nests 100 levels, and Extended JSON puts objects around what JSON has no form for. */
+  private static final int DEPTH_MAX = 250;
+  /** How many elements MongoDB itself puts before one that is set behind an array's end. */
+  private static final int PADDING_MAX = 1500000;
+  /** No update yet; and a document that is unknown. */
+  private static final String NOTHING = "";
+  private static final String UNKNOWN = "?";
+  /** Names with which Extended JSON begins an object that is one value. */
+  private static final String VALUES =
+      " $oid $numberInt $numberLong $numberDouble $numberDecimal $date $binary $type $uuid $timestamp $regularExpression"
+          + " $regex $options $symbol $code $scope $minKey $maxKey $undefined $dbPointer ";
+
+  /** A document and an update, as columns: the document after it. */
+  public Column of(Column document, Column update) {
+    return functions.udf((UDF2) this, DataTypes.StringType).apply(new Column[] {document, update});
+  }
+
+  /** An aggregate, for windows in the order of the updates: the document after the last one, from the first's. */
+  public Column inOrder(Column document, Column update) {
+    Encoder both = Encoders.tuple(Encoders.STRING(), Encoders.STRING());
+    return functions.udaf(this, both).apply(new Column[] {document, update});
+  }
+
+  public Object call(Object document, Object update) {
+    if (document == null || update == null) {
+      return null;
+    }
+    String found = after((String) document, (String) update);
+    return found == UNKNOWN ? null : found;
+  }
+
+  public Object zero() {
+    return NOTHING;
+  }
+
+  public Object reduce(Object known, Object given) {
+    Tuple2 both = (Tuple2) given;
+    if (both._2() == null || UNKNOWN.equals(known)) {
+      return known;
+    }
+    Object document = NOTHING.equals(known) ? both._1() : known;
+    return document == null ? UNKNOWN : after((String) document, (String) both._2());
+  }
+
+  public Object merge(Object one, Object other) {
+    throw new UnsupportedOperationException("updates are in an order");
+  }
+
+  public Object finish(Object known) {
+    return NOTHING.equals(known) || UNKNOWN.equals(known) ? null : known;
+  }
+
+  public Encoder bufferEncoder() {
+    return Encoders.STRING();
+  }
+
+  public Encoder outputEncoder() {
+    return Encoders.STRING();
+  }
+
+  private static String after(String document, String update) {
+    try {
+      Text text = new Text(document);
+      Node root = text.whole();
+      Node told = new Text(update).whole();
+      Node cuts = told.field("cut");
+      for (int at = 0; cuts != null && at < cuts.size(); at++) {
+        cut(root, cuts.at(at));
+      }
+      Node gone = told.field("unset");
+      for (int at = 0; gone != null && at < gone.size(); at++) {
+        unset(root, path(gone.at(at).text()));
+      }
+      Node set = told.field("set");
+      Node values = set == null ? null : new Text(set.text()).whole();
+      for (int at = 0; values != null && at < values.size(); at++) {
+        set(root, path(values.name(at)), values.at(at));
+      }
+      return root.written(text.afterColon, text.afterComma);
+    } catch (Unfit unfit) {
+      return UNKNOWN;
+    }
+  }
+
+  private static void cut(Node root, Node told) {
+    Node array = reached(root, path(told.field("field").text()), false);
+    if (array == null || array.kind != Node.ARRAY) {
+      throw new Unfit();
+    }
+    int size = index(told.field("size").raw);
+    while (array.size() > size) {
+      array.remove(array.size() - 1);
+    }
+  }
+
+  private static void unset(Node root, String[] path) {
+    Node parent = reached(root, path, true);
+    if (parent == null) {
+      return;
+    }
+    if (parent.kind != Node.OBJECT) {
+      throw new Unfit();
+    }
+    int at = parent.place(path, path.length - 1);
+    if (at >= 0) {
+      parent.remove(at);
+    }
+  }
+
+  private static void set(Node root, String[] path, Node value) {
+    Node parent = reached(root, path, true);
+    if (parent == null) {
+      throw new Unfit();
+    }
+    String last = path[path.length - 1];
+    if (parent.kind == Node.OBJECT) {
+      int at = parent.place(path, path.length - 1);
+      if (at >= 0) {
+        parent.put(at, value);
+      } else {
+        parent.add(last, value);
+      }
+    } else if (parent.kind == Node.ARRAY) {
+      int at = index(last);
+      if (at - parent.size() > PADDING_MAX) {
+        throw new Unfit();
+      }
+      while (parent.size() <= at) {
+        parent.add(null, Node.leaf("null"));
+      }
+      parent.put(at, value);
+    } else {
+      throw new Unfit();
+    }
+  }
+
+  /** What stands at the end of a path, or before its last name; null where there is nothing. */
+  private static Node reached(Node root, String[] path, boolean before) {
+    Node found = root;
+    for (int depth = 0; depth < path.length - (before ? 1 : 0); depth++) {
+      if (found.kind == Node.OBJECT) {
+        int at = found.place(path, depth);
+        if (at < 0) {
+          return null;
+        }
+        found = found.at(at);
+      } else if (found.kind == Node.ARRAY) {
+        int at = index(path[depth]);
+        if (at >= found.size()) {
+          return null;
+        }
+        found = found.at(at);
+      } else {
+        throw new Unfit();
+      }
+    }
+    if (found.isValue()) {
+      throw new Unfit();
+    }
+    return found;
+  }
+
+  private static String[] path(String dotted) {
+    String[] names = dotted.split("\\.", -1);
+    for (int at = 0; at < names.length; at++) {
+      if (names[at].isEmpty()) {
+        throw new Unfit();
+      }
+    }
+    return names;
+  }
+
+  private static int index(String digits) {
+    if (digits.length() > 9 || (digits.length() > 1 && digits.charAt(0) == '0')) {
+      throw new Unfit();
+    }
+    for (int at = 0; at < digits.length(); at++) {
+      if (digits.charAt(at) < '0' || digits.charAt(at) > '9') {
+        throw new Unfit();
+      }
+    }
+    return Integer.parseInt(digits);
+  }
+
+  /** Raised where an update does not fit its document. It says nothing of either, and costs no stack trace. */
+  private static final class Unfit extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    Unfit() {
+      super(null, null, false, false);
+    }
+  }
+
+  /** A value of JSON: the text of a plain one, the names (as written, and what they say) and values of others. */
+  private static final class Node {
+    static final int LEAF = 0;
+    static final int ARRAY = 1;
+    static final int OBJECT = 2;
+
+    final int kind;
+    String raw;
+    private final ArrayList names = new ArrayList();
+    private final ArrayList spelled = new ArrayList();
+    private final ArrayList values = new ArrayList();
+
+    Node(int kind) {
+      this.kind = kind;
+    }
+
+    static Node leaf(String raw) {
+      Node found = new Node(LEAF);
+      found.raw = raw;
+      return found;
+    }
+
+    int size() {
+      return values.size();
+    }
+
+    Node at(int place) {
+      return (Node) values.get(place);
+    }
+
+    String name(int place) {
+      return (String) names.get(place);
+    }
+
+    void add(String name, Node value) {
+      add(name, name == null ? null : quoted(name), value);
+    }
+
+    void add(String name, String spelling, Node value) {
+      names.add(name);
+      spelled.add(spelling);
+      values.add(value);
+    }
+
+    void put(int place, Node value) {
+      values.set(place, value);
+    }
+
+    void remove(int place) {
+      names.remove(place);
+      spelled.remove(place);
+      values.remove(place);
+    }
+
+    /** Whether an object is one value in Extended JSON, which no path leads into. */
+    boolean isValue() {
+      return kind == OBJECT && size() > 0 && VALUES.indexOf(" " + name(0) + " ") >= 0;
+    }
+
+    /** Where an object has the name at a place of a path; -1 where it has none. */
+    int place(String[] path, int depth) {
+      if (isValue()) {
+        throw new Unfit();
+      }
+      int found = -1;
+      String rest = null;
+      for (int at = 0; at < names.size(); at++) {
+        String name = name(at);
+        if (name.equals(path[depth])) {
+          if (found >= 0) {
+            throw new Unfit();
+          }
+          found = at;
+        } else if (name.indexOf('.') >= 0) {
+          // The name of one field may be meant, or that of a field in a field: the path does not tell.
+          if (rest == null) {
+            rest = joined(path, depth);
+          }
+          if (rest.equals(name) || rest.startsWith(name + ".")) {
+            throw new Unfit();
+          }
+        }
+      }
+      return found;
+    }
+
+    private static String joined(String[] path, int depth) {
+      StringBuilder found = new StringBuilder(path[depth]);
+      for (int at = depth + 1; at < path.length; at++) {
+        found.append('.').append(path[at]);
+      }
+      return found.toString();
+    }
+
+    /** The only field of a name in what this project wrote itself. */
+    Node field(String name) {
+      int at = names.indexOf(name);
+      return at < 0 || "null".equals(at(at).raw) ? null : at(at);
+    }
+
+    String text() {
+      return new Text(raw).string();
+    }
+
+    String written(String afterColon, String afterComma) {
+      StringBuilder found = new StringBuilder();
+      write(found, afterColon, afterComma);
+      return found.toString();
+    }
+
+    private void write(StringBuilder out, String afterColon, String afterComma) {
+      if (kind == LEAF) {
+        out.append(raw);
+        return;
+      }
+      out.append(kind == OBJECT ? '{' : '[');
+      for (int at = 0; at < values.size(); at++) {
+        if (at > 0) {
+          out.append(',').append(afterComma);
+        }
+        if (kind == OBJECT) {
+          out.append((String) spelled.get(at)).append(':').append(afterColon);
+        }
+        at(at).write(out, afterColon, afterComma);
+      }
+      out.append(kind == OBJECT ? '}' : ']');
+    }
+
+    private static String quoted(String name) {
+      StringBuilder found = new StringBuilder("\"");
+      for (int at = 0; at < name.length(); at++) {
+        char one = name.charAt(at);
+        if (one == '"' || one == '\\') {
+          found.append('\\').append(one);
+        } else if (one < ' ') {
+          found.append("\\u00").append(one < 16 ? "0" : "").append(Integer.toHexString(one));
+        } else {
+          found.append(one);
+        }
+      }
+      return found.append('"').toString();
+    }
+  }
+
+  /** Reads JSON. Between names, values and commas it keeps the blanks of the outermost object's first ones. */
+  private static final class Text {
+    private final String text;
+    private int at = 0;
+    String afterColon = null;
+    String afterComma = null;
+
+    Text(String text) {
+      this.text = text;
+    }
+
+    /** The one object that the text is. */
+    Node whole() {
+      blanks();
+      Node found = value(0);
+      blanks();
+      if (found.kind != Node.OBJECT || at != text.length()) {
+        throw new Unfit();
+      }
+      afterColon = afterColon == null ? " " : afterColon;
+      afterComma = afterComma == null ? "" : afterComma;
+      return found;
+    }
+
+    private Node value(int depth) {
+      char first = peek();
+      if (depth > DEPTH_MAX) {
+        throw new Unfit();
+      }
+      if (first == '{' || first == '[') {
+        return nested(first == '{', depth);
+      }
+      int start = at;
+      if (first == '"') {
+        string();
+        return Node.leaf(text.substring(start, at));
+      }
+      while (at < text.length() && "+-.0123456789abcdefghijklmnopqrstuvwxyzE".indexOf(text.charAt(at)) >= 0) {
+        at++;
+      }
+      if (at == start) {
+        throw new Unfit();
+      }
+      return Node.leaf(text.substring(start, at));
+    }
+
+    private Node nested(boolean isObject, int depth) {
+      Node found = new Node(isObject ? Node.OBJECT : Node.ARRAY);
+      char end = isObject ? '}' : ']';
+      at++;
+      blanks();
+      if (peek() == end) {
+        at++;
+        return found;
+      }
+      while (true) {
+        String name = null;
+        String spelling = null;
+        if (isObject) {
+          int start = at;
+          name = string();
+          spelling = text.substring(start, at);
+          blanks();
+          take(':');
+          String blank = blanks();
+          afterColon = afterColon == null ? blank : afterColon;
+        }
+        found.add(name, spelling, value(depth + 1));
+        blanks();
+        if (peek() == end) {
+          at++;
+          return found;
+        }
+        take(',');
+        String blank = blanks();
+        if (depth == 0 && afterComma == null) {
+          afterComma = blank;
+        }
+      }
+    }
+
+    String string() {
+      take('"');
+      int start = at;
+      StringBuilder found = null;
+      while (peek() != '"') {
+        char one = text.charAt(at++);
+        if (one < ' ') {
+          throw new Unfit();
+        }
+        if (one == '\\') {
+          found = found == null ? new StringBuilder(text.substring(start, at - 1)) : found;
+          found.append(escaped());
+        } else if (found != null) {
+          found.append(one);
+        }
+      }
+      at++;
+      return found == null ? text.substring(start, at - 1) : found.toString();
+    }
+
+    private char escaped() {
+      char one = peek();
+      at++;
+      int place = "\"\\/bfnrt".indexOf(one);
+      if (place >= 0) {
+        return "\"\\/\b\f\n\r\t".charAt(place);
+      }
+      if (one != 'u' || at + 4 > text.length()) {
+        throw new Unfit();
+      }
+      int found = 0;
+      for (int end = at + 4; at < end; at++) {
+        int digit = Character.digit(text.charAt(at), 16);
+        if (digit < 0) {
+          throw new Unfit();
+        }
+        found = found * 16 + digit;
+      }
+      return (char) found;
+    }
+
+    private char peek() {
+      if (at >= text.length()) {
+        throw new Unfit();
+      }
+      return text.charAt(at);
+    }
+
+    private void take(char wanted) {
+      if (peek() != wanted) {
+        throw new Unfit();
+      }
+      at++;
+    }
+
+    private String blanks() {
+      int start = at;
+      while (at < text.length() && " \n\r\t".indexOf(text.charAt(at)) >= 0) {
+        at++;
+      }
+      return text.substring(start, at);
+    }
+  }
+}
