@@ -6,15 +6,13 @@ from typing import Annotated
 import typer
 
 from cdc_materializer.cli.looks import contract, known_code, quarantine
-from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug
+from cdc_materializer.cli.options import CONFIG_DEFAULT, ROWS_DEFAULT, AsJson, ConfigFile, Debug, RowsShown
 from cdc_materializer.cli.output import Output, load
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, UsageError
 from cdc_materializer.names import shown
 
 #: Most messages of a row that `why` shows when nobody says.
 WHY_MESSAGES = 200
-#: Most rows that `as-of` shows when nobody says.
-AS_OF_ROWS = 100
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,7 +75,7 @@ def as_of(
         str | None,
         typer.Option("--time", metavar="TIME", help="A commit time of the source (ISO 8601)."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")] = AS_OF_ROWS,
+    limit: RowsShown = ROWS_DEFAULT,
     config: ConfigFile = CONFIG_DEFAULT,
     as_json: AsJson = False,
     debug: Debug = False,

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_materializer.cli.commands import Commands
-from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
+from cdc_materializer.cli.options import CONFIG_DEFAULT, ROWS_DEFAULT, AsJson, ConfigFile, Debug, RowsShown, TableNames
 from cdc_materializer.cli.output import Output, load, now
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, UsageError
 
 if TYPE_CHECKING:
     from cdc_materializer.report.models import LintReport
-
-#: Most quarantine rows that a list shows when nobody says.
-LIST_ROWS = 100
 
 
 class Standing(StrEnum):
@@ -67,7 +64,7 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     standing: Annotated[
         Standing, typer.Option("--status", help="Only rows that stand so.", case_sensitive=False)
     ] = Standing.OPEN,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")] = LIST_ROWS,
+    limit: RowsShown = ROWS_DEFAULT,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:

@@ -15,6 +15,9 @@ TableNames = Annotated[
 PlainKeys = Annotated[
     bool, typer.Option("--keys", help="Show the first differing keys as they are; else hashes stand for them.")
 ]
+RowsShown = Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")]
 
+#: So many rows are shown where nobody says.
+ROWS_DEFAULT = 100
 #: Where the pipeline's file is when nobody says (design section 4.1).
 CONFIG_DEFAULT = Path("pipeline.yaml")

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, PlainKeys, TableNames
+from cdc_materializer.cli.options import (
+    CONFIG_DEFAULT,
+    ROWS_DEFAULT,
+    AsJson,
+    ConfigFile,
+    Debug,
+    PlainKeys,
+    RowsShown,
+    TableNames,
+)
 from cdc_materializer.cli.output import Output, load, now, program
 from cdc_materializer.errors import EXIT_DONE, UsageError
 
@@ -15,8 +24,6 @@ if TYPE_CHECKING:
     from cdc_materializer.line import Batch
     from cdc_materializer.run import RunOptions
 
-#: Most rows of an answer when nobody says.
-QUERY_ROWS = 100
 #: Where the demo goes when nobody says.
 DEMO_FOLDER = Path("demo")
 
@@ -257,7 +264,7 @@ def query(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="As if a run had brought the mirrors up to the ends of their topics.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")] = QUERY_ROWS,
+    limit: RowsShown = ROWS_DEFAULT,
     config: ConfigFile = CONFIG_DEFAULT,
     as_json: AsJson = False,
     debug: Debug = False,

@@ -6,6 +6,8 @@ reference that leads nowhere, and fetches what a reference names on the web. All
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from cdc_materializer.contract.document import DEPTH_MAX
@@ -33,12 +35,14 @@ def broken_schema(stated: object) -> str | None:
 
 
 def plain(stated: object) -> Any:  # noqa: ANN401 - what JSON has
-    """Return what a contract states with numbers as JSON has them: Decimals become floats."""
+    """Return what a contract states as JSON has it: Decimals become floats, dates of YAML their texts."""
     if isinstance(stated, Mapping):
         return {str(key): plain(value) for key, value in stated.items()}
     if isinstance(stated, list | tuple):
         return [plain(value) for value in stated]
-    return stated if isinstance(stated, str | bool | int) or stated is None else float(str(stated))
+    if isinstance(stated, date):
+        return stated.isoformat()
+    return float(stated) if isinstance(stated, Decimal) else stated
 
 
 def _no_schema(schema: dict[str, Any]) -> str | None:

@@ -390,7 +390,8 @@ def test_every_expectation_that_gx_has_on_spark_is_taken(write_contract: "Write"
           engine: greatExpectations
           implementation:
             type: expect_column_values_to_match_json_schema
-            kwargs: {json_schema: {properties: {a: {$ref: "#/$defs/small"}}, $defs: {small: {maximum: 0.5}}}}
+            kwargs: {json_schema: {
+              properties: {a: {$ref: "#/$defs/small"}}, $defs: {small: {maximum: 0.5, not: {const: 2026-01-01}}}}}
         - {type: custom, engine: greatExpectations, implementation: {
             type: expect_column_values_to_be_in_type_list, kwargs: {type_list: [StringType, VarcharType]}}}
         - {type: custom, engine: greatExpectations, implementation: {
