@@ -122,6 +122,10 @@ class Past:
         places = [found.position for found in truncates if found.position is not None]
         return any(own <= other and server_of(own) == server_of(other) for own in places for other in read)
 
+    def has_begun(self, sweeps: Sequence[Sweep]) -> bool:
+        """Whether the batch has no more than the rest of some snapshot: what it showed, only the past tells."""
+        return self.span is not None and any(sweep.begins_before(self.span.start) for sweep in sweeps)
+
 
 @dataclass
 class Folded:
@@ -213,12 +217,14 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
         truncates = (*earlier, *truncates)
         if past.lives:
-            # Here a truncate ends each row at its place, where otherwise it leaves out what the row was before.
-            changes = life.with_wipes(changes, target, truncates, earlier)
+            # Here truncates and snapshots end each row at their place; otherwise they leave out what it was before.
+            sweeps = _located(sweeps, own, past, target)
+            folded.snapshots = replace(folded.snapshots, sweeps=tuple(one for one in sweeps if not one.is_past))
+            changes = life.with_endings(changes, target, truncates, earlier, sweeps)
             recorded = replace(recorded, truncated=())
             truncates = ()
         folded.release()
-        folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, with_wipes=past.lives))
+        folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))
         again = facts_of(folded.states, Recorded())
         kept = ("positions", "times", "held", "logs", "epochs", "table", "routed")
         folded.facts = facts = replace(again, **{name: getattr(facts, name) for name in kept})
@@ -228,6 +234,15 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     _graft(folded, target, partial)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
+
+
+def _located(sweeps: Sequence[Sweep], own: DataFrame, past: Past, target: TableSchema) -> tuple[Sweep, ...]:
+    """The sweeps with the last records of their snapshots, from the batch or from raw."""
+    found = sweeping.located(sweeps, own)
+    if past.raw is None or all(sweep.end is not None for sweep in found):
+        return found
+    ends = past.raw.where(sweeping.is_at_end(found, "partition", "offset"))
+    return sweeping.located(found, changes_of(ends, find_decoders(ends, past.lookup), target, past))
 
 
 def _follow(states: DataFrame, past: Past, watch: Watch, target: TableSchema) -> SweepPlan:
@@ -279,7 +294,7 @@ def _history(
     A pass over raw decodes keys, operations and positions, and no rows. It is made again for each link of a chain of
     key changes: a row that came from another key needs that key's past as well.
     """
-    is_late = past.lives and past.is_late(past.wiping(facts.truncates))
+    is_late = past.lives and (past.is_late(past.wiping(facts.truncates)) or past.has_begun(sweeps))
     if past.raw is None or not (facts.wants_history or facts.moved or is_late):
         return None
     wants = wants_history(past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)

@@ -135,8 +135,8 @@ class TableSettings(Settings):
     )
     snapshot_sweep: bool = Field(
         default=False,
-        description="After a complete snapshot, delete the rows that it did not show; not for snapshots that are "
-        "filtered (`snapshot.select.statement.overrides`, `additional-conditions`).",
+        description="After a complete snapshot, end the rows that it did not show, as deletes would; not for "
+        "snapshots that are filtered (`snapshot.select.statement.overrides`, `additional-conditions`).",
     )
     history: bool = Field(default=False, description="Keep every change of every row in a table beside the mirror.")
     ledger: bool = Field(
@@ -272,16 +272,6 @@ class TableConfig(TableSettings):
             raise refusal(
                 f"has a topic that gives no name for a mirror: {error.what.rstrip('.')}", "Add its `mirror`."
             ) from error
-        return self
-
-    @model_validator(mode="after")
-    def _check_sweep(self) -> Self:
-        # A swept row is no message's: what its history and its deleted state would say of it is not decided.
-        if self.snapshot_sweep and (self.history or self.deletes == "soft"):
-            raise refusal(
-                "has `snapshot_sweep` with `deletes: soft` or `history`, which is not available in this version",
-                "Leave `snapshot_sweep` out, or the others.",
-            )
         return self
 
     @model_validator(mode="after")

@@ -167,8 +167,9 @@ def _judged(
         judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
         judged = verdict.decide(states, judgement, _BATCH)
         judged = life.remember(_behind_what_was_seen(judged) if later is not None else judged, log.target)
-        # A truncate says nothing of a row that was not there.
-        judged = judged.where(~F.col(m.OP).eqNullSafe(m.WIPE) | F.col(life.APPLIED)).persist()
+        # A truncate says nothing of a row that was not there, and no more does a snapshot.
+        is_unsent = F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
+        judged = judged.where(~is_unsent | F.col(life.APPLIED)).persist()
         # Counted before the caches that it is made from are given back.
         return judged, judged.count()
     finally:
@@ -227,13 +228,14 @@ def _is_row(key: str | None, place: tuple[int, int] | None) -> Column:
 def _told(log: Log, judged: DataFrame, places: DataFrame, limit: int) -> list[Told]:
     ids = batch.at_places(log.line.lake.rows(log.raw), places)
     ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
+    is_sweep = F.col(m.OP).eqNullSafe(m.SWEEP)
     shown_columns = [
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.SOURCE_TIME, m.POSITION, m.EPOCH)],
-        F.when(F.col(m.OP) == m.WIPE, m.TRUNCATE).otherwise(F.col(m.OP)).alias(m.OP),
+        F.when(F.col(m.OP) == m.WIPE, m.TRUNCATE).when(~is_sweep, F.col(m.OP)).otherwise("d").alias(m.OP),
         F.col(verdict.OUTCOME),
         F.col(verdict.PASSES),
         F.col(_BATCH),
-        F.col(fold.WIPED),
+        is_sweep.alias("swept"),
         _broke(log.line).alias("broke"),
         _changed(log.target).alias("columns"),
         F.when(fold.effective() & ~fold.is_delete(), F.array_union(m.ABSENT, m.UNAVAILABLE)).alias("kept"),
@@ -259,7 +261,7 @@ def _one(row: Row) -> Told:
         columns=tuple(row["columns"] or ()),
         kept=tuple(row["kept"] or ()),
         number=row[_BATCH],
-        swept=row[fold.WIPED],
+        swept=row["swept"],
     )
 
 

@@ -27,7 +27,7 @@ from cdc_materializer.reach import reach_of
 from cdc_materializer.resends import IN_DOUBT, REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
-from cdc_materializer.sweeping import is_after, is_before, is_inside
+from cdc_materializer.sweeping import behind, is_after, is_before, is_inside, is_sweep_of
 
 GROUP = "__cdc_group"
 #: Where a message stands among those of its key, whatever partitions they are in: a struct that sorts.
@@ -124,7 +124,7 @@ def states(
     truncates: Sequence[Truncate] = (),
     sweeps: Sequence[Sweep] = (),
     *,
-    with_wipes: bool = False,
+    lives: bool = False,
 ) -> DataFrame:
     """Each message with the state of its row after it, as far as the batch itself tells it.
 
@@ -135,11 +135,13 @@ def states(
         recorded: how far the source had got before.
         truncates: the truncates among the changes, once they are known.
         sweeps: the complete snapshots among the changes, once they are known.
-        with_wipes: whether the changes have what truncates do to each key in them, in place of `truncates`.
+        lives: whether the changes have in them what truncates and snapshots do to each key (`life.with_endings`); there
+            are no `truncates` then.
     """
-    guarded = _guard(changes, recorded, truncates)
-    guarded = _without_late_wipes(guarded) if with_wipes else guarded
-    guarded = _sweep(guarded, sweeps) if sweeps else guarded
+    guarded = _guard(changes, recorded, truncates, sweeps if lives else ())
+    guarded = _without_late_wipes(guarded) if lives else guarded
+    if sweeps:
+        guarded = _without_idle_sweeps(guarded, sweeps) if lives else _sweep(guarded, sweeps)
     if recorded.routed:
         guarded = owners.hold_collisions(guarded, effective(), is_delete(), _window())
     return _carry(guarded, target, partial)
@@ -149,10 +151,10 @@ def states(
 # ---------------------------------------------------------------------------------------------
 
 
-def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]) -> DataFrame:
+def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate], sweeps: Sequence[Sweep]) -> DataFrame:
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
-    grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded)
+    grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, sweeps)
     lagged = (m.OP, m.POSITION, m.LOG, m.STREAMING, m.NAMELESS)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
@@ -189,43 +191,59 @@ def _without_late_wipes(guarded: DataFrame) -> DataFrame:
 
 def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
     """Wipe what came before a complete snapshot that does not show the key; what comes after it is a new row."""
-    is_told = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
     wiped, swept = F.col(WIPED), F.lit(0)
     for sweep in sweeps:
-        shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
         # What one of the past showed is told by the messages of its time, which only keys that are rebuilt have here.
         is_known = F.col(REBUILT) if sweep.is_past else F.lit(True)
-        unseen = is_known & ~F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
+        unseen = is_known & ~_is_shown(sweep)
         wiped = wiped | (unseen & is_before(sweep, m.PARTITION, m.OFFSET))
         swept = swept + (unseen & is_after(sweep, m.PARTITION, m.OFFSET)).cast("int")
     return guarded.withColumns({WIPED: wiped, SWEPT: swept})
 
 
-def _ordered(grouped: DataFrame, recorded: Recorded) -> DataFrame:
+def _without_idle_sweeps(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
+    """A complete snapshot ends no row that it shows."""
+    is_idle = F.lit(False)
+    for sweep in sweeps:
+        is_idle = is_idle | (is_sweep_of(sweep) & _is_shown(sweep))
+    return guarded.withColumn(REPLAYED, F.col(REPLAYED) | is_idle)
+
+
+def _is_shown(sweep: Sweep) -> Column:
+    """Whether something was said of the key between a snapshot's ends."""
+    is_told = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
+    shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
+    return F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
+
+
+def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) -> DataFrame:
     """Put the messages of a key in one order, in which those of each partition stay in the order of their offsets.
 
     Across partitions the source's positions decide: a key moves when partitions are added, or its bytes change. What
     has no position follows the message before it in its partition, and the record's timestamp decides (§2.2, §2.3).
     Where deletes have none, one also follows what was written before it in other partitions: it may be the first of its
-    own, to which its key has moved.
+    own, to which its key has moved. A snapshot comes between all that its partitions have before and behind it.
     """
+    ends = F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
     position, time, several = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False)
     if recorded.partitions > 1:
         so_far = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
         so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        told = F.coalesce(m.POSITION, F.lit(""))
+        own = F.when(~ends, F.col(m.POSITION))
+        told = F.coalesce(own, F.lit(""))
         if recorded.forgets:
             is_own = F.lag(m.OP).over(Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)) == "d"
-            written = F.max(m.POSITION).over(Window.partitionBy(GROUP).orderBy(m.TIME))
+            written = F.max(own).over(Window.partitionBy(GROUP).orderBy(m.TIME))
             reached = F.when(~F.coalesce(is_own, F.lit(False)), written)
-            grouped = grouped.withColumn(_REACHED, F.coalesce(m.POSITION, reached, F.lit("")))
+            grouped = grouped.withColumn(_REACHED, F.coalesce(own, reached, F.lit("")))
             told = F.col(_REACHED)
         position, time = F.max(told).over(so_far), F.max(m.TIME).over(so_far)
         whole = Window.partitionBy(GROUP)
         is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
-        of_messages = F.when(F.col(m.OP).eqNullSafe(m.WIPE), None).otherwise(F.col(m.PARTITION))
+        of_messages = F.when(~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)), F.col(m.PARTITION))
         several = is_change & (F.min(of_messages).over(whole) != F.max(of_messages).over(whole))
-    place = F.struct(position.alias("position"), time.alias("time"), m.OFFSET, m.PARTITION, m.PART)
+    fields = [position.alias("position"), time.alias("time"), F.col(m.OFFSET), F.col(m.PARTITION), F.col(m.PART)]
+    place = F.struct(*([behind(sweeps).alias("behind"), ends.alias("ends")] if sweeps else []), *fields)
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
@@ -257,13 +275,13 @@ def _is_truncated(recorded: Recorded) -> Column:
 
 def effective() -> Column:
     """Whether the message changes a row: understood, not sent before, not truncated away."""
-    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.WIPE)
+    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.WIPE, m.SWEEP)
     return F.coalesce(is_change & ~F.col(REPLAYED) & ~F.col(WIPED), F.lit(False))
 
 
 def is_delete() -> Column:
     """Whether the message ends its row."""
-    return F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE)
+    return F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE, m.SWEEP)
 
 
 def link() -> Column:

@@ -6,12 +6,14 @@ What a change did is told by our own fold, never by the wire's `before` (changel
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import life, rows
+from cdc_materializer import life, rows, sweeping, swept
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, REBUILT
@@ -29,7 +31,9 @@ _PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enable
 _IDENTITY = ("topic", "partition", "offset", "op")
 
 
-def keep(line: Line, tables: Tables, reached: Offsets, marker: Marker, decided: Decided) -> None:
+def keep(
+    line: Line, tables: Tables, reached: Offsets, marker: Marker, decided: Decided, unseen: DataFrame | None = None
+) -> None:
     """Commit the batch's changes, before the mirror; a batch that was tried before adds none twice.
 
     Args:
@@ -38,19 +42,36 @@ def keep(line: Line, tables: Tables, reached: Offsets, marker: Marker, decided: 
         reached: how far the mirror has got.
         marker: the batch's.
         decided: the batch.
+        unseen: the rows that its snapshots did not show, from `swept.unseen_keys`.
     """
-    if not (decided.applied or decided.truncates):
+    sweeps = decided.snapshots.sweeps
+    if not (decided.applied or decided.truncates or sweeps):
         return
     target = decided.decoders.plan.target
     history = _prepare(line, tables.history, decided, marker)
-    found = rows.change_rows(_with_known(line, tables.mirror, decided.states, target), target)
+    is_end = functools.reduce(operator.or_, map(sweeping.is_sweep_of, sweeps), F.lit(False))
+    changes = decided.states.where((F.col(CURRENT) | is_end) & F.col(life.APPLIED))
+    found = rows.change_rows(_with_known(line, tables.mirror, changes, target), target)
+    if unseen is not None and tables.mirror is not None:
+        live = life.live_rows(line.lake.rows(tables.mirror), target)
+        found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
     if decided.truncates:
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), line.lake.rows(history)))
-    if is_ahead(history, reached) or marker_of(history).batch == marker.batch or decided.facts.held:
-        there = line.lake.rows(history).select(*[F.col(name).alias(f"there_{name}") for name in _IDENTITY])
-        found = found.join(there, [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY], "left_anti")
+    if is_ahead(history, reached) or marker_of(history).batch == marker.batch or decided.facts.held or sweeps:
+        found = _not_there(found, line.lake.rows(history), target)
     found = _in_its_columns(found, history)
     line.lake.publish(history, marker, lambda stage: stage.append(found))
+
+
+def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> DataFrame:
+    """The changes that the history has not got; many rows can end at one place, at the end of a snapshot."""
+    ended = [F.col("before")[name].alias(f"there_{at}") for at, name in enumerate(target.key)]
+    there = history.select(*[F.col(name).alias(f"there_{name}") for name in _IDENTITY], *ended)
+    match = [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY]
+    is_end = F.col("op") == "d"
+    for at, name in enumerate(target.key):
+        match.append(~is_end | F.col("before")[name].eqNullSafe(F.col(f"there_{at}")))
+    return found.join(there, match, "left_anti")
 
 
 def _in_its_columns(found: DataFrame, history: LakeTable) -> DataFrame:
@@ -60,9 +81,8 @@ def _in_its_columns(found: DataFrame, history: LakeTable) -> DataFrame:
     return found.withColumns({name: conformed(F.col(name), types[name], stored[name]) for name in ("before", "after")})
 
 
-def _with_known(line: Line, mirror: LakeTable | None, states: DataFrame, target: TableSchema) -> DataFrame:
+def _with_known(line: Line, mirror: LakeTable | None, changes: DataFrame, target: TableSchema) -> DataFrame:
     """The batch's applied changes, each with what was there before it; the mirror tells it of the first of each key."""
-    changes = states.where(F.col(CURRENT) & F.col(life.APPLIED))
     if mirror is None or mirror.is_empty:
         return changes
     keys = [m.column(name) for name in target.key]

@@ -56,7 +56,7 @@ def _removed(line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     """The rows that a batch deletes, or deletes to write them anew; marks of deletes change no value."""
     target, soft = decided.decoders.plan.target, mirror.keeps_deleted
     keys = rows.published_keys(decided.states, target, soft=soft)
-    keys = keys if unseen is None else keys.unionByName(unseen.select(*keys.columns)).distinct()
+    keys = keys if unseen is None or soft else keys.unionByName(unseen.select(*keys.columns)).distinct()
     found = line.lake.rows(mirror)
     if soft or not decided.truncates:
         gone = found.join(keys, list(target.key), "left_semi")

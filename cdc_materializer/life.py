@@ -17,10 +17,25 @@ from cdc_materializer import fold, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import PROBLEMS_TYPE
 from cdc_materializer.decode.fit import conformed, ddl_of
+from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.fold import CURRENT, GROUP, HELD, NO_NAMES, ORDER, REBUILT, Truncate
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.snapshots import Sweep
+from cdc_materializer.sweeping import NUMBER
 
+#: What a change has that comes in no message of its own.
+_PLACED = {
+    m.OP: "string",
+    m.TOPIC: "string",
+    m.POSITION: "string",
+    m.PARTITION: "int",
+    m.OFFSET: "bigint",
+    m.EPOCH: "int",
+    m.SOURCE_TIME: "timestamp",
+    m.TIME: "timestamp",
+    m.SOURCE_TABLE: "string",
+}
 #: What readers saw of the row before the change: struct<live,row>; NULL where only the mirror's row can tell.
 BEFORE = "__cdc_before"
 #: Whether the change did something to the row that readers see: a good state, or the end of a live row.
@@ -55,34 +70,41 @@ def without_deleted(mirror: DataFrame) -> DataFrame:
     return mirror
 
 
-def with_wipes(
-    changes: DataFrame, target: TableSchema, truncates: Sequence[Truncate], earlier: Sequence[Truncate]
+def with_endings(
+    changes: DataFrame,
+    target: TableSchema,
+    truncates: Sequence[Truncate],
+    earlier: Sequence[Truncate],
+    sweeps: Sequence[Sweep] = (),
 ) -> DataFrame:
-    """Add what truncates do to each key, as deletes at the truncates' own places.
+    """Add what truncates and complete snapshots do to each key, as deletes at their own places.
+
+    Whether a snapshot has shown a key, and so does nothing to it, `fold.states` finds out.
 
     Args:
         changes: what `fold.states` takes, with the past of the keys that are REBUILT.
         target: the mirror's columns.
         truncates: those that wipe rows.
         earlier: the ones among them from before the batch; keys without their past have these behind them.
+        sweeps: complete snapshots, with their ends; those of the past are behind keys without theirs too.
     """
-    if not truncates:
+    if not truncates and not sweeps:
         return changes
     # Materialised, because Spark would decode the messages once more for the second use.
     known = changes.localCheckpoint()
     is_change = F.col(m.KEY).isNotNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
     kept = (*target.key, m.TOPIC, REBUILT)
     keys = known.where(is_change).groupBy(m.KEY).agg(*[F.first(m.column(name)).alias(name) for name in kept])
-    own = _places([truncate for truncate in truncates if truncate not in earlier])
-    met = F.explode(F.when(F.col(REBUILT), _places(truncates)).otherwise(own)).alias("at")
+    own_truncates = [truncate for truncate in truncates if truncate not in earlier]
+    own = _places(own_truncates, [sweep for sweep in sweeps if not sweep.is_past])
+    met = F.explode(F.when(F.col(REBUILT), _places(truncates, sweeps)).otherwise(own)).alias("at")
     wipes = keys.select("*", met).select(
-        *[m.column(name) for name in (m.KEY, *kept)],
-        *[F.col("at")[name].alias(name) for name in (m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, m.SOURCE_TABLE)],
-        F.timestamp_micros(F.col("at")["micros"]).alias(m.SOURCE_TIME),
-        F.timestamp_micros(F.lit(0)).alias(m.TIME),
+        *[m.column(name) for name in (m.KEY, *target.key, REBUILT)],
+        F.coalesce(F.col("at")[m.TOPIC], F.col(m.TOPIC)).alias(m.TOPIC),
+        *[F.col("at")[name].alias(name) for name in _PLACED if name != m.TOPIC],
         F.lit(0).alias(m.PART),
-        F.lit(m.WIPE).alias(m.OP),
-        F.lit(True).alias(m.STREAMING),
+        # No snapshot says how far the log has come.
+        (F.col("at")[m.OP] == m.WIPE).alias(m.STREAMING),
         *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
         F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
         F.lit(0).cast("bigint").alias(m.SIGNATURE),
@@ -91,18 +113,43 @@ def with_wipes(
     return known.unionByName(wipes, allowMissingColumns=True)
 
 
-def _places(truncates: Sequence[Truncate]) -> Column:
-    kinds = {m.POSITION: "string", m.PARTITION: "int", m.OFFSET: "bigint", m.EPOCH: "int"}
-    kinds |= {"micros": "bigint", m.SOURCE_TABLE: "string"}
-    ddl = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in kinds.items())}>>"
-    parts = [
-        F.struct(
-            *[F.lit(part) for part in (found.position, found.partition, found.offset, found.epoch, found.micros)],
-            F.lit(found.table),
-        )
-        for found in truncates
+def _places(truncates: Sequence[Truncate], sweeps: Sequence[Sweep]) -> Column:
+    """What ends rows, as the columns _PLACED of a change."""
+    parts: list[tuple[str | int | None, ...]] = [
+        (m.WIPE, None, one.position, one.partition, one.offset, one.epoch, one.micros, 0, one.table)
+        for one in truncates
     ]
-    return F.array(*parts).cast(ddl)
+    for sweep in sweeps:
+        end = sweep.end
+        if end is None:
+            what = "A complete snapshot's last record is not among the messages that it was found in."
+            raise InvariantBroken(what, "Report this as a bug; nothing was written.")
+        place = (end.topic, end.position, end.partition, end.offset, end.epoch)
+        parts.append((m.SWEEP, *place, end.micros, end.written, None))
+    ddl = f"array<struct<{','.join(f'{name}:{kind}' for name, kind in _PLACED.items())}>>"
+    return F.array(
+        *[F.struct(*[_literal(part, kind) for part, kind in zip(one, _PLACED.values(), strict=True)]) for one in parts]
+    ).cast(ddl)
+
+
+def _literal(part: str | int | None, kind: str) -> Column:
+    micros = F.lit(part).cast("bigint")
+    return F.timestamp_micros(micros) if kind == "timestamp" else F.lit(part).cast(kind)
+
+
+def ended_rows(found: DataFrame, sweeps: Sequence[Sweep], target: TableSchema) -> DataFrame:
+    """Rows that only the mirror knows, as the changes that their sweeps (NUMBER) make of them.
+
+    Args:
+        found: key columns and NUMBER; with the other columns too where BEFORE is wanted.
+        sweeps: those of the batch, with their ends.
+        target: the mirror's columns.
+    """
+    at = F.element_at(_places((), sweeps), F.col(NUMBER) + 1)
+    whole = set(target.types) <= set(found.columns)
+    row = F.struct(*[m.column(name).alias(name) for name in target.types]) if whole else F.lit(None)
+    before = F.struct(F.lit(True).alias("live"), row.alias("row"))
+    return found.withColumns({name: at[name] for name in _PLACED} | {BEFORE: before, m.TRANSACTION: F.lit(None)})
 
 
 def remember(decided: DataFrame, target: TableSchema) -> DataFrame:

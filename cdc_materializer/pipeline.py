@@ -13,9 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, sweeping, tally, verdict
+from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
 from cdc_materializer.batch import Past
-from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import Code, RegistryUnavailable
 from cdc_materializer.key_ranges import delete_rows
@@ -320,13 +319,13 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     if mirror is None:
         stops.refuse_without_mirror(line, decided)
         return None
+    unseen = swept.unseen_keys(line, mirror, held, decided)
     if line.table.history:
-        history.keep(line, tables, reached, marker, decided)
-    unseen = _unseen_keys(line, mirror, held, decided)
-    swept = unseen.count() if unseen is not None else 0
+        history.keep(line, tables, reached, marker, decided, unseen)
+    gone = unseen.count() if unseen is not None else 0
     is_renamed = tables.mirror is not None and bool(tables.mirror.pending)
     kept = ledger_after(line, mirror, decided, unseen, renamed=is_renamed)
-    marker = replace(marker, counts={**marker.counts, **({"swept": swept} if swept else {})}, ledger=kept)
+    marker = replace(marker, counts={**marker.counts, **({"swept": gone} if gone else {})}, ledger=kept)
     warned: list[str] = []
 
     def stage_and_audit(stage: Stage) -> None:
@@ -344,7 +343,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     if warned:
         quarantine.warn_of(line, warned, marker.offsets)
     offsets = marker_of(raw).in_topic(marker.offsets)
-    return Batch(decided.counts, decided.violations_with(len(warned)), offsets, raw.head or 0, head, swept)
+    return Batch(decided.counts, decided.violations_with(len(warned)), offsets, raw.head or 0, head, gone)
 
 
 def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:
@@ -362,29 +361,21 @@ def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decide
     return line.lake.create(line.mirror, plan.target, start, properties, layout, soft=line.is_soft, routed=routed)
 
 
-def _unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided: Decided) -> DataFrame | None:
-    """The keys of rows that a snapshot which the batch completes did not show; None where it completes none."""
-    if not decided.snapshots.sweeps or mirror.is_empty:
-        return None
-    shown = quarantine.held_places(line, held)
-    target, found = decided.decoders.plan.target, line.lake.rows(mirror)
-    written = decided.states.where(F.col(verdict.PUBLISHED)).select(m.KEY)
-    return sweeping.unseen_keys(found, decided.snapshots.sweeps, target, written, shown).localCheckpoint()
-
-
 def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame | None) -> None:
     target, soft, routed = decided.decoders.plan.target, mirror.keeps_deleted, mirror.routed
     branch = (stage.lake.catalog, mirror.name, stage.branch)
     if soft and decided.marked and not mirror.is_empty:
         stage.name(_KEYS_VIEW, rows.marked_keys(decided.states, target, routed=routed))
         stage.execute(mark_deleted(*branch, _KEYS_VIEW, target))
+    if unseen is not None:
+        # Ahead of the truncates, which find them ended: those from before the snapshot were thought of.
+        keys = swept.marks(unseen, decided.snapshots.sweeps, target, routed=routed) if soft else unseen
+        stage.name(_UNSEEN_VIEW, keys)
+        stage.execute((mark_deleted if soft else delete_keys)(*branch, _UNSEEN_VIEW, target))
     origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates if not mirror.is_empty else ():
         end = mark_truncated if soft else delete_truncated
         stage.execute(end(*branch, truncate, origin))
-    if unseen is not None:
-        stage.name(_UNSEEN_VIEW, unseen)
-        stage.execute(delete_keys(*branch, _UNSEEN_VIEW, target))
     if decided.published == 0:
         return
     if not mirror.is_empty:

@@ -23,6 +23,7 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind
+from cdc_materializer.fold import CURRENT
 from cdc_materializer.judging import naming_rules
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -180,7 +181,8 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
     error = _raw_error(line, raw)
     with refolded(line, raw, mirror) as fold:
         difference = difference_from(line, fold.expected, mirror)
-        log = fold.decided.agg(F.count_if(F.col(m.PART) == 0).alias("messages"), held_keys()).collect()[0]
+        messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")
+        log = fold.decided.agg(messages, held_keys()).collect()[0]
         repaired = None
         if options.repair and error is None and not difference.is_none:
             repaired = repair(line, mirror, fold.decided, fold.expected, difference)

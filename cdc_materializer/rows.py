@@ -85,7 +85,7 @@ def _origin() -> dict[str, Column]:
     """The message and the event of the source that a row comes from."""
     op = F.col(m.OP)
     return {
-        "op": F.when(op == m.WIPE, m.TRUNCATE).when(op == m.TOMBSTONE, "d").otherwise(op),
+        "op": F.when(op == m.WIPE, m.TRUNCATE).when(op.isin(m.TOMBSTONE, m.SWEEP), "d").otherwise(op),
         "source_ts": F.col(m.SOURCE_TIME),
         "position": F.col(m.POSITION),
         "epoch": F.col(m.EPOCH),
@@ -112,9 +112,12 @@ def published_keys(decided: DataFrame, target: TableSchema, *, soft: bool) -> Da
 
 def marked_keys(decided: DataFrame, target: TableSchema, *, routed: bool) -> DataFrame:
     """The keys whose rows the batch deletes without knowing their values, with the deletes' `__cdc`."""
-    return decided.where(life.is_mark()).select(
-        *[m.column(name) for name in target.key], _cdc(soft=True, routed=routed)
-    )
+    return ended_keys(decided.where(life.is_mark()), target, routed=routed)
+
+
+def ended_keys(deletes: DataFrame, target: TableSchema, *, routed: bool) -> DataFrame:
+    """The keys of deletes, with their `__cdc`."""
+    return deletes.select(*[m.column(name) for name in target.key], _cdc(soft=True, routed=routed))
 
 
 def change_rows(applied: DataFrame, target: TableSchema) -> DataFrame:

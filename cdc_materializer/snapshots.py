@@ -117,6 +117,27 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class End:
+    """The last record of a snapshot, which stands for the deletes that the snapshot tells of.
+
+    Attributes:
+        topic, partition, offset: its coordinates.
+        position: where the source says the snapshot was taken.
+        epoch: the epoch of that position.
+        micros: when the source says it was read, in microseconds since 1970.
+        written: the message's time, likewise.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    position: str | None
+    epoch: int
+    micros: int | None
+    written: int | None
+
+
+@dataclass(frozen=True)
 class Sweep:
     """A whole snapshot: a row that was there before it, and of which it says nothing, is gone.
 
@@ -125,12 +146,24 @@ class Sweep:
         ends: its last one.
         place: the message of the batch that completed it: partition and offset.
         is_past: whether an earlier batch completed it: the mirror's rows are then those that it left.
+        end: its last record, where the rows that it ends are kept or told of.
     """
 
     begins: Mapping[int, int]
     ends: Mapping[int, int]
     place: Place | None = None
     is_past: bool = False
+    end: End | None = None
+
+    @property
+    def last(self) -> Place:
+        """Where its last record is; of several partitions in the lowest, in any cut of the log."""
+        partition = min(self.ends)
+        return partition, self.ends[partition]
+
+    def begins_before(self, start: Mapping[int, int]) -> bool:
+        """Whether some of its records lie before these offsets."""
+        return any(begin < start.get(partition, 0) for partition, begin in self.begins.items())
 
 
 @dataclass(frozen=True)

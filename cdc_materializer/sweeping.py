@@ -15,7 +15,10 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.schema import TableSchema
-from cdc_materializer.snapshots import FIRST, LAST, Followed, Reached, Records, Sweep, SweepPlan, plan_sweeps
+from cdc_materializer.snapshots import FIRST, LAST, End, Followed, Reached, Records, Sweep, SweepPlan, plan_sweeps
+
+#: Which of a batch's sweeps ends a row.
+NUMBER = "__cdc_sweep"
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,39 @@ def is_after(sweep: Sweep, partition: str, offset: str) -> Column:
     return _any((F.col(partition) == number) & (F.col(offset) > end) for number, end in sweep.ends.items())
 
 
+def is_sweep_of(sweep: Sweep) -> Column:
+    """Whether a change is the end that a snapshot makes of a row."""
+    partition, offset = sweep.last
+    found = (F.col(m.OP) == m.SWEEP) & (F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset)
+    return F.coalesce(found, F.lit(False))
+
+
+def behind(sweeps: Sequence[Sweep]) -> Column:
+    """How many of the snapshots, which are in their order, a change is behind; the end that one makes is before it."""
+    found = F.lit(0)
+    for sweep in sweeps:
+        found = found + is_after(sweep, m.PARTITION, m.OFFSET).cast("int")
+    for at, sweep in enumerate(sweeps):
+        found = F.when(is_sweep_of(sweep), at).otherwise(found)
+    return found
+
+
+def is_at_end(sweeps: Sequence[Sweep], partition: str, offset: str) -> Column:
+    """Whether a message is the last record of a snapshot, by which the rows that it ends are told."""
+    return _any((F.col(partition) == number) & (F.col(offset) == at) for number, at in (one.last for one in sweeps))
+
+
+def located(sweeps: Sequence[Sweep], changes: DataFrame) -> tuple[Sweep, ...]:
+    """The sweeps, with the last records of their snapshots where these are among some changes."""
+    if all(sweep.end is not None for sweep in sweeps):
+        return tuple(sweeps)
+    times = [F.unix_micros(m.SOURCE_TIME).alias("read"), F.unix_micros(m.TIME).alias("written")]
+    rows = changes.where(is_at_end(sweeps, m.PARTITION, m.OFFSET) & (F.col(m.PART) == 0))
+    rows = rows.select(m.TOPIC, m.PARTITION, m.OFFSET, m.POSITION, m.EPOCH, *times)
+    found = {(row[m.PARTITION], row[m.OFFSET]): End(*row) for row in rows.collect()}
+    return tuple(replace(sweep, end=sweep.end or found.get(sweep.last)) for sweep in sweeps)
+
+
 def _any(tests: Iterable[Column]) -> Column:
     found = F.lit(False)
     for test in tests:
@@ -201,29 +237,38 @@ def _any(tests: Iterable[Column]) -> Column:
 
 
 def unseen_keys(
-    mirror: DataFrame, sweeps: Sequence[Sweep], target: TableSchema, written: DataFrame, held: DataFrame | None
+    mirror: DataFrame,
+    sweeps: Sequence[Sweep],
+    target: TableSchema,
+    written: DataFrame,
+    held: DataFrame | None,
+    gone: Sequence[str] = (),
 ) -> DataFrame:
-    """The keys of rows that snapshots should have shown and did not, as columns.
+    """The keys of rows that snapshots should have shown and did not, each with the first of these, NUMBER.
 
     Args:
-        mirror: the mirror's rows before the batch.
+        mirror: the mirror's live rows before the batch.
         sweeps: the snapshots.
         target: the mirror's columns.
         written: the keys (m.KEY) whose rows the batch writes or deletes.
         held: open held messages (key, partition, offset): what they showed is there, though its row was not written.
+        gone: for each of the snapshots whether a row `t` had ended otherwise before it.
     """
     key = {name: m.column(name).cast(target.types[name]).alias(name) for name in target.key}
     text = m.key_json(F.struct(*key.values()), target)
     places = [F.col(f"__cdc.{name}").alias(f"__cdc_{name}_of_row") for name in ("partition", "offset")]
-    rows = mirror.select(*key.values(), *places, text.alias(m.KEY)).join(written, m.KEY, "left_anti")
+    ended = [F.coalesce(F.expr(test), F.lit(False)).alias(f"__cdc_gone_{at}") for at, test in enumerate(gone)]
+    rows = mirror.alias("t").select(*key.values(), *places, text.alias(m.KEY), *ended)
+    rows = rows.join(written, m.KEY, "left_anti")
     found = []
-    for sweep in sweeps:
+    for at, sweep in enumerate(sweeps):
         unseen = rows.where(is_before(sweep, "__cdc_partition_of_row", "__cdc_offset_of_row"))
+        unseen = unseen.where(~F.col(f"__cdc_gone_{at}")) if gone else unseen
         if held is not None:
             shown = held.where(is_inside(sweep, "partition", "offset")).select(F.col("key").alias(m.KEY))
             unseen = unseen.join(shown, m.KEY, "left_anti")
-        found.append(unseen.select(*[m.column(name) for name in target.key]))
+        found.append(unseen.select(*[m.column(name) for name in target.key], F.lit(at).alias(NUMBER)))
     every = found[0]
     for other in found[1:]:
         every = every.unionByName(other)
-    return every.distinct()
+    return every.groupBy(*[m.column(name) for name in target.key]).agg(F.min(NUMBER).alias(NUMBER))

@@ -75,8 +75,10 @@ TRUNCATE = "t"
 TOMBSTONE = "tombstone"
 #: The operation of a message that says nothing about rows.
 NOTHING = "m"
-#: What a truncate does to one key: a delete that comes in no message of its own (`life.with_wipes`).
+#: What a truncate does to one key: a delete that comes in no message of its own (`life.with_endings`).
 WIPE = "wipe"
+#: What a complete snapshot does to a key that it does not show: another such delete.
+SWEEP = "sweep"
 
 
 def column(name: str) -> Column:

@@ -80,8 +80,8 @@ class TableRun(Report):
         default=0,
         ge=0,
         exclude_if=lambda swept: not swept,
-        description="Rows, of no message, that a complete snapshot did not show and that were deleted; "
-        "left out where there are none.",
+        description="Rows, of no message, that a complete snapshot did not show and that were deleted, or marked "
+        "as deleted; left out where there are none.",
     )
     foreign_commits: int = Field(
         default=0,

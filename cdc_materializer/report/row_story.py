@@ -119,7 +119,7 @@ class Told:
         columns: the columns that differ from the row before.
         kept: the columns that it does not tell.
         number: its batch, counted in the order of publications; None where it was not read yet.
-        swept: whether a later complete snapshot ended the row, by not showing it.
+        swept: whether it is the end of a complete snapshot that does not show the row, and so ended it.
     """
 
     place: MessagePlace
@@ -211,8 +211,8 @@ _REASONS: Mapping[str, str] = {
 def _reason(told: Told, by: Told | None, batch: Publication | None, violations: Sequence[RowViolation]) -> str:
     if told.outcome in _REASONS:
         return _REASONS[told.outcome]
-    if told.swept and told.outcome == "superseded":
-        return "A later complete snapshot of the table does not show the row, and so ended it."
+    if told.swept:
+        return "A complete snapshot of the table, of which it is the last record, does not show the row: it ended it."
     if told.outcome == "quarantined":
         return _held(told, by, violations)
     if told.outcome == "superseded":
@@ -291,10 +291,10 @@ def _standing(life: Sequence[Told], row: RowNow) -> str:
         state = "marked as deleted by" if row.deleted else "as it was left by"
         return f"The mirror has the row, {state} message {row.written.partition}/{row.written.offset}."
     last = next((told for told in reversed(life) if told.outcome in _SEEN), None)
-    if last is None and any(told.swept for told in life):
-        return "The mirror has no such row: a complete snapshot of the table did not show it."
     if last is None:
         return "The mirror has no such row: none of its messages could be published."
+    if last.swept:
+        return f"The mirror has no such row: a complete snapshot, which ends with {_at(last)}, does not show it."
     how = "a truncate of the table" if last.op == _TRUNCATE else "message"
     return f"The mirror has no such row: {how} {_at(last)} ended it."
 

@@ -33,6 +33,7 @@ LAYERS = (
             "audit",
             "quarantine",
             "history",
+            "swept",
             "stops",
         ),
     ),

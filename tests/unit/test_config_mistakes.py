@@ -238,14 +238,6 @@ def test_a_source_table_has_two_names(folder: Path, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("other", ["history: true", "deletes: soft"])
-def test_a_sweep_of_rows_that_are_kept_is_refused(folder: Path, other: str) -> None:
-    """Wherever the two come from: nobody has said yet what a deleted row or its history shows of a sweep."""
-    text = SMALL.replace("}]", f", {other}}}]") + "defaults: {snapshot_sweep: true}\n"
-
-    assert "has `snapshot_sweep` with `deletes: soft` or `history`" in refusal(folder, text)
-
-
 def test_a_format_that_there_is_none_of_is_refused(folder: Path) -> None:
     """It is a file's name: the message says which there are, and which one is meant."""
     message = refusal(folder, SMALL.replace("}]", ", format: debezum}]"))

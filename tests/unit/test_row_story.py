@@ -146,14 +146,13 @@ def test_what_quarantine_says_stands_beside_what_todays_rules_say() -> None:
 
 
 def test_a_row_that_a_snapshot_did_not_show_says_so() -> None:
-    """What was held before it stays held, and is told so."""
-    life = [told(0, "superseded", swept=True), told(1, "quarantined", broke=("CONTRACT limit",), swept=True)]
-    waits = RowViolation(code="CONTRACT", rule="limit", action="quarantine", status="open")
+    """At the snapshot's last record, which is a message of another row."""
+    life = [told(0, "upserted", passes=True), told(1, "deleted", op="d", swept=True)]
 
-    first, second = story(life, published(2), [(place(1), waits)])
+    first, second = story(life, published(2), [])
 
-    assert first.reason == "A later complete snapshot of the table does not show the row, and so ended it."
-    assert second.reason == "Held (CONTRACT limit): the row keeps its last good version."
+    assert first.reason == "Readers saw it until 0/1 ended it."
+    assert second.reason.startswith("A complete snapshot of the table, of which it is the last record, does not show")
 
 
 def test_a_message_that_was_read_later_is_in_no_known_batch() -> None:
@@ -192,8 +191,8 @@ def test_the_summary_says_why_the_row_is_as_it_is() -> None:
         ([told(3, "deleted", op="d")], "The mirror has no such row: message 0/3 ended it."),
         ([told(3, "deleted", op="t")], "The mirror has no such row: a truncate of the table 0/3 ended it."),
         (
-            [told(3, "superseded", swept=True)],
-            "The mirror has no such row: a complete snapshot of the table did not show it.",
+            [told(3, "deleted", op="d", swept=True)],
+            "The mirror has no such row: a complete snapshot, which ends with 0/3, does not show it.",
         ),
         ([told(3, "quarantined")], "The mirror has no such row: none of its messages could be published."),
     ],

@@ -131,6 +131,16 @@ def test_several_snapshots_of_one_batch_are_told_apart() -> None:
     assert [one.begins for one in by_ends.running] == [{0: 11}]
 
 
+def test_rows_end_at_one_record_of_a_snapshot_however_the_log_is_cut() -> None:
+    """Its last one in the lowest of its partitions; and a batch may have no more than its rest."""
+    sweep = Sweep({1: 4, 0: 7}, {1: 9, 0: 8})
+
+    assert sweep.last == (0, 8)
+    assert not sweep.begins_before({0: 7, 1: 4})
+    assert sweep.begins_before({0: 7, 1: 5})
+    assert not sweep.begins_before({2: 5})
+
+
 def test_a_topics_first_snapshot_has_nothing_to_sweep() -> None:
     """Over batches too; and where it is not marked there is nothing to tell."""
     first = plan_sweeps((), [_batch(3, 9, begins=(3,))], {0: Reached(first=3)}, is_first=True)
