@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
-from tests.model.history import Event, Sent
+from tests.model.history import UNAVAILABLE, Event, Sent
 
 #: A message to be: its partition, key and value.
 Laid: TypeAlias = tuple[int, bytes | None, bytes | None]
@@ -55,6 +55,11 @@ class Layout:
     def shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row of the mirror, without its key, as the history has it."""
         return {"note": row["note"], "qty": row["qty"]}
+
+    def gone_back(self, messages: Sequence[Sent]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """Earlier rows that a key may show in the end, because the producer does not say that they are: none."""
+        del messages
+        return {}
 
 
 def envelope(event: Event) -> dict[str, Any]:
@@ -150,6 +155,9 @@ class IcebergCdc(Layout):
         return debezium_json({**row, "_cdc": block}, {**connect_key_schema(topic, columns), "name": "rows"})
 
 
+_JSON = {**_TEXT, "name": "io.debezium.data.Json", "version": 1}
+
+
 class Mongo(Layout):
     """MongoDB's connector with `change_streams_update_full`."""
 
@@ -161,14 +169,13 @@ class Mongo(Layout):
         """The document."""
         if event.op == "tombstone":
             return None
-        document = None if event.shown is None else json.dumps({"_id": event.key, **event.shown})
+        images, kinds_of_images = self.images(event)
         streaming = event.op != "r"
         commit, change = event.position if streaming else (0, 0)
         source = {"connector": "mongodb", "snapshot": event.snapshot, "ts_ms": commit, "ord": change, "collection": "t"}
         kinds = {name: _LONG if name in {"ts_ms", "ord"} else _TEXT for name in source}
-        image = {**_TEXT, "name": "io.debezium.data.Json", "version": 1}
         columns = {
-            "after": image,
+            **kinds_of_images,
             "op": _TEXT,
             "source": {
                 "type": "struct",
@@ -178,10 +185,44 @@ class Mongo(Layout):
             },
         }
         schema = {**connect_key_schema(topic, columns), "name": f"{topic}.Envelope"}
-        return debezium_json({"after": document, "op": event.op, "source": source}, schema)
+        return debezium_json({**images, "op": event.op, "source": source}, schema)
+
+    def images(self, event: Event) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What an envelope shows of the document, and its types."""
+        document = None if event.shown is None else json.dumps({"_id": event.key, **event.shown})
+        return {"after": document}, {"after": _JSON}
 
     def shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """What the document says."""
         document = json.loads(row["document"])
         assert str(document.pop("_id")) == row["id"]
         return dict(document)
+
+
+class MongoUpdates(Mongo):
+    """The same with `change_streams`: an update tells what it changed and shows no document."""
+
+    def images(self, event: Event) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of an update the fields that it set."""
+        images, kinds = super().images(event)
+        update = None
+        if event.op == "u" and event.after is not None:
+            fields = {name: value for name, value in event.after.items() if value != UNAVAILABLE}
+            images, update = {"after": None}, {"updatedFields": json.dumps(fields)}
+        name, cut = (
+            {"type": "string", "optional": False},
+            {"type": "struct", "optional": False, "name": "truncatedarray"},
+        )
+        size = {"type": "int32", "optional": False, "field": "size"}
+        parts = [
+            {"type": "array", "optional": True, "items": name, "field": "removedFields"},
+            {**_JSON, "field": "updatedFields"},
+            {
+                "type": "array",
+                "optional": True,
+                "items": cut | {"fields": [{**name, "field": "field"}, size]},
+                "field": "truncatedArrays",
+            },
+        ]
+        told = {"type": "struct", "optional": True, "name": "updatedescription", "fields": parts}
+        return {**images, "updateDescription": update}, {**kinds, "updateDescription": told}

@@ -6,6 +6,7 @@ position, it is the event's place in the history, spelled as the tool spells it.
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -112,6 +113,22 @@ class Maxwell(Untyped):
             "data": change.row,
             **({"old": old} if change.op == "u" else {}),
         }
+
+    def gone_back(self, messages: Sequence[Sent]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """Bootstrapped rows: nothing says where they are.
+
+        One that is copied again comes over later changes, as one does that is read behind them in another partition.
+        """
+        sent = Counter(id(message.event) for message in messages)
+        places: dict[int | None, set[int]] = {}
+        for message in messages:
+            places.setdefault(message.event.key, set()).add(message.partition)
+        found: dict[int, list[Mapping[str, Any]]] = {}
+        for event in {id(message.event): message.event for message in messages}.values():
+            is_unplaced = sent[id(event)] > 1 or len(places[event.key]) > 1
+            if event.op == "r" and is_unplaced and event.key is not None and event.shown is not None:
+                found.setdefault(event.key, []).append(event.shown)
+        return found
 
 
 class Canal(Untyped):
