@@ -191,7 +191,8 @@ class Line:
         if marker is None:
             return Watch(tuple(partitions), gaps=gaps)
         known = None if again else marker.snapshots
-        return Watch(tuple(partitions), known, is_first=False, positions=marker.positions, unread=unread, gaps=gaps)
+        is_first = not any(marker.offsets.values())
+        return Watch(tuple(partitions), known, is_first, marker.positions, unread, gaps)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
