@@ -145,7 +145,7 @@ def _planned(
                 _check_whole(work)
                 yield work
         except CdcError as failure:
-            yield MaintainedTable(table=str(name), error=_error(failure))
+            yield MaintainedTable(table=str(name), error=ErrorInfo.of(failure))
 
 
 def _work(lake: Tables, name: TableName, rule: Rule, now: int, *, orphans: bool) -> _Work | None:
@@ -205,10 +205,6 @@ def _rewrite(steps: Steps) -> RewriteStep | None:
     )
 
 
-def _error(failure: CdcError) -> ErrorInfo:
-    return ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
-
-
 # --- doing
 # --------------------------------------------------------------------------------------------------------
 
@@ -222,7 +218,7 @@ def _done(work: _Work, there: Lake, lake: Tables, rule: Rule, options: MaintainO
             so_far.go()
     except CdcError as failure:
         _LOG.debug("maintenance of %s stopped", work.name, exc_info=True)
-        error = _error(failure)
+        error = ErrorInfo.of(failure)
     seconds = round(time.monotonic() - began, 3)
     return so_far.entry.model_copy(update={"error": error, "seconds": seconds})
 

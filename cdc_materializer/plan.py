@@ -7,6 +7,7 @@ value fits its column only the run finds out.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config
+
+
+_LOG = logging.getLogger(__name__)
 
 
 def plan_tables(config: Config, tables: Sequence[str] = (), spark: SparkSession | None = None) -> PlanReport:
@@ -68,8 +72,8 @@ def _plan_or_stop(work: Work, spark: SparkSession, backlog: Backlog) -> tuple[Ta
         with translated(table.mirror):
             return _plan(line, backlog), 0
     except CdcError as failure:
-        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
-        stopped = TablePlan(table=str(table.mirror), topic=table.topic, action="stop", error=error)
+        _LOG.debug("%s could not be planned", table.mirror, exc_info=True)
+        stopped = TablePlan(table=str(table.mirror), topic=table.topic, action="stop", error=ErrorInfo.of(failure))
         return stopped, failure.exit_code
 
 

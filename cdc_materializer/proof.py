@@ -6,6 +6,7 @@ snapshots, without any of the short cuts that batches take: no base rows, no pos
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config, TableConfig
+
+_LOG = logging.getLogger(__name__)
 
 #: What is wrong with raw itself: messages that are there twice, and messages that no landing of ours has brought.
 TWICE, FOREIGN = "RAW_DUPLICATES", "RAW_FOREIGN"
@@ -125,8 +128,8 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
                 check_whole(line, raw)
                 found = compare(line, raw, mirror, options)
     except CdcError as failure:
-        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
-        found = none.model_copy(update={"equal": False, "error": error})
+        _LOG.debug("%s could not be compared", name, exc_info=True)
+        found = none.model_copy(update={"equal": False, "error": ErrorInfo.of(failure)})
     return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 
 

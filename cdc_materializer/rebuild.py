@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdc_materializer.config import Config, TableConfig
+
+_LOG = logging.getLogger(__name__)
 
 #: Branches of mirror and quarantine that replays are made on begin so; the rules that are in force follow, as a hash.
 REPLAY_BRANCH = "cdcm-replay-"
@@ -163,8 +166,8 @@ def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
     try:
         return _replay(line, options)
     except CdcError as failure:
-        error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
-        return TableReplay(table=str(line.mirror), topic=line.table.topic, error=error)
+        _LOG.debug("%s could not be rebuilt", line.mirror, exc_info=True)
+        return TableReplay(table=str(line.mirror), topic=line.table.topic, error=ErrorInfo.of(failure))
 
 
 def _replay(line: Line, options: ReplayOptions) -> TableReplay:

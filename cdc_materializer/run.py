@@ -328,7 +328,7 @@ def _told(failure: Exception) -> str:
 def _stopped(
     backlog: Backlog, failure: CdcError, batches: Sequence[Batch] = (), seconds: float = 0.0
 ) -> tuple[TableRun, int]:
-    error = ErrorInfo(code=failure.code or type(failure).__name__, message=str(failure))
+    error = ErrorInfo.of(failure)
     return _table_run(backlog, batches, seconds, error), failure.exit_code
 
 

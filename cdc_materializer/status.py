@@ -216,7 +216,7 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
         error = error or failure
     known |= _promised(table, known.get("lag_seconds"))
     if error is not None:
-        known["error"] = ErrorInfo(code=error.code or type(error).__name__, message=str(error))
+        known["error"] = ErrorInfo.of(error)
     return TableStatus.model_validate(known)
 
 

@@ -5,9 +5,11 @@ means. Times are UTC, counts are messages unless a field says rows or keys, and 
 """
 
 from datetime import datetime  # pydantic reads the annotation at run time
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from cdc_materializer.errors import CdcError
 
 
 class Report(BaseModel):
@@ -25,6 +27,11 @@ class ErrorInfo(Report):
 
     code: str = Field(description="Violation code, or the name of the error class when no code applies.")
     message: str = Field(description="What happened, where, why, and what to do next. Never a row's values.")
+
+    @classmethod
+    def of(cls, error: CdcError) -> Self:
+        """What a report says of an error."""
+        return cls(code=error.code or type(error).__name__, message=str(error))
 
 
 class MessagePlace(Report):

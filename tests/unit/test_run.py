@@ -1,15 +1,18 @@
 """What a run decides before any engine starts: what waits, which tables are meant, what the exit code is."""
 
 import json
+import logging
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 import yaml
 
+from cdc_materializer import plan, proof, rebuild
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
@@ -282,3 +285,33 @@ def test_a_run_says_what_a_changed_contract_means(
         assert (changes["public.orders"].before, changes["public.orders"].now) == (before, contract.fingerprint)
     document = json.loads(_with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
     assert "contract_change" not in document["tables"][0]
+
+
+def _refuse(*_: object) -> NoReturn:
+    what = "The lake is down."
+    raise LakeUnavailable(what, "Start it.") from OSError("no route")
+
+
+def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with_debug(
+    config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its entry has the message alone; the cause is what the message says that `--debug` shows."""
+    caplog.set_level(logging.DEBUG, logger="cdc_materializer")
+    work, table = open_work(config, RunOptions()), config.tables[0]
+    line: Any = SimpleNamespace(mirror=table.mirror, table=table, load_mirror=_refuse)
+    for module in (proof, plan):
+        monkeypatch.setattr(module, "beside", lambda *_: None)
+        monkeypatch.setattr(module, "Lake", lambda *_, **__: None)
+        monkeypatch.setattr(module, "Line", lambda *_: line)
+    monkeypatch.setattr(rebuild, "_replay", _refuse)
+    monkeypatch.setattr(plan, "_plan", _refuse)
+    spark: Any = None
+
+    found = (
+        proof._verify(work, spark, table, proof.VerifyOptions()).error,
+        rebuild._told_or_failed(line, rebuild.ReplayOptions()).error,
+        plan._plan_or_stop(work, spark, Backlog(table, None))[0].error,
+    )
+
+    assert {error.code for error in found if error is not None} == {"LakeUnavailable"}
+    assert len(found) == caplog.text.count("OSError: no route")
