@@ -169,7 +169,8 @@ def _judged(
         judged = life.remember(_behind_what_was_seen(judged) if later is not None else judged, log.target)
         # A truncate says nothing of a row that was not there, and no more does a snapshot.
         is_unsent = F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
-        judged = judged.where(~is_unsent | F.col(life.APPLIED)).persist()
+        was_there = F.coalesce(F.col(life.BEFORE)["live"], F.lit(False))
+        judged = judged.where(~is_unsent | (F.col(life.APPLIED) & was_there)).persist()
         # Counted before the caches that it is made from are given back.
         return judged, judged.count()
     finally:

@@ -183,8 +183,10 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
 
 def _without_late_wipes(guarded: DataFrame) -> DataFrame:
     """A truncate that is sent again leaves alone what its key has shown since, rows of snapshots too."""
+    # The end that a snapshot makes of a row shows nothing of it.
     is_read, position = F.coalesce(F.col(m.OP) == "r", F.lit(False)), F.col(m.POSITION)
-    of_log, of_snapshots = (F.max(F.when(test, position)).over(_before()) for test in (~is_read, is_read))
+    is_log = ~F.coalesce(F.col(m.OP).isin("r", m.SWEEP), F.lit(False))
+    of_log, of_snapshots = (F.max(F.when(test, position)).over(_before()) for test in (is_log, is_read))
     is_late = (F.col(m.OP) == m.WIPE) & ((of_log > position) | (of_snapshots > resends.reach(position)))
     return guarded.withColumn(REPLAYED, F.col(REPLAYED) | F.coalesce(is_late, F.lit(False)))
 

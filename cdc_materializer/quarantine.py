@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, rows, verdict
+from cdc_materializer import batch, fold, rows, sweeping, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
@@ -247,13 +247,17 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
     # start.
     codes = F.col(verdict.VIOLATIONS)["code"].alias("codes")
-    place = (m.PARTITION, m.OFFSET, m.SOURCE_TABLE)
+    place = (m.PARTITION, m.OFFSET, m.SOURCE_TABLE, m.OP)
     told = decided.states.select(m.KEY, *place, fold.CURRENT, verdict.PUBLISHED, codes).localCheckpoint()
     final = told.where(F.col(verdict.PUBLISHED)).select(
         F.col(m.KEY).alias("key"), *[F.col(name).alias(f"final{name}") for name in place]
     )
     partition, offset = F.col(f"final{m.PARTITION}"), F.col(f"final{m.OFFSET}")
     overtakes = (F.col("partition") != partition) | (F.col("offset") < offset)
+    for sweep in decided.snapshots.sweeps:
+        # The end that a snapshot makes of a row has one place, and the messages before it are in all partitions.
+        is_own = (F.col(f"final{m.OP}") == m.SWEEP) & (F.struct(partition, offset) == F.struct(*map(F.lit, sweep.last)))
+        overtakes = F.when(is_own, ~sweeping.is_after(sweep, "partition", "offset")).otherwise(overtakes)
     overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
     if decided.facts.routed:
         overtaken = _of_one_row(overtaken, told)

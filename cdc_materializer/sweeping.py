@@ -192,8 +192,9 @@ def is_inside(sweep: Sweep, partition: str, offset: str) -> Column:
 
 
 def is_after(sweep: Sweep, partition: str, offset: str) -> Column:
-    """Whether a message is from after a snapshot."""
-    return _any((F.col(partition) == number) & (F.col(offset) > end) for number, end in sweep.ends.items())
+    """Whether a message is from after a snapshot; partitions that have no record of it were added since."""
+    behind_end = _any((F.col(partition) == number) & (F.col(offset) > end) for number, end in sweep.ends.items())
+    return behind_end | ~F.col(partition).isin(*sweep.ends)
 
 
 def is_sweep_of(sweep: Sweep) -> Column:
