@@ -99,7 +99,8 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
         set(root, path(values.name(at)), values.at(at));
       }
       return root.written(text.afterColon, text.afterComma);
-    } catch (Unfit unfit) {
+    } catch (RuntimeException unfit) {
+      // Parts that are not there, too: an update that cannot be understood is held, and stops nothing else.
       return UNKNOWN;
     }
   }

@@ -145,6 +145,7 @@ def test_a_document_is_what_the_server_made_of_it(spark: "SparkSession") -> None
         ('{"a": 1}', {"set": '{"": 1}'}),
         ('{"a": 1}', {"set": '{"a..b": 1}'}),
         ('{"a": {"$numberLong": "1"}}', {"set": '{"a.$numberLong": 1}'}),
+        ('{"a": [1]}', {"cut": [{"field": "a"}]}),
         ('{"a": 1}', {"cut": [{"field": "a", "size": 0}]}),
         ('{"a": 1}', {"cut": [{"field": "b", "size": 0}]}),
         ('{"a": [1]}', {"cut": [{"field": "a", "size": -1}]}),
