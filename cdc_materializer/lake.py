@@ -167,7 +167,7 @@ class Lake:
                 spec_id=table.spec().specId(),
                 foreign=lake_commit.foreign_commits(table, snapshot),
                 # Which is what Iceberg does where the property is not there.
-                rewritten=table.properties().get("write.merge.mode") in {None, "copy-on-write"},
+                rewritten=str(table.properties().get("write.merge.mode")).lower() != "merge-on-read",
             )
 
     def fields(self, table: LakeTable, name: str) -> TableSchema:

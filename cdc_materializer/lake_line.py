@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from cdc_materializer.local_table import SnapshotLine
@@ -79,19 +80,26 @@ def brought_by_others(table: Any, head: int | None) -> list[int]:  # noqa: ANN40
     for number in snapshot_line(table, head):
         snapshot = table.snapshot(number)
         told = dict(snapshot.summary())
-        added, removed, marked = (
-            int(told.get(name, "0")) for name in ("added-records", "deleted-records", "added-position-deletes")
-        )
-        if is_foreign(snapshot.operation(), told) and added >= removed + marked:
+        # A deletion vector is written anew with all of its positions; those that it had before are removed ones.
+        marked = _told(told, "added-position-deletes") - _told(told, "removed-position-deletes")
+        is_more = _told(told, "added-records") >= _told(told, "deleted-records") + marked
+        if is_foreign(snapshot.operation(), told) and is_more:
             found.append(number)
     return found
 
 
+def _told(summary: Mapping[str, str], name: str) -> int:
+    return int(summary.get(name, "0"))
+
+
 def is_ours_alone(table: Any, head: int | None) -> bool:  # noqa: ANN401 - a Java object
-    """Whether batches of ours are known to have brought all rows: the line goes back to when there were none.
+    """Whether batches of ours are known to have written all rows: the line goes back to when there were none.
 
     Expiry cuts a line off, and PyIceberg's then looks like a whole one, but for the rows that its first snapshot has.
     """
     line = snapshot_line(table, head)
-    is_whole = bool(line) and records(table.snapshot(line[-1])) == 0
-    return is_whole and not brought_by_others(table, head)
+    if not line or records(table.snapshot(line[-1])):
+        return False
+    snapshots = [table.snapshot(number) for number in line]
+    every = [(snapshot.operation(), dict(snapshot.summary())) for snapshot in snapshots]
+    return not any(is_foreign(operation, told) and _told(told, "added-records") for operation, told in every)

@@ -93,7 +93,9 @@ def verify_tables(
     work = open_work(config, RunOptions(tables=options.tables))
     if options.source:
         check_named(work.tables)
-    with session_for(work, spark, landed(work)) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
+    # How many rows a database has, raw does not tell.
+    size = None if options.source else landed(work)
+    with session_for(work, spark, size) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
     return VerifyReport(pipeline=config.name, tables=found)
 

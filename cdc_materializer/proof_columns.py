@@ -21,8 +21,6 @@ from cdc_materializer.schema import TableSchema
 
 #: How the connector writes numbers that no decimal holds; in its default mode they are NULL.
 _NO_NUMBERS = ("NAN", "POSITIVE_INFINITY", "NEGATIVE_INFINITY")
-#: Of a masked column, what is masked: whole numbers and text, whose text the mask is made of on both sides.
-_TEXTS = ("string", "bigint")
 
 
 @dataclass(frozen=True)
@@ -52,17 +50,17 @@ class Compared:
 
     def theirs(self, text: Column, key: bytes | None) -> Column:
         """The database's value from its text, masked as the mirror's is."""
-        if self.reading.form is Form.NUMBER:
-            text = plain_number(text)
         if self.mask is not None:
             return masked(text, "string", self.mask, key)
+        if self.reading.form is Form.NUMBER:
+            text = plain_number(text)
         if self.reading.form is Form.BYTES:
             return F.unhex(text)
         return text.try_cast(self.type)
 
     def ours(self, value: Column) -> Column:
         """The mirror's value in the form that is compared."""
-        if self.mask is None and self.reading.form is Form.NUMBER:
+        if self.reading.form is Form.NUMBER:
             text = value.cast("string")
             return F.when(~text.isin(*_NO_NUMBERS), plain_number(text))
         return value.cast(self.type)
@@ -202,9 +200,6 @@ def _compared(
         if is_key and reading.form is Form.NUMBER:
             reading = Reading(reading.expression)
         return Compared(column.name, there.name, column.type, reading)
-    # The mirror has the mask's text; what it was made of is told by the database alone.
-    readings = [dialect.reading(there.kind, ddl) for ddl in (*_TEXTS, "decimal(38,9)")]
-    plain = [one for one in readings if isinstance(one, Reading) and one.form in {Form.VALUE, Form.NUMBER}]
-    if not plain:
-        return f"masked ({mask})"
-    return Compared(column.name, there.name, column.type, plain[0], mask)
+    # The mirror has the mask of the text that the connector sent, which is the same in all of its modes for few types.
+    plain = dialect.plain_text(there.kind)
+    return Compared(column.name, there.name, column.type, plain, mask) if plain is not None else f"masked ({mask})"

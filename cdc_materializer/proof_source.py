@@ -203,7 +203,9 @@ class SourceProof:
 
     def _held_now(self) -> DataFrame | None:
         """The keys that are held back as intended, and so differ; never older than `mirror`."""
-        return held_keys(self.line, self.line.lake.load(self.line.mirror.quarantine))
+        held = held_keys(self.line, self.line.lake.load(self.line.mirror.quarantine))
+        # Read here, so that what keeps it from being read is not taken for the database's failure.
+        return held.localCheckpoint() if held is not None else None
 
     def _settled(self, table: ComparedTable, first: _Round) -> _Round:
         """Look at the rows of buckets that differ until each is equal or wrong, four times or as long as `wait` lasts.

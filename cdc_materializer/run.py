@@ -262,8 +262,11 @@ def landed(work: Work) -> int | None:
     """At most so many messages the raw tables of a run have, 0 where there are none; None where only Spark can tell."""
     try:
         tables = open_tables(work.config.catalog)
-        markers = [tables.marker_of(table.mirror.raw) for table in work.tables]
+        raws = [table.mirror.raw for table in work.tables]
+        markers = [tables.marker_of(raw) for raw in raws if tables.uuid_of(raw) is not None]
     except CdcError:  # only Spark can open this catalog, or it tells what is wrong with which table
+        return None
+    if None in markers:
         return None
     return sum(sum(marker.offsets.values()) for marker in markers if marker is not None)
 

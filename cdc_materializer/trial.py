@@ -97,7 +97,8 @@ def try_contract(
     work = open_work(config.model_copy(update={"tables": without}), RunOptions(tables=(table,)))
     contract = with_key(contract, config)
     work = replace(work, contracts={table: contract})
-    with session_for(work, spark, landed(work)) as session:
+    # Before a first run the topic itself is read, and nobody has counted it.
+    with session_for(work, spark, landed(work) or None) as session:
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
         line = Line(config.name, work.tables[0], work.source, work.registry, contract, lake)
         with translated(line.mirror):

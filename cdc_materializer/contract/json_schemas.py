@@ -6,7 +6,7 @@ reference that leads nowhere, and fetches what a reference names on the web. All
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +30,8 @@ def broken_schema(stated: object) -> str | None:
     """
     if not isinstance(stated, dict):
         return "it is not a mapping"
+    if _has_moments(stated):
+        return "YAML reads a time or bytes in it, of which JSON has none: put them in quotes"
     schema = plain(stated)
     return _no_schema(schema) or next(_problems(schema, schema), None)
 
@@ -43,6 +45,14 @@ def plain(stated: object) -> Any:  # noqa: ANN401 - what JSON has
     if isinstance(stated, date):
         return stated.isoformat()
     return float(stated) if isinstance(stated, Decimal) else stated
+
+
+def _has_moments(stated: object) -> bool:
+    if isinstance(stated, Mapping):
+        return any(_has_moments(part) for pair in stated.items() for part in pair)
+    if isinstance(stated, list | tuple):
+        return any(_has_moments(part) for part in stated)
+    return isinstance(stated, datetime | bytes)
 
 
 def _no_schema(schema: dict[str, Any]) -> str | None:

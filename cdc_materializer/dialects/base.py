@@ -119,6 +119,14 @@ class Dialect:
         """
         raise NotImplementedError
 
+    def plain_text(self, kind: str) -> Reading | None:
+        """How the text of a column is read that the connector sends alike in all of its modes; None for other types."""
+        for ddl in ("string", "smallint"):
+            found = self.reading(kind, ddl)
+            if isinstance(found, Reading) and found.form is Form.VALUE:
+                return found
+        return None
+
     def columns(self, table: tuple[str, str]) -> str:
         """A query for the columns of a table: `name` and `kind`, in their order."""
         raise NotImplementedError

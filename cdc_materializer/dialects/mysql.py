@@ -47,6 +47,11 @@ class MySQL(Dialect):
         found = _MYSQL.get(kind) or (_MYSQL.get(base) if base != "bit" else None)
         return found[1] if found is not None and found[0](ddl) else other_type(kind, ddl)
 
+    def plain_text(self, kind: str) -> Reading | None:
+        """As `Dialect` says: a converter may send `tinyint(1)` as a boolean, and unsigned ones have three modes."""
+        is_apart = kind.startswith("tinyint(1)") or (kind.startswith("bigint") and "unsigned" in kind)
+        return None if is_apart else super().plain_text(kind)
+
     def columns(self, table: tuple[str, str]) -> str:
         """As `Dialect` says."""
         schema, name = (f"CONVERT(0x{hexadecimal(part)} USING utf8mb4)" for part in table)

@@ -25,6 +25,7 @@ from cdc_materializer.crash_points import POINTS, STEPS, point_of
 from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import MEANINGS, lake_error
+from cdc_materializer.lake_line import brought_by_others, is_ours_alone
 from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
@@ -478,6 +479,22 @@ def test_a_batch_that_takes_more_rows_than_it_has_keys_is_not_published(bench: _
     ):
         bench.lake.publish(again(bench), marker("one", 5), stage)
     assert bench.rows(again(bench)) == ["a", "a"]
+
+
+def test_who_changed_rows_is_known_where_a_deletion_vector_was_written_anew() -> None:
+    """All of its positions count as added, and those that it had before as removed."""
+    vector = {"added-records": "1", "added-position-deletes": "11", "removed-position-deletes": "10"}
+    told = {1: {"total-records": "0"}, 2: vector}
+
+    def snapshot(number: int) -> Any:  # noqa: ANN401 - a Java object
+        parent = number - 1 or None
+        found = {"snapshotId": number, "parentId": parent, "summary": told[number], "operation": "overwrite"}
+        return SimpleNamespace(**{name: lambda value=value: value for name, value in found.items()})
+
+    table = SimpleNamespace(snapshot=snapshot)
+
+    assert brought_by_others(table, 2) == [2]
+    assert not is_ours_alone(table, 2)
 
 
 _MERGE_ON_READ = {"added-position-deletes": "5", "removed-position-deletes": "2"}

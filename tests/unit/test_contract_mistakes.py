@@ -171,6 +171,8 @@ EXPECTATIONS = [
      "the pattern '(' is none of Python's"),
     ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {items: {$id: a}}}}",
      "an $id of its own"),
+    ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {const: 2026-01-01 9:00:00}}}",
+     "put them in quotes"),
     ("{type: expect_column_values_to_match_json_schema, kwargs: {column: t, json_schema: {$dynamicRef: '#a'}}}",
      "$dynamicRef cannot be followed"),
     ("{type: expect_query_results_to_match_comparison}", "on Spark Great Expectations 1.24 cannot ask a second data"),

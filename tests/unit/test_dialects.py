@@ -108,6 +108,30 @@ def test_a_type_without_one_text_is_left_out_with_the_reason(database: str, kind
     assert found == f"nothing says how a {kind} looks as {ddl}"
 
 
+@pytest.mark.parametrize(
+    ("database", "kind", "is_one"),
+    [
+        ("postgresql", "character varying(9)", True),
+        ("postgresql", "bigint", True),
+        ("postgresql", "numeric(10,2)", False),
+        ("postgresql", "interval", False),
+        ("postgresql", "time without time zone", False),
+        ("mysql", "varchar(9)", True),
+        ("mysql", "int(5) unsigned zerofill", True),
+        ("mysql", "tinyint(4)", True),
+        ("mysql", "tinyint(1)", False),
+        ("mysql", "bigint(20) unsigned", False),
+        ("mysql", "decimal(10,2)", False),
+        ("mysql", "time", False),
+    ],
+)
+def test_a_mask_is_made_only_of_what_every_mode_of_the_connector_sends_alike(
+    database: str, kind: str, *, is_one: bool
+) -> None:
+    """Else the text that the mirror has masked may be another one than the database's."""
+    assert (DIALECTS[database].plain_text(kind) is not None) == is_one
+
+
 def test_times_out_of_range_are_null_or_the_nearest_end() -> None:
     """As the table's `special_values` says."""
     null, clamped = (POSTGRESQL.reading("date", "date", clamp=clamp) for clamp in (False, True))

@@ -1,12 +1,16 @@
 """What is held against a database, and when a mirror has all that the database had; without Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cdc_materializer.config import DatabaseConfig
 from cdc_materializer.config_tables import TableConfig
-from cdc_materializer.dialects import Form, Position, PostgreSQL, SourceColumn
+from cdc_materializer.databases import Database
+from cdc_materializer.dialects import Form, Position, PostgreSQL, SourceColumn, Wanted
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Mask, Masks
@@ -185,3 +189,23 @@ def test_siblings_are_fed_by_the_same_connector() -> None:
     tables = [TableConfig(topic=topic, source_database=name) for topic, name in topics.items()]
 
     assert [one.topic for one in siblings_of(tables[0], tables)] == ["shop.public.a", "shop.public.b"]
+
+
+@pytest.mark.parametrize(("low", "high", "parts"), [("1", "100", 4), ("08:00:00", "10:00:00", 1), (None, None, 1)])
+def test_only_whole_numbers_part_a_table_over_connections(
+    low: str | None, high: str | None, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A time of day is a whole number in the mirror and none in the database."""
+    asked: list[Sequence[str]] = []
+
+    def frame(_: Database, __: str, conditions: Sequence[str]) -> Any:  # noqa: ANN401 - a frame that is never used
+        asked.append(conditions)
+        return SimpleNamespace(drop=lambda _: None)
+
+    monkeypatch.setattr(Database, "ask", lambda *_: [{"low": low, "high": high}])
+    monkeypatch.setattr(Database, "_frame", frame)
+    config = DatabaseConfig.model_validate({"url": "jdbc:postgresql://127.0.0.1/shop", "user": "u", "partitions": 4})
+    spark: Any = None
+    Database("shop", config, spark).rows(Wanted(("public", "t"), {"c0": "x"}, ("x",), "x"))
+
+    assert [len(conditions) for conditions in asked] == [parts]

@@ -240,11 +240,15 @@ def test_what_is_read_from_raw_tells_how_large_a_session_it_needs(
 ) -> None:
     """By the markers of the raw tables alone; where the catalog does not answer, nobody knows."""
     work = open_work(config, RunOptions())
-    found = {str(work.tables[0].mirror.raw): marker({0: 2, 3: 40})}
-    seen = SimpleNamespace(marker_of=lambda name: found.get(str(name)))
+    found: dict[str, Marker | None] = {str(work.tables[0].mirror.raw): marker({0: 2, 3: 40})}
+    seen = SimpleNamespace(
+        marker_of=lambda name: found.get(str(name)), uuid_of=lambda name: "u" if str(name) in found else None
+    )
     monkeypatch.setattr("cdc_materializer.run.open_tables", lambda *_: seen)
 
     assert landed(work) == 42
+    found[str(work.tables[1].mirror.raw)] = None
+    assert landed(work) is None, "what a table without a marker has, nobody knows"
 
     def refuse(*_: object) -> None:
         what = "The catalog is down."
