@@ -91,7 +91,7 @@ MEANINGS = (
 _OF_COMMITS = frozenset({"IllegalArgumentException", "CommitStateUnknownException"})
 
 
-def java_classes(error: Exception) -> list[str]:
+def java_classes(error: BaseException) -> list[str]:
     """The simple names of the classes in an error's chain of Java causes, outermost first; none where Java has no part.
 
     PySpark gives some Java exceptions as its own and keeps Java's behind them.

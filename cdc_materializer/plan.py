@@ -27,7 +27,7 @@ from cdc_materializer.pipeline import plan_folding
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.plan_models import ColumnPlan, MisfitPlan, PlanReport, RenamePlan, TablePlan, TypePlan
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
 from cdc_materializer.schema import Misfit, SchemaPlan
 from cdc_materializer.session import beside
 
@@ -72,7 +72,7 @@ def _plan_or_stop(work: Work, spark: SparkSession, backlog: Backlog) -> tuple[Ta
         with translated(table.mirror):
             return _plan(line, backlog), 0
     except CdcError as failure:
-        _LOG.debug("%s could not be planned", table.mirror, exc_info=True)
+        _LOG.debug("%s could not be planned: %s", table.mirror, where_from(failure.__cause__ or failure))
         stopped = TablePlan(table=str(table.mirror), topic=table.topic, action="stop", error=ErrorInfo.of(failure))
         return stopped, failure.exit_code
 

@@ -35,7 +35,7 @@ from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, landed, open_work, session_for
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, landed, open_work, session_for, where_from
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
                 check_whole(line, raw)
                 found = compare(line, raw, mirror, options)
     except CdcError as failure:
-        _LOG.debug("%s could not be compared", name, exc_info=True)
+        _LOG.debug("%s could not be compared: %s", name, where_from(failure.__cause__ or failure))
         found = none.model_copy(update={"equal": False, "error": ErrorInfo.of(failure)})
     return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 

@@ -37,7 +37,7 @@ from cdc_materializer.rebuild_base import Base, carried, find_base
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
-from cdc_materializer.run import RunOptions, Work, landed, open_work, session_for
+from cdc_materializer.run import RunOptions, Work, landed, open_work, session_for, where_from
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 
@@ -166,7 +166,7 @@ def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
     try:
         return _replay(line, options)
     except CdcError as failure:
-        _LOG.debug("%s could not be rebuilt", line.mirror, exc_info=True)
+        _LOG.debug("%s could not be rebuilt: %s", line.mirror, where_from(failure.__cause__ or failure))
         return TableReplay(table=str(line.mirror), topic=line.table.topic, error=ErrorInfo.of(failure))
 
 

@@ -313,13 +313,15 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
         return _stopped(backlog, failure, batches, time.monotonic() - began)
     except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
-        message = f"{backlog.table.mirror} stopped on an unexpected {_told(failure)}. Run with --debug and report it."
+        message = (
+            f"{backlog.table.mirror} stopped on an unexpected {where_from(failure)}. Run with --debug and report it."
+        )
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
         return _table_run(backlog, batches, time.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
     return _table_run(backlog, batches, time.monotonic() - began, None), 0
 
 
-def _told(failure: Exception) -> str:
+def where_from(failure: BaseException) -> str:
     """What an unexpected error is and where it came from, without its text: that may have a row's values."""
     from cdc_materializer.lake_errors import java_classes
 

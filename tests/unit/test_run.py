@@ -299,7 +299,7 @@ def _refuse(*_: object) -> NoReturn:
 def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with_debug(
     config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its entry has the message alone; the cause is what the message says that `--debug` shows."""
+    """Its entry has the message alone; of the cause `--debug` tells the classes, and no text: that may have values."""
     caplog.set_level(logging.DEBUG, logger="cdc_materializer")
     work, table = open_work(config, RunOptions()), config.tables[0]
     line: Any = SimpleNamespace(mirror=table.mirror, table=table, load_mirror=_refuse)
@@ -318,4 +318,5 @@ def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with
     )
 
     assert {error.code for error in found if error is not None} == {"LakeUnavailable"}
-    assert len(found) == caplog.text.count("OSError: no route")
+    assert len(found) == caplog.text.count("OSError")
+    assert "no route" not in caplog.text
