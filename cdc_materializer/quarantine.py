@@ -256,7 +256,8 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     overtakes = (F.col("partition") != partition) | (F.col("offset") < offset)
     for sweep in decided.snapshots.sweeps:
         # The end that a snapshot makes of a row has one place, and the messages before it are in all partitions.
-        is_own = (F.col(f"final{m.OP}") == m.SWEEP) & (F.struct(partition, offset) == F.struct(*map(F.lit, sweep.last)))
+        last = (partition == sweep.last[0]) & (offset == sweep.last[1])
+        is_own = (F.col(f"final{m.OP}") == m.SWEEP) & last
         overtakes = F.when(is_own, ~sweeping.is_after(sweep, "partition", "offset")).otherwise(overtakes)
     overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
     if decided.facts.routed:
