@@ -260,15 +260,17 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
 
 def landed(work: Work) -> int | None:
     """At most so many messages the raw tables of a run have, 0 where there are none; None where only Spark can tell."""
+    found = 0
     try:
         tables = open_tables(work.config.catalog)
-        raws = [table.mirror.raw for table in work.tables]
-        markers = [tables.marker_of(raw) for raw in raws if tables.uuid_of(raw) is not None]
+        for raw in (table.mirror.raw for table in work.tables):
+            marker = tables.marker_of(raw)
+            if marker is None and tables.uuid_of(raw) is not None:
+                return None
+            found += sum(marker.offsets.values()) if marker is not None else 0
     except CdcError:  # only Spark can open this catalog, or it tells what is wrong with which table
         return None
-    if None in markers:
-        return None
-    return sum(sum(marker.offsets.values()) for marker in markers if marker is not None)
+    return found
 
 
 class Lakes:
