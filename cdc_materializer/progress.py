@@ -143,3 +143,18 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
 def _has_unknown_schemas(lake: Tables, mirror: TableName) -> bool:
     quarantine = lake.values_of(mirror.quarantine, ["code", "status"]) or []
     return any(row["code"] == Code.SCHEMA_UNKNOWN and row["status"] != "released" for row in quarantine)
+
+
+def landed(config: Config, tables: Iterable[TableConfig]) -> int | None:
+    """At most so many messages raw tables have, 0 where there are none; None where only Spark can tell."""
+    found = 0
+    try:
+        lake = open_tables(config.catalog)
+        for raw in (table.mirror.raw for table in tables):
+            marker = lake.marker_of(raw)
+            if marker is None and lake.uuid_of(raw) is not None:
+                return None
+            found += sum(marker.offsets.values()) if marker is not None else 0
+    except CdcError:  # only Spark can open this catalog, or it tells what is wrong with which table
+        return None
+    return found

@@ -31,11 +31,12 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others
 from cdc_materializer.line import Line, check_deletes, check_masks, check_whole, marker_of
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, landed, open_work, session_for, where_from
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def verify_tables(
     if options.source:
         check_named(work.tables)
     # How many rows a database has, raw does not tell.
-    size = None if options.source else landed(work)
+    size = None if options.source else landed(config, work.tables)
     with session_for(work, spark, size) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
     return VerifyReport(pipeline=config.name, tables=found)

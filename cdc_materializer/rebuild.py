@@ -33,11 +33,12 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, delete_all
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import fold_next
+from cdc_materializer.progress import landed
 from cdc_materializer.rebuild_base import Base, carried, find_base
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
-from cdc_materializer.run import RunOptions, Work, landed, open_work, session_for, where_from
+from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 
@@ -95,7 +96,8 @@ def replay_tables(
     """
     work = open_work(config, RunOptions(tables=names))
     # What the topic has, and raw has not, nobody counts beforehand.
-    with session_for(work, spark, None if options.start.kind == "kafka" else landed(work)) as session:
+    size = None if options.start.kind == "kafka" else landed(config, work.tables)
+    with session_for(work, spark, size) as session:
         found = [_told_or_failed(_line(work, session, table), options) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
 

@@ -20,8 +20,9 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of, reload
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, load, publish, reading_of
+from cdc_materializer.progress import landed
 from cdc_materializer.report.models import ReleaseReport
-from cdc_materializer.run import RunOptions, landed, open_work, session_for
+from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def release_held(config: Config, table: str, wanted: Wanted, spark: SparkSession
     """
     work = open_work(config, RunOptions(tables=(table,)))
     (found,) = work.tables
-    with session_for(work, spark, landed(work)) as session:
+    with session_for(work, spark, landed(config, work.tables)) as session:
         lake = Lake(beside(session, config), config.catalog.name)
         line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
         with translated(found.mirror):

@@ -258,21 +258,6 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
         stop(session)
 
 
-def landed(work: Work) -> int | None:
-    """At most so many messages the raw tables of a run have, 0 where there are none; None where only Spark can tell."""
-    found = 0
-    try:
-        tables = open_tables(work.config.catalog)
-        for raw in (table.mirror.raw for table in work.tables):
-            marker = tables.marker_of(raw)
-            if marker is None and tables.uuid_of(raw) is not None:
-                return None
-            found += sum(marker.offsets.values()) if marker is not None else 0
-    except CdcError:  # only Spark can open this catalog, or it tells what is wrong with which table
-        return None
-    return found
-
-
 class Lakes:
     """The lake of each table, opened at its first batch and kept: each has a Spark session and a catalog of its own."""
 

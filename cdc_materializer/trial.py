@@ -31,9 +31,10 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
-from cdc_materializer.run import RunOptions, landed, open_work, session_for, with_key
+from cdc_materializer.run import RunOptions, open_work, session_for, with_key
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of
@@ -98,7 +99,7 @@ def try_contract(
     contract = with_key(contract, config)
     work = replace(work, contracts={table: contract})
     # Before a first run the topic itself is read, and nobody has counted it.
-    with session_for(work, spark, landed(work) or None) as session:
+    with session_for(work, spark, landed(config, work.tables) or None) as session:
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
         line = Line(config.name, work.tables[0], work.source, work.registry, contract, lake)
         with translated(line.mirror):

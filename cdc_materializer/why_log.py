@@ -20,7 +20,8 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.run import RunOptions, landed, open_work, session_for
+from cdc_materializer.progress import landed
+from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.why_key import key_values, typed_key
@@ -49,7 +50,7 @@ def log_of(config: Config, table: str, spark: SparkSession | None = None) -> Ite
     """
     work = open_work(config, RunOptions(tables=(table,)))
     (found,) = work.tables
-    size = landed(work)
+    size = landed(config, work.tables)
     if size == 0:
         raise _no_mirror(table)
     with session_for(work, spark, size) as session:

@@ -232,7 +232,7 @@ class TableVerify(Report):
         default=None, description="With `--source`: the place in the database's log that the mirror was waited for."
     )
     raw_snapshot: int | None = Field(default=None, description="Snapshot of raw that was folded.")
-    mirror_snapshot: int | None = Field(default=None, description="Snapshot of the mirror that was compared.")
+    mirror_snapshot: int | None = Field(default=None, description="Snapshot of the mirror; null: none was compared.")
     repaired_snapshot: int | None = Field(
         default=None,
         description="Snapshot in which the differing rows are right, with `--repair`; null: none was made.",

@@ -44,9 +44,12 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
     if report.equal and unsettled:
         told = f"No row is known to differ, and {quantity(unsettled, 'key')} could not be compared; run it again."
         parts.append(Text(told, style="yellow"))
+    elif report.equal and all(map(_is_missing, report.tables)):
+        parts.append(Text("There is no mirror yet; `cdcm run` makes them.", style="yellow"))
     elif report.equal:
-        methods = sorted({found.method for found in report.tables} or {"fold"})
-        parts.append(Text(f"Every mirror equals {_AGAINST[methods[0]]}.", style="green"))
+        methods = sorted({found.method for found in report.tables})
+        which = "Every mirror that is there" if any(map(_is_missing, report.tables)) else "Every mirror"
+        parts.append(Text(f"{which} equals {_AGAINST[methods[0]]}.", style="green"))
     return Group(*parts)
 
 
@@ -54,9 +57,15 @@ _AGAINST = {"fold": "the fold of its raw table", "ledger": "its ledger", "source
 _VERIFY_NUMBERS = ("rows", "missing", "unexpected", "different", "held")
 
 
+def _is_missing(found: TableVerify) -> bool:
+    return found.mirror_snapshot is None and found.error is None and found.equal
+
+
 def _verify_verdict(found: TableVerify) -> Text:
     if found.error:
         return Text("not verified", style="red")
+    if _is_missing(found):
+        return Text("no mirror yet", style="yellow")
     if found.repaired_snapshot:
         return Text("repaired", style="yellow")
     if found.equal and found.unsettled:

@@ -119,7 +119,7 @@ REPORTS: list[models.Report] = [
     models.VerifyReport(
         pipeline="shop",
         tables=[
-            models.TableVerify(table="shop.payments", topic="t", equal=True, expected=3, found=3),
+            models.TableVerify(table="shop.payments", topic="t", equal=True, expected=3, found=3, mirror_snapshot=7),
             models.TableVerify(
                 table="shop.orders", topic="t", equal=False, expected=4, found=3, missing=1, different=1,
                 columns={"amount": 1}, places=[PLACE], keys=["0123456789abcdef"] * 10, buckets=2, repaired_snapshot=7,
@@ -320,12 +320,14 @@ def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> Non
 def _against_source(unsettled: int) -> models.VerifyReport:
     left_out = {"tags": "not in the mirror"}
     found = models.TableVerify(
-        table="a", topic="t", method="source", equal=True, unsettled=unsettled, left_out=left_out
+        table="a", topic="t", method="source", equal=True, unsettled=unsettled, left_out=left_out, mirror_snapshot=7
     )
     return models.VerifyReport(pipeline="p", tables=[found])
 
 
 _AGAINST_SOURCE = _against_source(unsettled=2)
+_EQUAL = models.TableVerify(table="a", topic="t", method="ledger", equal=True, mirror_snapshot=7)
+_MISSING = models.TableVerify(table="b", topic="t", method="ledger", equal=True)
 
 
 @pytest.mark.parametrize(
@@ -334,13 +336,10 @@ _AGAINST_SOURCE = _against_source(unsettled=2)
         (models.RunReport(pipeline="p", tables=[models.TableRun(table="a.b", topic="t")]), "Nothing new to read."),
         (ViolationReport(pipeline="p", as_of=NOW), "Nothing is held back."),
         (QuarantineList(pipeline="p", as_of=NOW), "Nothing in quarantine"),
-        (models.VerifyReport(pipeline="p"), "Every mirror equals the fold of its raw table"),
-        (
-            models.VerifyReport(
-                pipeline="p", tables=[models.TableVerify(table="a", topic="t", method="ledger", equal=True)]
-            ),
-            "Every mirror equals its ledger",
-        ),
+        (models.VerifyReport(pipeline="p", tables=[_MISSING]), "There is no mirror yet"),
+        (models.VerifyReport(pipeline="p", tables=[_MISSING]), "no mirror yet"),
+        (models.VerifyReport(pipeline="p", tables=[_MISSING, _EQUAL]), "Every mirror that is there equals its ledger"),
+        (models.VerifyReport(pipeline="p", tables=[_EQUAL]), "Every mirror equals its ledger"),
         (_against_source(unsettled=0), "Every mirror equals the database"),
         (_AGAINST_SOURCE, "2 keys changed each time they were looked at"),
         (_AGAINST_SOURCE, "No row is known to differ, and 2 keys could not be compared; run it again."),

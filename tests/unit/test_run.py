@@ -18,7 +18,7 @@ from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.progress import Backlog, backlogs
+from cdc_materializer.progress import Backlog, backlogs, landed
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import (
     RunOptions,
@@ -26,7 +26,6 @@ from cdc_materializer.run import (
     _report,
     _tell_changes,
     _with_changes,
-    landed,
     open_work,
     run_once,
 )
@@ -244,18 +243,18 @@ def test_what_is_read_from_raw_tells_how_large_a_session_it_needs(
     seen = SimpleNamespace(
         marker_of=lambda name: found.get(str(name)), uuid_of=lambda name: "u" if str(name) in found else None
     )
-    monkeypatch.setattr("cdc_materializer.run.open_tables", lambda *_: seen)
+    monkeypatch.setattr("cdc_materializer.progress.open_tables", lambda *_: seen)
 
-    assert landed(work) == 42
+    assert landed(work.config, work.tables) == 42
     found[str(work.tables[1].mirror.raw)] = None
-    assert landed(work) is None, "what a table without a marker has, nobody knows"
+    assert landed(work.config, work.tables) is None, "what a table without a marker has, nobody knows"
 
     def refuse(*_: object) -> None:
         what = "The catalog is down."
         raise LakeUnavailable(what, "Start it.")
 
-    monkeypatch.setattr("cdc_materializer.run.open_tables", refuse)
-    assert landed(work) is None
+    monkeypatch.setattr("cdc_materializer.progress.open_tables", refuse)
+    assert landed(work.config, work.tables) is None
 
 
 @pytest.mark.parametrize(
