@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import logging
 import os
 import random
 import re
@@ -77,6 +78,15 @@ def pytest_collection_finish() -> None:
     """Collect garbage from here on, without going through what was imported again and again."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def levels() -> Iterator[None]:
+    """Each test leaves the levels of logs as it found them: from DEBUG on, pytest keeps every record with its trace."""
+    before = [(logger, logger.level) for logger in (logging.getLogger(), logging.getLogger("cdc_materializer"))]
+    yield
+    for logger, level in before:
+        logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
