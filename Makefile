@@ -25,10 +25,11 @@ test: $(READY) ## all tests: first those without Java, then those on Spark, the 
 	$(BIN)/python -m pytest -m spark tests/spark/test_cases.py
 
 .PHONY: soak
-soak: $(READY) ## a hundred thousand schedules of faults; SEED=17 begins with that one, SEEDS=1000 takes fewer
+soak: $(READY) ## a hundred thousand schedules of faults, kills, hundreds of batches in one process; SEED=17 begins there, SEEDS=1000 takes fewer
 	@echo "Schedules $(SEED) to $(SEED) + $(SEEDS); one that fails says CDCM_SEED."
 	CDCM_SEED=$(SEED) CDCM_SEEDS=$(SEEDS) $(BIN)/python -m pytest tests/unit/test_commits.py -k whatever_happens
 	CDCM_TESTS=all $(BIN)/python -m pytest -m spark tests/spark/test_crash.py
+	CDCM_TESTS=all $(BIN)/python -m pytest -m spark -s tests/spark/test_soak.py
 
 .PHONY: check
 check: $(READY) ## lint, format, types, and what `datacontract lint` says of the contracts
@@ -43,7 +44,7 @@ integration: $(READY) ## the real chain: databases, Debezium, Kafka, registry, c
 	@echo "Two chains side by side: what follows the databases, and what goes wrong around them."
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target integration-databases integration-faults
 
-FOLLOWING := $(addprefix integration/test_,live.py snapshots.py identity.py surprises.py init.py source_verify.py)
+FOLLOWING := $(addprefix integration/test_,live.py snapshots.py identity.py surprises.py init.py source_verify.py replay.py)
 CHAIN := $(BIN)/python -m pytest --durations=0 --durations-min=5 -m 'integration$(if $(SHORT), and not long)'
 
 .PHONY: integration-databases

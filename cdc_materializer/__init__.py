@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cdc_materializer.config import load_config
     from cdc_materializer.explain import Asked, why
-    from cdc_materializer.fresh import read
+    from cdc_materializer.fresh import Fresh, read, read_fresh
     from cdc_materializer.moments import Moment, as_of
     from cdc_materializer.proof import VerifyOptions
     from cdc_materializer.proof import verify_tables as verify
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Asked",
     "Deadline",
+    "Fresh",
     "Moment",
     "ReplayOptions",
     "RunOptions",
@@ -39,6 +40,7 @@ __all__ = [
     "load_config",
     "parse_start",
     "read",
+    "read_fresh",
     "replay",
     "run_forever",
     "run_once",
@@ -55,6 +57,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Asked": ("cdc_materializer.explain", "Asked"),
     "Deadline": ("cdc_materializer.retry", "Deadline"),
+    "Fresh": ("cdc_materializer.fresh", "Fresh"),
     "Moment": ("cdc_materializer.moments", "Moment"),
     "ReplayOptions": ("cdc_materializer.rebuild", "ReplayOptions"),
     "RunOptions": ("cdc_materializer.run", "RunOptions"),
@@ -63,6 +66,7 @@ _HOMES = {
     "load_config": ("cdc_materializer.config", "load_config"),
     "parse_start": ("cdc_materializer.rebuild_start", "parse_start"),
     "read": ("cdc_materializer.fresh", "read"),
+    "read_fresh": ("cdc_materializer.fresh", "read_fresh"),
     "replay": ("cdc_materializer.rebuild", "replay_tables"),
     "run_forever": ("cdc_materializer.run", "run_forever"),
     "run_once": ("cdc_materializer.run", "run_once"),

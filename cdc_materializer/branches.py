@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-
-from cdc_materializer.lake import BRANCH_PREFIX, MAIN, Lake, LakeTable
-from cdc_materializer.lake_columns import RETYPED, drop_left_over, retyped_ids
-from cdc_materializer.lake_commit import keep_marker
-from cdc_materializer.lake_errors import lake_error, translated
+from cdc_materializer import crash_points
+from cdc_materializer.errors import CommitConflict
+from cdc_materializer.lake import MAIN, Lake, LakeTable
+from cdc_materializer.lake_columns import REBUILT_PREFIX, RETYPED, retyped_ids
+from cdc_materializer.lake_commit import head_of, keep_marker, mark, newest_marker, written_by
+from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line
+from cdc_materializer.lake_outcome import BRANCH_PREFIX, see_through
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import table_path
+from cdc_materializer.merge import delete_all
 from cdc_materializer.names import TableName
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, kept: str) -> bool:
+#: Branches of mirror and quarantine that replays are made on begin so; the rules that are in force follow, as a hash.
+REPLAY_BRANCH = "cdcm-replay-"
+#: The tag of what a swap has replaced.
+BEFORE_REPLAY = "cdcm-before-replay"
+
+
+def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Marker, kept: str | None) -> bool:
     """Make a branch the one that readers see, and keep what they saw under a tag; all in one commit.
 
     Columns that were rebuilt with another type take the places of those that readers saw, in that commit too.
@@ -29,7 +38,8 @@ def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, kept: str)
         base: the table as it was when the decision was made.
         beside: the branch as it was then.
         branch: its name; it is gone afterwards.
-        kept: the tag's name.
+        marker: what the new head says.
+        kept: the tag's name; None where nothing more is kept.
 
     Returns:
         Whether it was done; it cannot be where the branch has moved or does not follow on the table's head.
@@ -42,24 +52,53 @@ def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, kept: str)
     there = table.snapshot(branch)
     if there is None or there.snapshotId() != beside.head or not follows(lake, beside, base):
         return False
-    try:
+    # Its name begins as the branch's: those who publish to `main` must not take it for left over.
+    marked = f"{branch}_{lake.spark.sparkContext.applicationId}"
+    with translated(base.name):
+        table.manageSnapshots().createBranch(marked, there.snapshotId()).commit()
+        lake.mark(base.name, marker, marked)
+        table.refresh()
+        head = head_of(table, marked, base.name)
+    crash_points.reach("marked", base.name)
+
+    def commit() -> None:
         change = table.newTransaction()
         if beside.stored.now:
             _put_in_place(table, change, beside.stored.now)
-        update = _tagged(table, change.manageSnapshots(), kept, base.head).fastForwardBranch(MAIN, branch)
-        keep_marker(update, table, there.snapshotId()).removeBranch(branch).commit()
+        update = change.manageSnapshots()
+        update = _tagged(table, update, kept, base.head) if kept is not None else update
+        update = keep_marker(update.fastForwardBranch(MAIN, marked), table, head)
+        update.removeBranch(branch).removeBranch(marked).commit()
         change.commitTransaction()
-    except (Py4JJavaError, PySparkException) as error:
-        if beside.head is None or not lake.is_published(base.name, beside.head):
-            raise lake_error(base.name, error, "another process") from error
+
+    see_through(partial(lake.iceberg, base.name), base.name, MAIN, head, commit)
     return True
 
 
-def keep(lake: Lake, base: LakeTable, tag: str) -> None:
+def keep(lake: Lake, name: TableName, snapshot: int, tag: str) -> None:
     """Keep a state of a table under a tag, in place of what the tag kept before."""
-    with translated(base.name):
-        table = lake.iceberg(base.name)
-        _tagged(table, table.manageSnapshots(), tag, base.head).commit()
+    with translated(name):
+        table = lake.iceberg(name)
+        _tagged(table, table.manageSnapshots(), tag, snapshot).commit()
+
+
+def keeps(lake: Lake, name: TableName, tag: str) -> bool:
+    """Whether a table keeps a state under a tag."""
+    with translated(name):
+        return bool(lake.iceberg(name).refs().containsKey(tag))
+
+
+def has_snapshot(lake: Lake, name: TableName, snapshot: int) -> bool:
+    """Whether a snapshot of a table is there still."""
+    with translated(name):
+        return lake.iceberg(name).snapshot(snapshot) is not None
+
+
+def replace_rows(stage: Stage, rows: DataFrame | None) -> None:
+    """Stage these rows in place of all others; None for no row."""
+    stage.execute(delete_all(stage.lake.catalog, stage.base.name, stage.branch))
+    if rows is not None:
+        stage.append(rows)
 
 
 def _put_in_place(table: Any, change: Any, columns: Mapping[str, str]) -> None:  # noqa: ANN401 - Java objects
@@ -79,10 +118,10 @@ def _tagged(table: Any, update: Any, tag: str, head: int | None) -> Any:  # noqa
 
 
 def go_back(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], Marker]) -> bool:
-    """Make readers see again what a tag keeps; False where there is no such tag.
+    """Make readers see again what a tag keeps, with the columns that it had; False where there is no such tag.
 
     What they see is a new snapshot on top of the kept one, so that whoever has planned on the state that is given up
-    loses the race. The tag is gone afterwards.
+    loses the race; rows, columns, marker and tags go in one commit. The tag is gone afterwards.
 
     Args:
         lake: the lake, on `main`.
@@ -94,61 +133,97 @@ def go_back(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], M
         CommitConflict: another writer was faster.
         CommitUnknown: the outcome cannot be told.
     """
-    table = lake.iceberg(base.name)
-    if not table.refs().containsKey(tag):
-        return False
-    branch = f"{BRANCH_PREFIX}back_{lake.spark.sparkContext.applicationId}"
+    load = partial(lake.iceberg, base.name)
     with translated(base.name):
-        if _has_other_columns(table, tag):
-            return _go_back_with_columns(lake, base, tag, carried)
-        table.manageSnapshots().createBranch(branch, table.refs().get(tag).snapshotId()).commit()
-        kept = replace(lake, branch=branch).load(base.name)
-        if kept is None or kept.marker is None:
+        table = load()
+        if not table.refs().containsKey(tag):
             return False
-        lake.mark(base.name, carried(kept.marker), branch)
-        table.refresh()
-        head = table.snapshot(branch).snapshotId()
-        update = table.manageSnapshots().replaceBranch(MAIN, branch).removeBranch(branch).removeTag(tag)
-    try:
-        keep_marker(update, table, head).commit()
-    except (Py4JJavaError, PySparkException) as error:
-        if not lake.is_published(base.name, head):
-            raise lake_error(base.name, error, "another process") from error
+        kept = table.snapshot(table.refs().get(tag).snapshotId())
+        marker = newest_marker(table, kept)
+        if marker is None:
+            return False
+        prepare = _with_columns if _has_other_columns(table, kept) else _on_a_branch
+        head, commit = prepare(lake, base, tag, carried(marker))
+    see_through(load, base.name, MAIN, head, commit)
     return True
 
 
-def _has_other_columns(table: Any, tag: str) -> bool:  # noqa: ANN401 - a Java object
-    """Whether what a tag keeps has columns that the table has no more: some were rebuilt with another type."""
-    then = table.schemas().get(table.snapshot(table.refs().get(tag).snapshotId()).schemaId())
+def _has_other_columns(table: Any, kept: Any) -> bool:  # noqa: ANN401 - Java objects
+    """Whether a state has columns that the table has no more: some were rebuilt with another type."""
+    then = table.schemas().get(kept.schemaId())
     there = {column.fieldId() for column in table.schema().columns()}
     return any(column.fieldId() not in there for column in then.columns())
 
 
-def _go_back_with_columns(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], Marker]) -> bool:
-    """The same with the columns that the table had; these and the rows in one commit, the marker in the next.
+def _on_a_branch(lake: Lake, base: LakeTable, tag: str, marker: Marker) -> tuple[int, Callable[[], object]]:
+    """The snapshot that readers are to see, on a branch, and the commit that gives them it."""
+    branch, table = f"{BRANCH_PREFIX}back_{lake.spark.sparkContext.applicationId}", lake.iceberg(base.name)
+    table.manageSnapshots().createBranch(branch, table.refs().get(tag).snapshotId()).commit()
+    lake.mark(base.name, marker, branch)
+    table.refresh()
+    _check_seen(table, base)
+    head = head_of(table, branch, base.name)
+    update = table.manageSnapshots().replaceBranch(MAIN, branch).removeBranch(branch).removeTag(tag)
+    return head, keep_marker(update, table, head).commit
 
-    Killed between the two, it can be done again: the tag is there until the end.
-    """
+
+def _with_columns(lake: Lake, base: LakeTable, tag: str, marker: Marker) -> tuple[int, Callable[[], object]]:
+    """The snapshot that readers are to see, of the columns that it had, and the commit that gives them both."""
     jvm: Any = lake.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
     core: Any = jvm.org.apache.iceberg
     table = lake.iceberg(base.name)
-    operations, head = table.operations(), table.refs().get(tag).snapshotId()
-    known = operations.current()
-    changed = core.TableMetadata.buildFrom(known).setCurrentSchema(table.snapshot(head).schemaId())
-    operations.commit(known, changed.setRef(MAIN, core.SnapshotRef.branchBuilder(head).build()).build())
-    kept = lake.load(base.name)
-    if kept is None or kept.marker is None:
-        return False
-    lake.mark(base.name, carried(kept.marker), MAIN)
-    table = lake.iceberg(base.name)
-    drop_left_over(table, {}, lake.spark.table(table_path(lake.catalog, base.name)))
-    keep_marker(table.manageSnapshots().removeTag(tag), table, table.currentSnapshot().snapshotId()).commit()
-    return True
+    # Only what a transaction has made is taken: committed by itself, it would put its parts on whatever is there then.
+    change = table.newTransaction()
+    _check_seen(table, base)
+    kept = table.refs().get(tag).snapshotId()
+    made, known = change.table().operations(), table.operations().current()
+    changed = core.TableMetadata.buildFrom(known).setCurrentSchema(table.snapshot(kept).schemaId())
+    made.commit(made.current(), changed.setRef(MAIN, core.SnapshotRef.branchBuilder(kept).build()).build())
+    left = [column.name() for column in change.table().schema().columns() if column.name().startswith(REBUILT_PREFIX)]
+    for name in left:
+        change.updateSchema().deleteColumn(name).commit()
+    mark(change, marker, MAIN)
+    head = int(change.table().currentSnapshot().snapshotId())
+    keep_marker(change.manageSnapshots().removeTag(tag), table, head).commit()
+    return head, partial(table.operations().commit, known, made.current())
+
+
+def _check_seen(table: Any, base: LakeTable) -> None:  # noqa: ANN401 - a Java object
+    """Refuse to take back more than what was decided on."""
+    now = table.snapshot(MAIN)
+    if now is None or now.snapshotId() != base.head:
+        what = (
+            f"Table {base.name}: another writer was first ({written_by(lambda: table, MAIN)}); nothing was taken back."
+        )
+        raise CommitConflict(what, "Run it again. One process should write a table.")
 
 
 def follows(lake: Lake, beside: LakeTable, base: LakeTable) -> bool:
     """Whether one state of a table was made on top of another."""
     return base.head in snapshot_line(lake.iceberg(base.name), beside.head, base.head)
+
+
+def let_go(lake: Lake, name: TableName, snapshot: int) -> None:
+    """Remove what a replay and a rollback keep a state by that the table has taken over."""
+    with translated(name):
+        table = lake.iceberg(name)
+        refs, update = table.refs(), table.manageSnapshots()
+        found = [ref for ref in refs if refs.get(ref).snapshotId() == snapshot]
+        ours = [ref for ref in found if ref == BEFORE_REPLAY or ref.startswith(REPLAY_BRANCH)]
+        for ref in ours:
+            update = update.removeTag(ref) if ref == BEFORE_REPLAY else update.removeBranch(ref)
+        if ours:
+            update.commit()
+
+
+def drop_tag(lake: Lake, name: TableName, tag: str) -> bool:
+    """Keep a state of a table no longer under a tag; False where there is none."""
+    with translated(name):
+        table = lake.iceberg(name)
+        is_there = bool(table.refs().containsKey(tag))
+        if is_there:
+            table.manageSnapshots().removeTag(tag).commit()
+        return is_there
 
 
 def drop_branches(lake: Lake, name: TableName, prefix: str) -> None:

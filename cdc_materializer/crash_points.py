@@ -18,9 +18,9 @@ STEPS = ("made", "branched", "staged", "published")
 #: Of maintenance, of whichever table: files are rewritten on the branch; snapshots are gone; orphans are found, and
 #: not deleted yet.
 UPKEEP = ("compacted", "expired", "found")
-#: Of a replay: its branches begin; a batch is folded; both mirrors are compared; what either state holds is held; the
-#: mirror is swapped; quarantine is the new state's, and the branches are there still.
-REBUILD = ("begun", "folded", "compared", "held", "swapped", "settled")
+#: Of a replay: its branches begin; a batch is folded; both mirrors are compared; the rebuilt one says what quarantine
+#: goes with it; the mirror is swapped; quarantine is the new state's, and what kept that is there still.
+REBUILD = ("begun", "folded", "compared", "marked", "swapped", "settled")
 _KINDS = {suffix: suffix.strip("_") for suffix in RESERVED_SUFFIXES}
 #: Every point by its name.
 POINTS = (

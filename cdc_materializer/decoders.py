@@ -12,19 +12,21 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes.document_columns import DOCUMENT, ID
+from cdc_materializer.changes.documents import with_columns
 from cdc_materializer.changes.image import told_names
 from cdc_materializer.changes.messages import as_told, check_readable, key_schema, table_schema
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.contract.model import Contract
-from cdc_materializer.decode.columns import with_declared
-from cdc_materializer.decode.framing import CLOUD_EVENT, PLAIN_JSON, schema_block
+from cdc_materializer.decode.columns import with_declared, with_moments
+from cdc_materializer.decode.framing import CLOUD_EVENT, OWN_JSON, PLAIN_JSON, schema_block
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
-from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, declared, json_writer, protobuf_writer
+from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
+from cdc_materializer.decoders_declared import check_declared, declared_writer
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.fold import Partial
-from cdc_materializer.names import shown
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 from cdc_materializer.schema_types import becomes, holds, outgrown
@@ -123,7 +125,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
 
     They come in the order of their first messages; `last` is the offset and partition of their last one.
     """
-    _check_declared(lookup)
+    check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
     keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
     both = (*values.values(), *keys.values())
@@ -138,7 +140,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     if (
         lookup.registry is None
         and writers.unknown
-        and not any(_is_read(row, *pair) for row, pair in zip(rows, pairs, strict=True))
+        and not any(_is_read(row, *pair, lookup.options) for row, pair in zip(rows, pairs, strict=True))
     ):
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
@@ -155,31 +157,10 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     return Decoders(writers, plan, partial, folded, _outgrown(lookup, [masks.written(writer) for writer in last]))
 
 
-def _check_declared(lookup: Lookup) -> None:
-    """Raise ConfigError where a format that says nothing of types has no contract that does."""
-    options, contract = lookup.options, lookup.contract
-    if not options.format.needs_contract:
-        return
-    topics = ", ".join(lookup.topics)
-    if contract is None:
-        what = f"The format of {topics} says nothing of types, and the table has no contract."
-        raise ConfigError(what, "Write one that declares its columns and their types, and name it as `contract:`.")
-    untyped = [column.name for column in contract.columns if column.type is None]
-    if untyped or not contract.columns:
-        names = shown(", ".join(untyped)) or "any column"
-        what = f"The format of {topics} says nothing of types, nor does {contract.path.name} of {names}."
-        raise ConfigError(what, "Give each column a physicalType, or else a logicalType.")
-    if not options.key:
-        what = f"What identifies a row of {topics} is said nowhere: its messages are known by their columns."
-        raise ConfigError(what, f"Mark the key with `primaryKey: true` in {contract.path.name}, or set `key:`.")
-    unknown = [name for name in options.key if name not in {column.name for column in contract.columns}]
-    if unknown:
-        what = f"{contract.path.name} does not declare {', '.join(unknown)} of the key of {topics}."
-        raise ConfigError(what, "Declare it with its type.")
-
-
-def _is_read(row: Row, value: Found, key: Found) -> bool:
-    """Whether a message of these writers is read whole: its value, its key, or both."""
+def _is_read(row: Row, value: Found, key: Found, options: Options) -> bool:
+    """Whether a message of these writers is read: its value, its key, or both, as far as they are needed."""
+    if options.key and isinstance(value, Writer):
+        return True
     sides = ((row["value_writer"], value), (row["key_writer"], key))
     told = [found for selector, found in sides if selector is not None]
     return bool(told) and all(isinstance(found, Writer) for found in told)
@@ -253,7 +234,9 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         elif block is not None:
             found = block_writer(name, block)
         elif name == PLAIN_JSON:
-            found = _declared_writer(side, lookup)
+            found = declared_writer(side, lookup)
+        elif name.startswith(OWN_JSON):
+            found = Writer(name, "json", lookup.options.format.other_types()[name.removeprefix(OWN_JSON)])
         elif name == CLOUD_EVENT:
             found = Refused(name, CLOUD_EVENTS)
         if isinstance(found, Writer):
@@ -287,12 +270,29 @@ def _wanted_types(lookup: Lookup) -> dict[str, str]:
 def _as_declared(writer: Writer, lookup: Lookup) -> Writer:
     """The writer with the types of the contract, or else of the table, where the source leaves them open."""
     types = (lookup.current.types if lookup.current is not None else {}) | _wanted_types(lookup)
-    if not types or writer.is_plain:
+    if writer.is_plain:
         return writer
+    types |= {old: types[new] for old, new in lookup.options.evolution.renames.items() if new in types}
+    wire = with_columns(writer.wire, _of_documents(lookup))
+    writer = replace(writer, wire=with_moments(wire, lookup.options.format.moments))
     fields = tuple(
         (name, with_declared(kind, types) if name in {"before", "after"} else kind) for name, kind in writer.wire.fields
     )
     return replace(writer, wire=with_declared(replace(writer.wire, fields=fields), types))
+
+
+def _of_documents(lookup: Lookup) -> dict[str, str]:
+    """The columns that a contract declares of documents, with their types; none where it has only those of all.
+
+    A table that has documents goes on having them.
+    """
+    declared_columns = lookup.contract.columns if lookup.contract is not None else ()
+    known = lookup.current.types if lookup.current is not None else {}
+    of_all = {ID, DOCUMENT}
+    types = {one.name: one.type or "" for one in declared_columns if one.name != ID}
+    if not types.keys() - of_all:
+        return {}
+    return types | ({DOCUMENT: "string"} if DOCUMENT in known else {})
 
 
 def _preferred(schema: TableSchema, lookup: Lookup) -> TableSchema:
@@ -322,32 +322,6 @@ def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
     if found.kind == "PROTOBUF":
         return protobuf_writer(str(name), found.text, name.index)
     return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text)
-
-
-def _declared_writer(side: str, lookup: Lookup) -> Writer | None:
-    contract, current, shard = lookup.contract, lookup.current, lookup.options.shard
-    if shard is not None and current is not None:
-        current = shard.without(current)
-    declared_columns = contract.columns if contract is not None else ()
-    columns = [column for column in declared_columns if shard is None or column.name != shard.column]
-    types = {column.name: column.type for column in columns if column.type}
-    keys = [column.name for column in columns if column.primary_key]
-    evolution = lookup.options.evolution
-    known = evolution.of_table(current) if current else None
-    own = {column.name: column.type for column in known.columns if column.beside is None} if known else {}
-    types = own | types
-    key = lookup.options.key or tuple(keys) or (current.key if current else ())
-    if not types or (side == "key" and not key):
-        return None
-    # Nothing but the messages tells under which of its names they have a column that was renamed.
-    former = {old: new for old, new in evolution.renames.items() if new in types}
-    if side == "key":
-        names = {name: name for name in key} | {old: new for old, new in former.items() if new in key}
-        return Writer(PLAIN_JSON, "json", declared({name: types[new] for name, new in names.items()}))
-    types |= {old: types[new] for old, new in former.items()}
-    sets = {column.name for column in columns if column.is_set}
-    sets |= {old for old, new in former.items() if new in sets}
-    return Writer(PLAIN_JSON, "json", lookup.options.format.value_type(declared(types, sets)))
 
 
 def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:

@@ -21,6 +21,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.merge import CDC
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema_types import entry_of, fields_of, item_of, struct_ddl
 
 #: Into so many buckets keys are parted: few enough to be read back and kept, enough to leave most rows alone when a
 #: few differ.
@@ -100,8 +101,23 @@ class Digest:
 
 
 def comparable(value: Column, ddl: str) -> Column:
-    """A value in a form that can be compared: maps, which Spark compares with nothing, as their sorted entries."""
-    return F.array_sort(F.map_entries(value)) if ddl.startswith("map<") else value
+    """A value in a form that can be compared: maps, which Spark compares with nothing, as their sorted entries.
+
+    Those inside of others too.
+    """
+    if "map<" not in ddl:
+        return value
+    entry, item, fields = entry_of(ddl), item_of(ddl), fields_of(ddl)
+    if entry is not None:
+        # As Spark calls their fields.
+        parts_of = struct_ddl({"key": entry[0], "value": entry[1]})
+        return F.array_sort(comparable(F.map_entries(value), f"array<{parts_of}>"))
+    if item is not None:
+        return F.transform(value, lambda one: comparable(one, item))
+    if fields is not None:
+        parts = [comparable(value[name], inside).alias(name) for name, inside in fields.items()]
+        return F.when(value.isNotNull(), F.struct(*parts))
+    return value
 
 
 def bucket_of(target: TableSchema) -> Column:

@@ -26,6 +26,8 @@ CONTINUED = "__cdc_continued"
 
 #: Positions of later epochs begin so: `~` sorts behind every letter and digit.
 _PREFIX = "~%04d/"
+#: That keys may stand in several partitions (`Recorded.home`).
+MOVES = ""
 #: Where an epoch begins in partitions of another server than its own.
 NEVER = 2**62
 
@@ -43,18 +45,23 @@ class Recorded:
         partitions: how many the topic has; with one, offsets are all the order there is.
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
+        truncates: how many truncates were applied to the mirror since its log began; None where its marker is of a
+            version that did not say.
         exact: whether what was sent before is told from all that a key has shown, see `resends`.
         is_final: whether the epochs are all there are, as in a log that was read before.
         table: the source table of the mirror's rows that name none.
         routed: whether several source tables feed the mirror, see `owners`.
         sharded: whether each topic of the mirror is of a server of its own, see `changes.shards`.
         forgets: whether a delete may come without its place, see `resends.with_highest`.
+        home: how the keys of all messages so far are written, if Kafka's own partitioner has put each where it is, and
+            behind how many partitions there were (`changes.home`); None before the first message, otherwise MOVES.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
     tolerance: int = 3_600_000_000
     truncated: tuple[str, ...] = ()
+    truncates: int | None = None
     partitions: int = 1
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -64,6 +71,12 @@ class Recorded:
     routed: bool = False
     sharded: bool = False
     forgets: bool = False
+    home: str | None = MOVES
+
+    @property
+    def keys_stay(self) -> bool:
+        """Whether each key has been in one partition only, so that what others have read says nothing of it."""
+        return self.home is None or self.home.startswith(f"{self.partitions} ")
 
 
 def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFrame:

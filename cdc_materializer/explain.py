@@ -20,7 +20,9 @@ from cdc_materializer import batch, fold, life, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.digests import comparable
+from cdc_materializer.earlier import at_places, lying_at
 from cdc_materializer.errors import UsageError
+from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake_line import summaries
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.marker import Marker
@@ -151,7 +153,7 @@ def _judged(
     past, own = log.past, read
     if past.watch is None and places is not None:
         others = read.join(F.broadcast(places), ["partition", "offset"], "left_anti")
-        past, own = replace(past, raw=others), batch.at_places(read, places)
+        past, own = replace(past, raw=others), lying_at(read, places)
     # Where snapshots sweep, the messages of all rows say which of them a snapshot did not show.
     folded = batch.fold_batch(own, log.decoders, past)
     try:
@@ -165,14 +167,20 @@ def _judged(
         states = _in_later_batches(states, later) if later is not None else states
         snapshots, routed = folded.snapshots, folded.facts.routed
         judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
-        judged = verdict.decide(states, judgement, _BATCH)
-        judged = life.remember(_behind_what_was_seen(judged) if later is not None else judged, log.target)
-        # A truncate says nothing of a row that was not there, and no more does a snapshot.
-        is_unsent = F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
-        was_there = F.coalesce(F.col(life.BEFORE)["live"], F.lit(False))
-        judged = judged.where(~is_unsent | (F.col(life.APPLIED) & was_there)).persist()
-        # Counted before the caches that it is made from are given back.
-        return judged, judged.count()
+        line, forgets = log.line, log.line.format.tombstones_delete
+        apart = verdict.Cuts(_BATCH, lives=line.keeps_lives or routed, forgets=forgets)
+
+        def ask(by: verdict.Judgement) -> tuple[DataFrame, int]:
+            judged = verdict.decide(states, by, apart)
+            judged = life.remember(_behind_what_was_seen(judged) if later is not None else judged, log.target)
+            # A truncate says nothing of a row that was not there, and no more does a snapshot.
+            is_unsent = F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
+            was_there = F.coalesce(F.col(life.BEFORE)["live"], F.lit(False))
+            # Counted before the caches that it is made from are given back.
+            return cached(judged.where(~is_unsent | (F.col(life.APPLIED) & was_there)))
+
+        found, _ = without_failing(line, states, judgement, ask)
+        return found
     finally:
         folded.release()
 
@@ -187,7 +195,7 @@ def _read_later(log: Log, places: DataFrame | None) -> DataFrame | None:
         return None
     is_later = (F.col("status") == verdict.RELEASED) & F.col("action").isin(*HELD_ACTIONS)
     found = log.line.lake.rows(held).where(is_later)
-    found = batch.at_places(found, places) if places is not None else found
+    found = at_places(found, places) if places is not None else found
     found = found.select("partition", "offset").distinct().localCheckpoint()
     return found if not found.isEmpty() else None
 
@@ -227,7 +235,7 @@ def _is_row(key: str | None, place: tuple[int, int] | None) -> Column:
 
 
 def _told(log: Log, judged: DataFrame, places: DataFrame, limit: int) -> list[Told]:
-    ids = batch.at_places(log.line.lake.rows(log.raw), places)
+    ids = lying_at(log.line.lake.rows(log.raw), places)
     ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
     is_sweep = F.col(m.OP).eqNullSafe(m.SWEEP)
     shown_columns = [
@@ -318,7 +326,7 @@ def _held(line: Line, places: DataFrame, limit: int) -> list[tuple[MessagePlace,
     held = line.lake.load(line.mirror.quarantine)
     if held is None:
         return []
-    found = batch.at_places(line.lake.rows(held), places).orderBy(F.desc("detected_at"), "code").limit(limit).collect()
+    found = at_places(line.lake.rows(held), places).orderBy(F.desc("detected_at"), "code").limit(limit).collect()
     return [
         (
             MessagePlace(topic=row["topic"], partition=row["partition"], offset=row["offset"]),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold, resends
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.shards import server_of
-from cdc_materializer.epochs import CONTINUED, Recorded, current_epoch
+from cdc_materializer.epochs import CONTINUED, MOVES, Recorded, current_epoch
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
 from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker import Marker
@@ -41,6 +41,7 @@ class Facts:
         patched: how many show no document and say only how to make it of the one before.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
+        home: `Recorded.home` after the batch.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Facts:
     patched: int = 0
     table: str | None = None
     routed: bool = False
+    home: str | None = MOVES
 
 
 def wants_history(
@@ -67,9 +69,10 @@ def wants_history(
     """Whether a change has to be held against its key's past.
 
     A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
-    count: nothing says that a key has always been in this one. Where all states of a row matter (`life`), so does what
-    came before a truncate that was read earlier. And whether a snapshot that began in an earlier batch showed a key,
-    only the messages of that batch say. A value that a rule has to see unmasked (`plain`) is in messages alone.
+    count, unless each key is known to have been in one only (`Recorded.keys_stay`). Where all states of a row matter
+    (`life`), so does what came before a truncate that was read earlier. And whether a snapshot that began in an earlier
+    batch showed a key, only the messages of that batch say. A value that a rule has to see unmasked (`plain`) is in
+    messages alone.
     """
     highest = _highest_position(recorded)
     late = F.col(m.STREAMING) & (F.col(m.POSITION) <= highest)
@@ -91,7 +94,12 @@ def wants_history(
 
 
 def _highest_position(recorded: Recorded) -> Column:
-    """The highest position that was read, of a change's own server."""
+    """The highest position that was read where a change's key can have been: of its own server, or its partition."""
+    if recorded.keys_stay:
+        highest = F.lit(None).cast("string")
+        for partition, position in recorded.positions.items():
+            highest = F.when(F.col(m.PARTITION) == partition, position).otherwise(highest)
+        return highest
     if not recorded.sharded:
         return F.lit(max(recorded.positions.values(), default=None)).cast("string")
     highest = F.lit(None).cast("string")
@@ -141,9 +149,9 @@ def facts_of(
     is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
     place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
-    table = F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))
     # What an epoch that is over has shown says nothing of the logs of this one.
     is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
+    says_something = F.col(m.OP).isNotNull() | F.col(m.CODE).isNotNull()
     rows = (
         states.groupBy(m.PARTITION, m.LOG)
         .agg(
@@ -159,8 +167,8 @@ def facts_of(
             F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
             F.count_if(resends.IN_DOUBT).alias("unsure"),
             F.count_if(F.col(m.PATCH).isNotNull() & fold.effective()).alias("patched"),
-            F.min(table).alias("lowest_table"),
-            F.max(table).alias("highest_table"),
+            *_ends("table", F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))),
+            *_ends("home", F.when(F.col(CURRENT) & F.col(m.KEY).isNotNull() & says_something, F.col(m.HOME))),
         )
         .collect()
     )
@@ -168,7 +176,7 @@ def facts_of(
     highest = {row[m.PARTITION]: row["highest"] for row in sorted(placed, key=lambda row: row["highest"]["position"])}
     again = [row for row in rows if row["continued"] is not None]
     again.sort(key=lambda row: row["continued"], reverse=True)
-    tables = sorted({row[name] for row in rows for name in ("lowest_table", "highest_table")} - {None})
+    tables = sorted(_found(rows, "table"))
     first = recorded.table or next(iter(tables), None)
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
@@ -181,7 +189,26 @@ def facts_of(
         **{name: sum(row[name] for row in rows) for name in _COUNTED},
         table=first,
         routed=recorded.routed or any(table != first for table in tables),
+        home=_home_after(recorded, _found(rows, "home")),
     )
+
+
+def _ends(name: str, value: Column) -> list[Column]:
+    """The two ends of the values that there are: enough to tell whether there are several."""
+    return [F.min(value).alias(f"lowest_{name}"), F.max(value).alias(f"highest_{name}")]
+
+
+def _found(rows: Sequence[Row], name: str) -> set[str]:
+    return {row[f"{end}_{name}"] for row in rows for end in ("lowest", "highest")} - {None}
+
+
+def _home_after(recorded: Recorded, found: set[str]) -> str | None:
+    """`Recorded.home` after messages whose keys are at home in these ways (m.HOME)."""
+    told = {f"{recorded.partitions} {home}" if home else MOVES for home in found}
+    known = told if recorded.home is None else {recorded.home, *told}
+    if not known:
+        return None
+    return known.pop() if len(known) == 1 else MOVES
 
 
 def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
@@ -200,6 +227,11 @@ def logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
     """The logs that were read, each with the highest number before the batch or in it."""
     before = marker.logs if marker is not None else {}
     return {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
+
+
+def count_truncates(marker: Marker, truncates: Sequence[Truncate]) -> int | None:
+    """How many were applied up to the end of a batch; None where an earlier marker does not say it."""
+    return None if marker.truncates is None else marker.truncates + len(truncates)
 
 
 def last_truncates(marker: Marker | None, truncates: Sequence[Truncate]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ Nothing is dropped on the way: each message leaves with its outcome, so that a b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import owners, resends
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
-from cdc_materializer.epochs import CONTINUED, REGRESSED, Recorded, went_back
+from cdc_materializer.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
 from cdc_materializer.errors import Code
 from cdc_materializer.reach import reach_of
 from cdc_materializer.resends import IN_DOUBT, REPLAYED
@@ -138,6 +138,8 @@ def states(
         lives: whether the changes have in them what truncates and snapshots do to each key (`life.with_endings`); there
             are no `truncates` then.
     """
+    # What ends rows of all partitions comes in one: between it and them positions decide.
+    recorded = replace(recorded, home=MOVES) if lives else recorded
     guarded = _guard(changes, recorded, truncates, sweeps if lives else ())
     guarded = _without_late_wipes(guarded) if lives else guarded
     if sweeps:
@@ -228,7 +230,7 @@ def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) ->
     """
     ends = F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
     position, time, several = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False)
-    if recorded.partitions > 1:
+    if recorded.partitions > 1 and not recorded.keys_stay:
         so_far = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
         so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         own = F.when(~ends, F.col(m.POSITION))

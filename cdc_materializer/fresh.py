@@ -7,7 +7,7 @@ what is staged, and rows that a snapshot did not show (`snapshot_sweep`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from cdc_materializer.progress import backlogs, plan_reading
 from cdc_materializer.quarantine import find_retries
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
+from cdc_materializer.settling import held_with
 from cdc_materializer.source import TopicState, as_raw_counts, read_span
 
 if TYPE_CHECKING:
@@ -67,12 +68,31 @@ def read(config: Config, table: str, spark: SparkSession, *, fresh: bool = True)
 
     Returns:
         The mirror's columns and `__cdc`, masked as the contract says. Deleted rows that the mirror keeps are not among
-        them, if `fresh`.
+        them, if `fresh`. How fresh they are, `read_fresh` says.
 
     Raises:
         UsageError: there is no such mirror.
         CdcError: a run of the table would stop.
     """
+    return _read(config, table, spark, fresh=fresh).rows
+
+
+def read_fresh(config: Config, table: str, spark: SparkSession) -> Fresh:
+    """The rows of a mirror as if a run had brought it up to the end of its topic, and how fresh that is.
+
+    Args:
+        config: from `load_config`.
+        table: name of the mirror.
+        spark: a session with Iceberg's extensions.
+
+    Raises:
+        UsageError: there is no such mirror.
+        CdcError: a run of the table would stop.
+    """
+    return _read(config, table, spark, fresh=True)
+
+
+def _read(config: Config, table: str, spark: SparkSession, *, fresh: bool) -> Fresh:
     work = open_work(config, RunOptions(tables=(table,)))
     with session_for(work, spark, messages=0) as session:
         entry = work.tables[0]
@@ -81,7 +101,7 @@ def read(config: Config, table: str, spark: SparkSession, *, fresh: bool = True)
         backlog = backlogs(config, work.source, work.tables)[0] if fresh else None
         if backlog is not None and backlog.error is not None:
             raise backlog.error
-        return fresh_rows(line, backlog.topic if backlog is not None else None).rows
+        return fresh_rows(line, backlog.topic if backlog is not None else None)
 
 
 def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
@@ -100,6 +120,7 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
         # The mirror first: what a run publishes meanwhile, raw and quarantine have had before.
         mirror = line.load_mirror()
         tables = Tables(lake.load(name.raw), mirror, lake.load(name.quarantine))
+        tables = replace(tables, quarantine=held_with(line, tables) or tables.quarantine)
         decided, newest = _decide(line, tables, topic) if topic is not None else (None, None)
         if decided is None:
             if tables.mirror is None:
@@ -140,8 +161,7 @@ def _decide(line: Line, tables: Tables, topic: TopicState) -> tuple[Decided | No
         retried = find_retries(line, tables.raw, tables)
     if waiting.is_empty and retried is None:
         return None, None
-    current = tables.mirror.schema if tables.mirror is not None else None
-    reading = reading_of(line, stored, waiting, retried, current)
+    reading = reading_of(line, stored, waiting, retried, tables.mirror)
     micros = reading.own.agg(F.unix_micros(F.max("timestamp")).alias("newest")).collect()[0]["newest"]
     return decide(line, tables, reading), _EPOCH + timedelta(microseconds=micros) if micros is not None else None
 

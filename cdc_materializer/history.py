@@ -1,4 +1,4 @@
-"""The history of a mirror's rows: one row a change that was applied, only ever appended to (design §4.4).
+"""The history of a mirror's rows: one row a change that was applied (design §4.4), appended as it is published.
 
 What a change did is told by our own fold, never by the wire's `before` (changelog-semantics §1.6). Each change's
 `before` is the row that the change before it left, so the changes of a key are a chain without gaps.
@@ -13,28 +13,34 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import life, rows, sweeping, swept
+from cdc_materializer import batch, life, rows, sweeping, swept
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, REBUILT
 from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import history_schema
+from cdc_materializer.merge import forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.quarantine import is_ahead
+from cdc_materializer.quarantine import after, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import merge_types, type_word
 
 _PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
 #: What tells one history row from all others; a message can be two changes, of two keys.
 _IDENTITY = ("topic", "partition", "offset", "op")
+_TOLD = "told"
+_GONE_VIEW = "__cdc_not_applied"
 
 
 def keep(
     line: Line, tables: Tables, reached: Offsets, marker: Marker, decided: Decided, unseen: DataFrame | None = None
 ) -> None:
-    """Commit the batch's changes, before the mirror; a batch that was tried before adds none twice.
+    """Commit the batch's changes, just before readers see its rows; a batch that was tried before adds none twice.
+
+    Killed between the two, the next run may decide its messages otherwise, under another contract: what it does not
+    apply, or finds another row before, goes again. Nothing that readers have seen in the mirror does.
 
     Args:
         line: the table's way.
@@ -45,7 +51,8 @@ def keep(
         unseen: the rows that its snapshots did not show, from `swept.unseen_keys`.
     """
     sweeps = decided.snapshots.sweeps
-    if not (decided.applied or decided.truncates or sweeps):
+    was_tried = is_ahead(tables.history, reached)
+    if not line.table.history or not (decided.applied or decided.truncates or sweeps or was_tried):
         return
     target = decided.decoders.plan.target
     history = _prepare(line, tables.history, decided, marker)
@@ -55,12 +62,37 @@ def keep(
     if unseen is not None and tables.mirror is not None:
         live = life.live_rows(line.lake.rows(tables.mirror), target)
         found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
+    there = line.lake.rows(history)
+    is_tried = batch.within(decided.span, "partition", "offset") if was_tried else F.lit(False)
     if decided.truncates:
-        found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), line.lake.rows(history)))
-    if is_ahead(history, reached) or marker_of(history).batch == marker.batch or decided.facts.held or sweeps:
-        found = _not_there(found, line.lake.rows(history), target)
+        found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), there.where(~is_tried)))
     found = _in_its_columns(found, history)
-    line.lake.publish(history, marker, lambda stage: stage.append(found))
+    gone = _decided_otherwise(there.where(is_tried), found) if was_tried else None
+    if gone is not None:
+        there = _with_told(there).join(gone, [*_IDENTITY, _TOLD], "left_anti")
+    if was_tried or marker_of(history).batch == marker.batch or decided.facts.held or sweeps:
+        found = _not_there(found, there, target)
+    line.lake.publish(history, after(history, marker), lambda stage: _stage(stage, found, gone))
+
+
+def _stage(stage: Stage, found: DataFrame, gone: DataFrame | None) -> None:
+    if gone is not None:
+        stage.name(_GONE_VIEW, gone)
+        stage.execute(forget_changes(stage.lake.catalog, stage.base.name, stage.branch, _GONE_VIEW))
+    stage.append(found)
+
+
+def _with_told(changes: DataFrame) -> DataFrame:
+    """Changes with both of their rows as one text, by which they are compared: not every type can be."""
+    return changes.withColumn(_TOLD, F.to_json(F.struct("before", "after")))
+
+
+def _decided_otherwise(tried: DataFrame, found: DataFrame) -> DataFrame | None:
+    """What tells the changes of a batch that was not published which are no changes of it any more; None for none."""
+    columns = [*_IDENTITY, _TOLD]
+    gone = _with_told(tried).select(*columns).join(_with_told(found).select(*columns), columns, "left_anti")
+    gone = gone.distinct().localCheckpoint()
+    return None if gone.isEmpty() else gone
 
 
 def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> DataFrame:

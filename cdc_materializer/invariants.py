@@ -1,8 +1,8 @@
 """What must hold of a mirror's tables, as far as their metadata tells: for `cdcm doctor`, and for tests after a crash.
 
-Pure. A run asserts the same before each commit (`lake_commit`, `tally`, `line.check_pair`); here it is looked for in
-what is there, whoever wrote it. That the mirror is the fold of raw, and has one row a key, takes a look at the rows:
-`cdcm verify`.
+Pure. A run asserts the same before each commit (`lake_commit`, `tally`, `line_checks.check_pair`); here it is looked
+for in what is there, whoever wrote it. That the mirror is the fold of raw, and has one row a key, takes a look at the
+rows: `cdcm verify`.
 """
 
 from __future__ import annotations

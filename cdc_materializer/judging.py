@@ -7,10 +7,9 @@ Python's that raises. Spark then says that something went wrong and not where, s
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -26,6 +25,8 @@ from cdc_materializer.schema import TableSchema
 from cdc_materializer.verdict import Judgement
 
 _log = logging.getLogger(__name__)
+#: What is asked of a judgement.
+Found = TypeVar("Found")
 #: What PySpark throws where a job ends: Java's exception as its own, or as it is.
 _FAILURES = (PySparkException, Py4JJavaError)
 
@@ -42,19 +43,49 @@ def judge(line: Line, folded: Folded, judgement: Judgement, target: TableSchema)
     Raises:
         RuleNotJudged: a rule that is in force fails at a row.
     """
+    return without_failing(line, folded.states, judgement, lambda by: _counted(line, folded, by, target))[0]
+
+
+def without_failing(
+    line: Line, states: DataFrame, judgement: Judgement, ask: Callable[[Judgement], Found]
+) -> tuple[Found, Mapping[str, str]]:
+    """Ask something of a judgement; once more without the rules that are only tried and fail at a row, if some do.
+
+    Args:
+        line: the table's way.
+        states: what is judged.
+        judgement: how.
+        ask: evaluates the rules; it gives back what it has cached where that fails.
+
+    Returns:
+        The answer, and of each rule that was left out by what it fails.
+
+    Raises:
+        RuleNotJudged: a rule that is in force fails at a row.
+    """
     try:
-        return _counted(line, folded, judgement, target)
+        return ask(judgement), {}
     except _FAILURES as error:
-        failing = _failing(folded.states, judgement)
+        failing = _failing(states, judgement)
         if not failing:
             raise
-        kept = tuple(one for one in judgement.rules if one.rule.name not in failing)
         in_force = {one.rule.name for one in judgement.rules if not one.rule.shadow} & failing.keys()
         if in_force:
             raise RuleNotJudged(str(line.mirror), {name: failing[name] for name in in_force}) from error
         for name, why in failing.items():
             _log.warning("%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, name, why)
-        return _counted(line, folded, replace(judgement, rules=kept), target)
+        kept = tuple(one for one in judgement.rules if one.rule.name not in failing)
+        return ask(replace(judgement, rules=kept)), failing
+
+
+def cached(judged: DataFrame) -> tuple[DataFrame, int]:
+    """States with their verdicts, cached and all evaluated, and how many they are."""
+    judged = judged.persist()
+    try:
+        return judged, judged.count()
+    except _FAILURES:
+        judged.unpersist()
+        raise
 
 
 def _counted(line: Line, folded: Folded, judgement: Judgement, target: TableSchema) -> tuple[DataFrame, dict[str, Any]]:
@@ -69,22 +100,6 @@ def _counted(line: Line, folded: Folded, judgement: Judgement, target: TableSche
         judged.unpersist()
         raise
     return judged, counted
-
-
-@contextmanager
-def naming_rules(line: Line, states: DataFrame, judgement: Judgement) -> Iterator[None]:
-    """Say which rule it is that fails at a row, where what is done here evaluates the rules.
-
-    Raises:
-        RuleNotJudged: one does.
-    """
-    try:
-        yield
-    except _FAILURES as error:
-        failing = _failing(states, judgement)
-        if failing:
-            raise RuleNotJudged(str(line.mirror), failing) from error
-        raise
 
 
 def _failing(states: DataFrame, judgement: Judgement) -> Mapping[str, str]:

@@ -19,12 +19,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from cdc_materializer import crash_points, lake_commit, merge
+from cdc_materializer import crash_points, lake_commit, lake_outcome, merge
 from cdc_materializer.decode.fit import ddl_of
-from cdc_materializer.errors import CommitConflict, CommitUnknown, ConfigError, LakeUnavailable
+from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable
 from cdc_materializer.lake_columns import Stored, columns_of
-from cdc_materializer.lake_errors import lake_error, translated
-from cdc_materializer.lake_line import records, snapshot_line
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake_line import records
+from cdc_materializer.lake_outcome import BRANCH_PREFIX
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -33,12 +34,8 @@ from cdc_materializer.schema import Column, SchemaPlan, TableSchema, renamed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Branches that we stage on begin so; one that is left over from a killed run is dropped when its table is loaded.
-BRANCH_PREFIX = "cdcm_"
 #: What readers see.
 MAIN = "main"
-#: Table property of the tables that we make. One that has it and no snapshot is being made, or its maker was killed.
-_MADE_BY = "cdcm.pipeline"
 #: Likewise: what is said of its layout and properties, so that who takes it over can tell if that is still so.
 _MADE_AS = "cdcm.made-as"
 #: How often `main` is moved where other branches of the table are committed to at that moment.
@@ -145,7 +142,7 @@ class Lake:
                 return None
             table = self.iceberg(name)
             snapshot = table.snapshot(self.branch)
-            if snapshot is None and (self.branch != MAIN or table.properties().containsKey(_MADE_BY)):
+            if snapshot is None and (self.branch != MAIN or lake_commit.is_being_made(table)):
                 # Its branch is left alone: whoever makes the table may be at it.
                 return None
             if not self.read_only:
@@ -220,11 +217,16 @@ class Lake:
             layout: partition and sort fields.
             soft: whether the mirror keeps the rows that are deleted.
             routed: whether its rows come from several source tables.
+
+        Raises:
+            CommitConflict: another process was at it too.
+            CommitUnknown: whether readers see the table cannot be told.
+            ConfigError: it was begun under other settings.
         """
         partitioned_by, sorted_by = layout
         full = merge.mirror_schema(schema, soft=soft, routed=routed) if schema.key else schema
         properties = {**lake_commit.COMMIT_PROPERTIES, **properties, _MADE_AS: _settings(properties, layout)}
-        properties[_MADE_BY] = marker.pipeline
+        properties[lake_commit.MADE_BY] = marker.pipeline
         make = [merge.create_table(self.catalog, name, full, properties, partitioned_by)]
         finish = merge.finish_mirror(self.catalog, name, schema, sorted_by) if schema.key else []
         with translated(name):
@@ -236,7 +238,8 @@ class Lake:
             # Not on `main` at once: the library removes the files of a commit that it takes for failed.
             branch = f"{BRANCH_PREFIX}made_{self.spark.sparkContext.applicationId}"
             self.mark(name, marker, branch)
-            lake_commit.open_main(self.iceberg(name), branch, name)
+            head, opened = lake_commit.opening(self.iceberg(name), branch, name)
+            lake_outcome.see_through(partial(self.iceberg, name), name, MAIN, head, opened.commit)
         loaded = self.load(name)
         if loaded is None:
             what = f"Table {name} was made and is not there."
@@ -261,8 +264,9 @@ class Lake:
         if not self.spark.catalog.tableExists(merge.table_path(self.catalog, name)):
             return None
         table = self.iceberg(name)
-        if table.currentSnapshot() is not None or not table.properties().containsKey(_MADE_BY):
-            what = f"Table {name} was made by another writer while this batch was being planned."
+        if table.currentSnapshot() is not None or not lake_commit.is_being_made(table):
+            writer = lake_commit.written_by(lambda: table, MAIN)
+            what = f"Table {name} was made by another writer ({writer}) while this batch was being planned."
             raise CommitConflict(what, "Run again; only one process should write a table.")
         if table.properties().get(_MADE_AS) != settings:
             what = f"Table {name} was begun with other properties, partitions or order than its settings are by now."
@@ -293,7 +297,8 @@ class Lake:
                 self.spark.sql(statement)
         loaded = self.load(table.name)
         if loaded is None or loaded.head != table.head:
-            what = f"Table {table.name} was changed by another writer while its columns were being added."
+            writer = lake_commit.written_by(partial(self.iceberg, table.name), self.branch)
+            what = f"Table {table.name} was changed by another writer ({writer}) while its columns were being added."
             raise CommitConflict(what, "Run again; only one process should write a table.")
         return loaded
 
@@ -302,13 +307,20 @@ class Lake:
         with translated(name):
             self.spark.sql(merge.add_column(self.catalog, name, column, behind))
 
-    def publish(self, base: LakeTable, marker: Marker, stage: Callable[[Stage], None]) -> int:
+    def publish(
+        self,
+        base: LakeTable,
+        marker: Marker,
+        stage: Callable[[Stage], None],
+        before_visible: Callable[[], None] | None = None,
+    ) -> int:
         """Stage on a branch of the base's head, mark it, and move `main` (or the branch of this lake) there.
 
         Args:
             base: the table as the batch was planned on it.
             marker: goes into the summary of the last snapshot.
-            stage: writes to the branch; may write nothing.
+            stage: writes to the branch; may write nothing, and say more than the marker does (`Stage.tell`).
+            before_visible: called when all that is staged was found right, and just before readers see it.
 
         Returns:
             The snapshot that `main` now stands at.
@@ -323,8 +335,9 @@ class Lake:
         branch = f"{prefix}{marker.batch}_{self.spark.sparkContext.applicationId}"
         if self.branch == MAIN:
             lake_commit.check_progress(base, marker)
-        with translated(base.name):
-            table = self.iceberg(base.name)
+        load = partial(self.iceberg, base.name)
+        with lake_outcome.naming(load, self.branch, base.head, branch), translated(base.name):
+            table = load()
             lake_commit.check_same(table, base)
             lake_commit.check_clock(table, base.name, self.clock_ms())
             table.manageSnapshots().createBranch(branch, base.head).commit()
@@ -332,11 +345,13 @@ class Lake:
             staging = Stage(self, base, branch, marker)
             stage(staging)
             if not staging.is_marked:
-                self.mark(base.name, marker, branch)
-            table = self.iceberg(base.name)
+                self.mark(base.name, staging.marker, branch)
+            table = load()
             lake_commit.check_same(table, base)
             head = lake_commit.check_staged(table, base, staging)
         crash_points.reach("staged", base.name)
+        if before_visible is not None:
+            before_visible()
         self._fast_forward(base, branch, head)
         crash_points.reach("published", base.name)
         return head
@@ -349,36 +364,18 @@ class Lake:
         """The snapshot at the head of a branch."""
         return lake_commit.head_of(self.iceberg(name), branch, name)
 
-    def _fast_forward(self, base: LakeTable, branch: str, head: int, attempts: int = _ATTEMPTS) -> None:
+    def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
         load = partial(self.iceberg, base.name)
-        try:
-            lake_commit.move(load(), self.branch, branch, head)
-        except (Py4JJavaError, PySparkException) as error:
-            if self.is_published(base.name, head):
+        for left in reversed(range(_ATTEMPTS)):
+            with translated(base.name):
+                move = partial(lake_commit.move, load(), self.branch, branch, head)
+            try:
+                lake_outcome.see_through(load, base.name, self.branch, head, move)
+            except CommitConflict as lost:
+                if not left or not lake_commit.is_as_staged(load, self.branch, base, branch, head, lost):
+                    raise
+            else:
                 return
-            if attempts > 1 and lake_commit.is_as_staged(load, self.branch, base, branch, head, error):
-                self._fast_forward(base, branch, head, attempts - 1)
-                return
-            raise lake_error(base.name, error, lake_commit.written_by(load, self.branch)) from error
-        if not self.is_published(base.name, head):
-            what = f"The commit to {base.name} was accepted, and its snapshot is not there."
-            raise CommitUnknown(what, f"Nothing was deleted. Look at the snapshots of {base.name} before the next run.")
-
-    def is_published(self, name: TableName, head: int) -> bool:
-        """Whether a snapshot is on the branch's ancestry.
-
-        Raises:
-            CommitUnknown: the catalog cannot be asked.
-        """
-        try:
-            table = self.iceberg(name)
-        except (Py4JJavaError, PySparkException) as error:
-            what = f"Whether the commit to {name} happened cannot be told: the catalog does not answer any more."
-            raise CommitUnknown(
-                what, "Nothing was deleted. Run again when it answers: the tables say so then."
-            ) from error
-        snapshot = table.snapshot(self.branch)
-        return snapshot is not None and head in snapshot_line(table, snapshot.snapshotId(), head)
 
     def _drop_left_over_branches(self, table: Any) -> None:  # noqa: ANN401 - a Java object
         prefix = BRANCH_PREFIX if self.branch == MAIN else f"{self.branch}_"

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
 from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import is_ours_alone, records, snapshot_line
-from cdc_materializer.marker import MARKER_PREFIX, MARKER_TAG, Marker, is_foreign
-from cdc_materializer.names import HISTORY_SUFFIX, RAW_SUFFIX, TableName, shown
+from cdc_materializer.marker import GENESIS_TAG, MARKER_PREFIX, MARKER_TAG, Marker, has_replaced, is_foreign
+from cdc_materializer.names import RAW_SUFFIX, TableName, shown
 
 if TYPE_CHECKING:
     from cdc_materializer.lake import LakeTable
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 COMMIT_PROPERTIES = {"commit.retry.num-retries": "0"}
 #: So far apart may the clocks of two machines that write a table be (Iceberg's own limit).
 _CLOCK_SECONDS_MAX = 60
+#: Table property of the tables that we make.
+MADE_BY = "cdcm.pipeline"
 _FOR_EVER_MS = 2**63 - 1
 _BUG = "Nothing was published. This is a bug; please report it with the output of `--debug`."
 
@@ -35,17 +37,23 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
     """The newest marker on the line of a snapshot; where expiry has cut the line off, the one that the tag keeps.
 
     Only where the line has none: a table that was rolled back has the marker of the state that it was rolled back to.
-    Whether it was cut off cannot be told: PyIceberg makes what is left of a line look like a whole one.
+    Whether it was cut off cannot be told for sure: PyIceberg makes what is left of a line look like a whole one. Where
+    another program has replaced the table (`has_replaced`), the tag tells of what is gone.
     """
-    is_there = snapshot is not None
+    first = None
     while snapshot is not None:
         marker = Marker.from_summary(dict(snapshot.summary()))
         if marker is not None:
             return marker
-        parent = snapshot.parentId()
+        first, parent = snapshot, snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
-    tagged = table.snapshot(MARKER_TAG) if is_there else None
-    return Marker.from_summary(dict(tagged.summary())) if tagged is not None else None
+    tagged = table.snapshot(MARKER_TAG) if first is not None else None
+    if first is None or tagged is None:
+        return None
+    told = dict(tagged.summary())
+    if first.parentId() is None and has_replaced(first.operation(), dict(first.summary()), told):
+        return None
+    return Marker.from_summary(told)
 
 
 def foreign_commits(table: Any, snapshot: Any) -> int:  # noqa: ANN401 - Java objects
@@ -95,7 +103,7 @@ def move(table: Any, visible: str, branch: str, head: int) -> None:  # noqa: ANN
 
 
 def is_as_staged(
-    load: Callable[[], Any], visible: str, base: LakeTable, branch: str, head: int, error: Exception
+    load: Callable[[], Any], visible: str, base: LakeTable, branch: str, head: int, lost: CommitConflict
 ) -> bool:
     """Whether a commit lost to one that is none of its business, such as one to another branch of the table.
 
@@ -107,9 +115,9 @@ def is_as_staged(
         base: the table as the batch was planned on it.
         branch: the one that was staged on.
         head: its head.
-        error: how the commit failed.
+        lost: how the commit failed.
     """
-    if "CommitFailedException" not in java_classes(error):
+    if "CommitFailedException" not in java_classes(lost.__cause__ or lost):
         return False
     try:
         table = load()
@@ -128,18 +136,31 @@ def mark(table: Any, marker: Marker, branch: str) -> None:  # noqa: ANN401 - a J
     commit.commit()
 
 
-def open_main(table: Any, branch: str, name: TableName) -> None:  # noqa: ANN401 - a Java object
-    """Let readers see a table that was just made and marked on a branch, and keep its first marker.
+def is_being_made(table: Any) -> bool:  # noqa: ANN401 - a Java object
+    """Whether a table without a snapshot is being made by us, or its maker was killed.
+
+    One that was filled, and that another program has made anew under its name, still has its tag.
+    """
+    return bool(table.properties().containsKey(MADE_BY)) and not table.refs().containsKey(MARKER_TAG)
+
+
+def opening(table: Any, branch: str, name: TableName) -> tuple[int, Any]:  # noqa: ANN401 - a Java object
+    """What lets readers see a table that was just made and marked on a branch, and keeps its beginning.
+
+    Returns:
+        The snapshot that they will see, and the update that is to be committed.
 
     Raises:
         CommitConflict: another process has made it meanwhile, or taken it for left over.
     """
     made = table.snapshot(branch)
     if made is None or table.currentSnapshot() is not None:
-        what = f"Table {name} was made by another process at the same time."
+        writer = written_by(lambda: table, "main")
+        what = f"Table {name} was made by another process at the same time ({writer})."
         raise CommitConflict(what, "Nothing was written to it; run again. One process should write a table.")
     update = table.manageSnapshots().createBranch("main", made.snapshotId())
-    keep_marker(update, table, made.snapshotId()).removeBranch(branch).commit()
+    update.createTag(GENESIS_TAG, made.snapshotId()).setMaxRefAgeMs(GENESIS_TAG, _FOR_EVER_MS)
+    return int(made.snapshotId()), keep_marker(update, table, made.snapshotId()).removeBranch(branch)
 
 
 def check_made(made: LakeTable, marker: Marker) -> None:
@@ -225,7 +246,8 @@ def check_staged(table: Any, base: LakeTable, staged: Stage) -> int:  # noqa: AN
     if not staged.marker.to_summary().items() <= summary.items():
         raise InvariantBroken(f"The marker of {base.name} does not read as it was written.", _BUG)
     _check_landed(base, staged.marker, summary)
-    came = int(summary.get("added-records", "0"))
+    written = dict(table.snapshot(staged.appended).summary()) if staged.appended is not None else summary
+    came = int(written.get("added-records", "0"))
     if staged.rows_expected not in (None, came):
         what = f"The batch has {staged.rows_expected} rows for {base.name}, and {came} were written."
         raise InvariantBroken(what, _BUG)
@@ -262,12 +284,10 @@ def has_rows(table: Any, snapshot: Any) -> bool:  # noqa: ANN401 - Java objects
 def check_progress(base: LakeTable, marker: Marker) -> None:
     """Assert that a table's progress does not go back; what it has done it never does twice.
 
-    A history is told what was tried, and a batch that is tried again may be a shorter one.
-
     Raises:
         InvariantBroken: an offset would go back, or a partition would be forgotten.
     """
-    if base.marker is None or base.name.name.endswith(HISTORY_SUFFIX):
+    if base.marker is None:
         return
     back = [p for p, offset in base.marker.offsets.items() if marker.offsets.get(p, -1) < offset]
     if back:

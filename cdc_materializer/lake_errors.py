@@ -6,7 +6,7 @@ an outcome that cannot be told goes before everything that might be concluded fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -36,13 +36,14 @@ class Meaning:
     do: str
 
 
+UNKNOWN = Meaning(
+    frozenset({"CommitStateUnknownException"}),
+    CommitUnknown,
+    "{subject}: whether the commit happened cannot be told, because the catalog's answer was lost.",
+    "Nothing was deleted. Look at the snapshots of the table, then run again.",
+)
 MEANINGS = (
-    Meaning(
-        frozenset({"CommitStateUnknownException"}),
-        CommitUnknown,
-        "{subject}: whether the commit happened cannot be told, because the catalog's answer was lost.",
-        "Nothing was deleted. Look at the snapshots of the table, then run again.",
-    ),
+    UNKNOWN,
     Meaning(
         # Iceberg says with the last two that a branch is gone, or that `main` is no ancestor of it any more.
         frozenset(
@@ -91,6 +92,37 @@ MEANINGS = (
 _OF_COMMITS = frozenset({"IllegalArgumentException", "CommitStateUnknownException"})
 
 
+#: There was no connection by which a commit could have been sent.
+_NEVER_SENT = frozenset(
+    {
+        *("ConnectException", "ConnectTimeoutException", "HttpHostConnectException", "UnknownHostException"),
+        *("NoRouteToHostException", "SSLHandshakeException", "ConnectionRequestTimeoutException"),
+    }
+)
+#: There was one, and it ended or grew silent.
+_CUT_OFF = frozenset(
+    {
+        *("SocketTimeoutException", "SocketException", "EOFException", "SSLException", "InterruptedIOException"),
+        *("SQLTransientConnectionException", "SQLNonTransientConnectionException", "SQLRecoverableException"),
+        *("SQLTimeoutException", "CommunicationsException"),
+    }
+)
+
+
+def _is_unanswered(classes: Sequence[str]) -> bool:
+    """Whether a commit may have reached the catalog, and no answer came back.
+
+    Iceberg says so itself where a server has answered that it is in trouble. A connection that ends is to its clients
+    an error like any other; of the warehouse's it is one: nothing was asked of the catalog then.
+    """
+    if _NEVER_SENT & set(classes):
+        return False
+    # Without a cause it is an answer that says no.
+    is_rest = "RESTException" in classes[:-1]
+    is_sql = "UncheckedSQLException" in classes and not _CUT_OFF.isdisjoint(classes)
+    return is_rest or is_sql or "TTransportException" in classes
+
+
 def java_classes(error: BaseException) -> list[str]:
     """The simple names of the classes in an error's chain of Java causes, outermost first; none where Java has no part.
 
@@ -114,6 +146,8 @@ def lake_error(name: TableName | str, error: Exception, writer: str | None = Non
     """
     classes = java_classes(error)
     met = frozenset(classes) - (_OF_COMMITS if writer is None else frozenset())
+    if writer is not None and _is_unanswered(classes):
+        met |= UNKNOWN.classes
     subject = name if isinstance(name, str) else f"Table {name}"
     for meaning in MEANINGS:
         if meaning.classes & met:

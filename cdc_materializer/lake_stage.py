@@ -28,13 +28,15 @@ class Stage:
     is_marked: bool = False
     #: Snapshots of the branch after each statement; all of them have to be below what is published.
     steps: list[int] = field(default_factory=list)
+    #: The snapshot that the append has made, where it is not the newest one.
+    appended: int | None = None
     #: How many rows the append has to write; None where that is not known.
     rows_expected: int | None = None
     #: How many rows the snapshots of some of the steps may take away.
     rows_max: dict[int, int] = field(default_factory=dict)
 
     def append(self, rows: DataFrame, expected: int | None = None) -> None:
-        """Append rows; the marker goes with them, so this is the last write of a batch.
+        """Append rows; the marker goes with them, so this is the last write of a batch, but for `tell`.
 
         Args:
             rows: what to append.
@@ -52,6 +54,13 @@ class Stage:
             writer = writer.option(f"snapshot-property.{name}", value)
         writer.append()
         self.is_marked = True
+
+    def tell(self, marker: Marker) -> None:
+        """Give the batch another marker: what it says was found in the very rows that are staged."""
+        if self.is_marked:
+            self.appended = self.lake.branch_head(self.base.name, self.branch)
+            self.steps.append(self.appended)
+        self.marker, self.is_marked = marker, False
 
     def rows(self) -> DataFrame:
         """What is staged: the rows that readers will see."""

@@ -19,14 +19,12 @@ from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
-from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import Code, CommitConflict, ConfigError, ContractInvalid, LakeUnavailable
+from cdc_materializer.epochs import MOVES, Recorded
+from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable
 from cdc_materializer.facts import Facts
 from cdc_materializer.fold import Truncate
-from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_line import snapshots_of
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.names import TableName, recovery
 from cdc_materializer.offsets import Offsets, Span, batch_id
@@ -151,13 +149,18 @@ class Line:
         marker = None if mirror is None else marker_of(mirror)
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         sharded = self.table.shard is not None
+        is_asked = self.partitions_of_keys(partitions) > 1
         if mirror is None or marker is None:
-            return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded)
+            home = None if is_asked else MOVES
+            return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home)
+        # A marker that has read something and says nothing of it comes from before there were several partitions.
+        home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
         return Recorded(
             positions=marker.positions,
             times=marker.times,
             tolerance=tolerance,
             truncated=marker.truncated,
+            truncates=marker.truncates,
             partitions=partitions,
             epochs=marker.epochs,
             logs=marker.logs,
@@ -165,7 +168,12 @@ class Line:
             table=marker.source_table,
             routed=mirror.routed,
             sharded=sharded,
+            home=home if is_asked else MOVES,
         )
+
+    def partitions_of_keys(self, partitions: int) -> int:
+        """Among how many partitions a Kafka key chooses; 1 where it is not what says which row is meant."""
+        return 1 if self.table.topics or self.options.key else partitions
 
     def watch(
         self,
@@ -235,6 +243,12 @@ class Tables:
         """How many commits of other programs changed rows of them since the newest batch of ours."""
         return sum(table.foreign for table in (self.raw, self.mirror, self.quarantine, self.history) if table)
 
+    @property
+    def is_half_swapped(self) -> bool:
+        """Whether the mirror was swapped in, or taken back, and quarantine is still that of the state before."""
+        mirror, held = (table.marker if table is not None else None for table in (self.mirror, self.quarantine))
+        return is_half_swapped(mirror, held)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -291,9 +305,11 @@ class Decided:
     written: int = 0
     doubled: int = 0
     keyless: int = 0
+    #: What its violations add up to: `tally.wrongs`.
+    wrongs: str = "0"
     snapshots: SweepPlan = field(default_factory=SweepPlan)
-    #: Whether it reads messages from before its span once more.
-    again: bool = False
+    #: How many messages from before its span it reads once more.
+    again: int = 0
 
     def violations_with(self, of_table: int) -> dict[str, int]:
         """The violations by code, with so many rules about the table that only warn."""
@@ -326,65 +342,6 @@ def marker_of(table: LakeTable) -> Marker:
         what = f"Table {table.name} is there, and no snapshot of it says how far it was filled. Nothing was written."
         raise LakeUnavailable(what, recovery(table.name))
     return table.marker
-
-
-def check_pair(tables: Tables) -> None:
-    """Refuse a mirror that says more than raw, or that another raw table was folded into.
-
-    Raises:
-        LakeUnavailable: raw was replaced, emptied or rolled back since.
-    """
-    if tables.mirror is None or tables.mirror.marker is None:
-        return
-    marker, raw = tables.mirror.marker, tables.raw
-    do = "Nothing was written. Bring raw back, or move the mirror away: the next run makes it again from what raw has."
-    if raw is None or marker.raw_table not in (None, raw.uuid):
-        raise LakeUnavailable(f"{tables.mirror.name} was folded from a raw table that is gone.", do)
-    reached = marker_of(raw).offsets
-    ahead = [partition for partition, offset in marker.offsets.items() if offset > reached.get(partition, 0)]
-    if ahead:
-        what = f"{tables.mirror.name} has messages of partition {ahead[0]} that {raw.name} has not: raw went back."
-        raise LakeUnavailable(what, do)
-
-
-def check_whole(line: Line, raw: LakeTable) -> None:
-    """Refuse to fold a raw table of which another program has taken messages: the result would not be what was sent.
-
-    Raises:
-        LakeUnavailable: says which snapshot has them still.
-    """
-    cut = cut_in(snapshots_of(line.lake.iceberg(raw.name), raw.head))
-    if cut is not None:
-        raise LakeUnavailable(*cut.told(str(raw.name)))
-
-
-def check_deletes(line: Line, mirror: LakeTable | None) -> None:
-    """Refuse a mirror that was made under the other setting of `deletes`: it would hold one kind of row for a while."""
-    if mirror is None or mirror.keeps_deleted == line.is_soft:
-        return
-    made, asked = ("soft", "hard") if mirror.keeps_deleted else ("hard", "soft")
-    what = f"{line.mirror} was made with `deletes: {made}`, and pipeline.yaml says `{asked}`. Nothing was written."
-    raise ConfigError(what, f"Set `deletes: {made}`, or mirror the topic under another `mirror` name.")
-
-
-def check_masks(line: Line, mirror: LakeTable | None) -> None:
-    """Refuse a mirror whose rows were masked otherwise: some of them would be hidden, and some would not.
-
-    Raises:
-        ContractInvalid: says which columns, and what to do.
-    """
-    if mirror is None:
-        return
-    types, stored = mirror.schema.types, line.masks.stored(mirror.schema).types
-    retyped = sorted(name for name, ddl in types.items() if stored[name] != ddl)
-    if retyped:
-        what = f"The contract masks {', '.join(retyped)} as text, and {line.mirror} has another type. Nothing was read."
-        do = f"`cdcm replay {line.mirror} --publish` rebuilds it; a mask of `null` keeps the type."
-        raise ContractInvalid(what, do)
-    changed = line.masks.changed(marker_of(mirror).masks, types)
-    if changed:
-        what = f"The rows of {line.mirror} were masked otherwise than the contract says: {', '.join(changed)}."
-        raise ContractInvalid(what, f"`cdcm replay {line.mirror} --publish` rebuilds it; until then only raw goes on.")
 
 
 def reload(line: Line, name: TableName) -> LakeTable:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.marker import MARKER_TAG, Marker, has_replaced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,15 +70,20 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: i
     one (design section 3), so the ``tagged`` snapshot counts where no ancestor that is left has a marker.
     """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
-    next_id = head
+    next_id, first = head, None
     while next_id is not None and next_id in by_id:
         marker = Marker.from_summary(by_id[next_id].summary)
         if marker is not None:
             return marker
-        next_id = by_id[next_id].parent_id
+        first, next_id = by_id[next_id], by_id[next_id].parent_id
     if head is None or tagged not in by_id:
         return None
-    return Marker.from_summary(by_id[tagged].summary)
+    kept = by_id[tagged].summary
+    is_whole = first is not None and first.parent_id is None
+    if first is not None and is_whole and has_replaced(first.summary.get("operation"), first.summary, kept):
+        # Another program has made the table anew: what the tag tells of is gone.
+        return None
+    return Marker.from_summary(kept)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ from cdc_materializer.marker import Marker
 READING = timedelta(hours=1)
 #: How often a table's folder is looked through for orphans.
 ORPHANS_EVERY = timedelta(days=1)
-#: Branches that are staged on begin so (`lake.BRANCH_PREFIX`, a layer that knows Spark), those of maintenance so.
+#: Branches that are staged on begin so (`lake_outcome.BRANCH_PREFIX`, of a layer that knows Spark), those of
+#: maintenance so.
 STAGING_PREFIX = "cdcm_"
 UPKEEP_PREFIX = "cdcm_upkeep_"
 #: The table property that says when orphans were last looked for, in milliseconds since 1970.

@@ -5,6 +5,7 @@ progress that cannot be read must never be taken for none.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self, TypeAlias
@@ -24,6 +25,7 @@ from cdc_materializer.strict_json import (
     refuse,
     write,
 )
+from cdc_materializer.swapped import Swapped
 
 #: Version of the marker's layout that this package writes, and the newest it reads.
 MARKER_VERSION = 1
@@ -35,6 +37,13 @@ MARKER_PREFIX = "cdcm."
 #: and expire, how far a table was filled can be found again.
 MARKER_TAG = "cdcm-marker"
 
+#: The tag on a table's first snapshot, which is empty: it is set when the table is made, and never moved.
+GENESIS_TAG = "cdcm-genesis"
+
+#: What quarantine's marker counts while the table has stopped for a reason that no message carries.
+STOPPED = "stopped"
+
+_DIGEST = re.compile(r"-?[0-9]{1,38}")
 
 Accepted: TypeAlias = Literal["gap", "topic", "positions"]
 
@@ -82,6 +91,8 @@ class Marker:
         times: when the source made the changes of `positions`, in microseconds since 1970.
         truncated: the highest position of a truncate that was applied, behind which no change counts any more; where
             the mirror has rows of several servers, of each of them.
+        truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not
+            count them has written one of its markers.
         bases: on raw, what each partition's offsets are more than the topic's own: in a topic that was made again they
             go on from where the earlier one's ended.
         epochs: on a mirror, where each epoch after the first begins in each partition (changelog-semantics §0 rule 15).
@@ -93,7 +104,16 @@ class Marker:
         source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
         raw_table: on a mirror, the identity of the raw table that it was folded from.
         ledger: on a mirror with `ledger: true`, what its rows add up to (`Digest.to_text`); None where none is kept.
+        home: on a mirror, `Recorded.home` after the batch.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
+        settles: on a mirror whose batch ends what is in quarantine, which is written behind its commit: what the batch
+            has found wrong adds up to (`tally.wrongs`); None where it ends nothing.
+        settled: on quarantine, the newest batch of which that was written.
+        warned: on a mirror, the rules about the table that the batch breaks and that only warn, which quarantine is
+            told behind its commit too.
+        noted: on quarantine, the newest batch of which it was told so.
+        swapped: on a mirror that was swapped in or taken back, what quarantine is to become; on quarantine, the newest
+            of which that was done.
         version: layout of the marker.
     """
 
@@ -108,6 +128,7 @@ class Marker:
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
+    truncates: int | None = None
     bases: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -118,14 +139,20 @@ class Marker:
     masks: Mapping[str, str] = field(default_factory=dict)
     raw_table: str | None = None
     ledger: str | None = None
+    settles: str | None = None
+    settled: str | None = None
+    warned: tuple[str, ...] = ()
+    noted: str | None = None
+    swapped: Swapped | None = None
+    home: str | None = None
     version: int = MARKER_VERSION
 
     @classmethod
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        fresh = replace(fresh, positions={}, times={}, truncated=(), logs={}, snapshots=None)
-        return replace(fresh, source_table=None, ledger=None)
+        fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, snapshots=None)
+        return replace(fresh, source_table=None, ledger=None, settles=None, warned=(), swapped=None, home=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -159,6 +186,7 @@ class Marker:
             "positions": write(self.positions),
             "times": write(self.times),
             "truncated": " ".join(self.truncated) or None,
+            "truncates": None if self.truncates is None else str(self.truncates),
             "bases": write(self.bases) if self.bases else None,
             "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
             "logs": write(self.logs) if self.logs else None,
@@ -170,6 +198,12 @@ class Marker:
             "source-snapshot": snapshot,
             "raw-table": self.raw_table,
             "ledger": self.ledger,
+            "settles": self.settles,
+            "settled": self.settled,
+            "warned": json.dumps(self.warned) if self.warned else None,
+            "noted": self.noted,
+            "swapped": self.swapped.to_text() if self.swapped is not None else None,
+            "home": self.home or None,
             "contract": self.contract,
             "counts": write(self.counts),
         }
@@ -189,7 +223,7 @@ class Marker:
                 f"The table's marker has version {version}; this cdc_materializer reads up to {MARKER_VERSION}.",
                 "Use the newer version of cdc_materializer that wrote it.",
             )
-        snapshot = summary.get(MARKER_PREFIX + "source-snapshot")
+        snapshot, truncates = (summary.get(MARKER_PREFIX + name) for name in ("source-snapshot", "truncates"))
         return cls(
             pipeline=_text(summary, "pipeline"),
             batch=_text(summary, "batch"),
@@ -203,6 +237,7 @@ class Marker:
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
             # No position has a space.
             truncated=tuple(summary.get(MARKER_PREFIX + "truncated", "").split()),
+            truncates=None if truncates is None else as_number(truncates, "truncates"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
             logs={
@@ -215,8 +250,60 @@ class Marker:
             masks={name: as_text(how) for name, how in read_object(summary.get(MARKER_PREFIX + "masks", "{}")).items()},
             raw_table=summary.get(MARKER_PREFIX + "raw-table"),
             ledger=summary.get(MARKER_PREFIX + "ledger"),
+            settles=_digest(summary, "settles"),
+            settled=summary.get(MARKER_PREFIX + "settled"),
+            warned=tuple(as_text(rule) for rule in _list(summary, "warned")),
+            noted=summary.get(MARKER_PREFIX + "noted"),
+            swapped=Swapped.from_text(summary.get(MARKER_PREFIX + "swapped")),
+            home=summary.get(MARKER_PREFIX + "home"),
             version=version,
         )
+
+
+def is_unsettled(mirror: Marker | None, quarantine: Marker | None) -> bool:
+    """Whether a run ended between a mirror's newest commit and what follows from that for quarantine.
+
+    Args:
+        mirror: the mirror's marker; None where there is none.
+        quarantine: likewise of its quarantine, in which nothing is to be ended where it is not there.
+    """
+    if is_unnoted(mirror, quarantine):
+        return True
+    if mirror is None or quarantine is None:
+        return False
+    is_open = mirror.settles is not None and quarantine.settled != mirror.batch
+    return is_open or is_half_swapped(mirror, quarantine)
+
+
+def is_half_swapped(mirror: Marker | None, quarantine: Marker | None) -> bool:
+    """Whether a mirror was swapped in, or taken back, and its quarantine is still that of the state before."""
+    if mirror is None or quarantine is None or mirror.swapped is None:
+        return False
+    return quarantine.swapped != mirror.swapped
+
+
+def is_unnoted(mirror: Marker | None, quarantine: Marker | None) -> bool:
+    """Whether quarantine was not told of the rules that a mirror's newest batch only warns of; it is settled later."""
+    if mirror is None or not mirror.warned:
+        return False
+    return quarantine is None or mirror.batch not in {quarantine.noted, quarantine.settled}
+
+
+def beside_mirror(before: Marker, marker: Marker) -> Marker:
+    """A batch's marker for quarantine or history, which are told before the mirror what is only tried.
+
+    Its offsets never go back: a batch that is tried again may be a shorter one. That the table has stopped, and of
+    which batch it was told last, stays until the marker itself says otherwise.
+
+    Args:
+        before: the newest of that table.
+        marker: the batch's.
+    """
+    offsets = {p: max(marker.offsets.get(p, 0), before.offsets.get(p, 0)) for p in {**before.offsets, **marker.offsets}}
+    stopped = {STOPPED: before.counts[STOPPED]} if before.counts.get(STOPPED) else {}
+    known = replace(marker, offsets=Offsets(offsets), counts={**stopped, **marker.counts})
+    known = replace(known, ledger=None, settles=None, warned=(), noted=marker.noted or before.noted)
+    return replace(known, settled=marker.settled or before.settled, swapped=marker.swapped or before.swapped)
 
 
 def is_foreign(operation: str | None, summary: Mapping[str, str]) -> bool:
@@ -229,6 +316,21 @@ def is_foreign(operation: str | None, summary: Mapping[str, str]) -> bool:
     counts = [summary.get(f"{what}-records", "0") for what in ("added", "deleted")]
     changes = any(count != "0" for count in (*counts, summary.get("added-position-deletes", "0")))
     return operation != "replace" and changes and f"{MARKER_PREFIX}batch" not in summary
+
+
+def has_replaced(operation: str | None, first: Mapping[str, str], kept: Mapping[str, str]) -> bool:
+    """Whether a snapshot that has none before it is another program's, which began anew in place of what a tag keeps.
+
+    Some tools make what expiry has left of a line look like a whole one; its first snapshot then counts rows that it
+    has not added.
+
+    Args:
+        operation: Iceberg's word for what the first snapshot did.
+        first: what that says of itself.
+        kept: what the marked snapshot says that the tag keeps.
+    """
+    total, added, deleted = (int(first.get(f"{what}-records", "0")) for what in ("total", "added", "deleted"))
+    return is_foreign(operation, first) and total - added + deleted == 0 and kept.get("total-records", "0") != "0"
 
 
 def skip_lost(
@@ -259,6 +361,12 @@ def skip_lost(
 
 def _text(summary: Mapping[str, str], name: str) -> str:
     return summary[MARKER_PREFIX + name] if MARKER_PREFIX + name in summary else refuse(f"no `{name}`")
+
+
+def _digest(summary: Mapping[str, str], name: str) -> str | None:
+    """An optional sum, as text; it may have more digits than a number of JSON."""
+    found = summary.get(MARKER_PREFIX + name)
+    return found if found is None or _DIGEST.fullmatch(found) else refuse(f"`{name}` that is none")
 
 
 def _list(summary: Mapping[str, str], name: str) -> list[object]:

@@ -326,8 +326,9 @@ def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Trunca
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Give the quarantine rows that a view names (partition, offset, key, code) the status in its column `to`."""
-    match = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in ("partition", "offset", "key", "code"))
+    """Give the quarantine rows that a view names (partition, offset, key, code, rule) the status in its column `to`."""
+    named = ("partition", "offset", "key", "code", "rule")
+    match = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in named)
     match += " AND t.status <> 'released'"
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
@@ -336,7 +337,7 @@ def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -
 
 
 def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Put a view's violations into quarantine; those that are there stay as they are, and one that had ended is open.
+    """Put a view's violations into quarantine; of those that are there, one that had ended is open, and acts as now.
 
     One that was held before any table told how keys are read has none, and gets that of the only one (`named`).
     """
@@ -345,9 +346,18 @@ def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s "
         f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named)) "
-        "WHEN MATCHED AND (NOT t.key <=> s.key OR (s.status = 'open' AND t.status <> 'open')) "
-        "THEN UPDATE SET key = s.key, status = s.status "
+        "WHEN MATCHED AND (NOT t.key <=> s.key OR s.status = 'open' AND (t.status <> 'open' OR t.action <> s.action)) "
+        "THEN UPDATE SET key = s.key, status = s.status, action = s.action "
         f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    )
+
+
+def forget_changes(catalog: str, table: TableName, branch: str, view: str) -> str:
+    """Remove the rows of a history that a view names: where they come from, what was done, and `told`, the rows."""
+    match = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in ("topic", "partition", "offset", "op"))
+    match += " AND to_json(struct(t.before, t.after)) = s.told"
+    return (
+        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} WHEN MATCHED THEN DELETE"
     )
 
 

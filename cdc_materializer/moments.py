@@ -17,16 +17,18 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, life, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
+from cdc_materializer.earlier import at_places
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
 from cdc_materializer.lake_line import summaries
 from cdc_materializer.line import Line, marker_of
+from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
 from cdc_materializer.moments_cut import KNOWN, Cut, Known, cut_at, doubts
 from cdc_materializer.proof import Refolded, refolded
 from cdc_materializer.query import told_rows
-from cdc_materializer.rebuild_base import Base, at_snapshot
+from cdc_materializer.rebuild_base import Base
 from cdc_materializer.report.query_models import AsOfReport
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.rows import instant, with_source_tables
@@ -89,7 +91,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
         places = known.where(cut.included).select(
             F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")
         )
-        there = batch.at_places(messages, places.distinct().localCheckpoint())
+        there = at_places(messages, places.distinct().localCheckpoint())
         with refolded(line, raw, mirror, there) as fold:
             notes += _held(fold)
             snapshot = _snapshot(line, mirror, cut, fold)

@@ -7,7 +7,7 @@ Pure. A name that got through here can neither leave the warehouse nor end a quo
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -132,16 +132,19 @@ class TableName:
 
 def recovery(name: TableName) -> str:
     """What to do about a table whose progress is lost, one of ours or another tool's."""
-    if name.name.endswith(RAW_SUFFIX):
-        lost = (
-            "If its marked snapshots were expired, roll it back to a copy that has one; or move it away, and the topic"
-        )
-        return (
-            f"{lost} is landed again as far as it still goes. If another tool made it, give the topic another `mirror`."
-        )
-    lost = (
-        "If its marked snapshots were expired, move it away: the next run makes it again from raw, where everything is."
-    )
+    ending = next((suffix for suffix in RESERVED_SUFFIXES if name.name.endswith(suffix)), "")
+    mirror = replace(name, name=name.name.removesuffix(ending))
+    ways = {
+        "": "move it away: the next run makes it again from raw, where everything is",
+        RAW_SUFFIX: "roll it back to a copy that has one; or move it away, and the topic is landed again as far as it "
+        "still goes",
+        # A run would make an empty one, and then forget what held messages have told of their rows.
+        QUARANTINE_SUFFIX: "roll it back to a copy that has one; or move it away and, before the next run, "
+        f"`cdcm replay {mirror} --publish`, which finds again in raw what is held",
+        HISTORY_SUFFIX: "roll it back to a copy that has one; or move it away: it begins anew with the next change, "
+        "and what it told before is in the moved table alone",
+    }
+    lost = f"If its marked snapshots were expired, {ways[ending]}."
     return f"{lost} If another tool made it, give the topic another `mirror` name."
 
 
@@ -160,40 +163,54 @@ def quote(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
-def check_columns(names: Sequence[str]) -> None:
+def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = ()) -> None:
     """Check that a table can have exactly these columns, as the source spells them, beside our `__cdc`.
 
     All names that it cannot have are told at once, so that they are mended at once.
 
+    Args:
+        names: the columns.
+        fields: the paths of what stands inside of them.
+
     Raises:
-        InvalidName: names begin `__cdc`, are Iceberg's metadata columns, or cannot be quoted.
-        DuplicateColumn: two names are equal when case is ignored, as Spark does.
+        InvalidName: names begin `__cdc`, are Iceberg's metadata columns, or cannot be quoted; or one with a dot is the
+            path of another.
+        DuplicateColumn: two names are equal when case is ignored, as Spark does, whatever else there is.
     """
+    paths = [*((name,) for name in names), *fields]
+    duplicates = _repeated(paths, lambda path: tuple(map(_ignoring_case, path)))
+    reasons = _reasons(names)
+    dotted = [name for name in _repeated(paths, lambda path: _ignoring_case(".".join(path))) if name not in duplicates]
+    reasons += [f"{_listed(dotted)} (with their dots the paths of fields too)"] if dotted else []
+    unusable = f"The source has columns whose names cannot be used: {', '.join(reasons)}."
+    if not duplicates:
+        if reasons:
+            raise InvalidName(unusable, _RENAME)
+        return
+    what = "Columns whose names differ only in upper and lower case cannot be told apart in the lake: "
+    what += f"{_listed(duplicates)}."
+    do = "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`."
+    raise DuplicateColumn(f"{what} {unusable}" if reasons else what, _RENAME if reasons else do)
+
+
+def _reasons(names: Sequence[str]) -> list[str]:
+    """Names that no table can have whatever its others are, each group with why."""
     unusable = [name for name in names if not _is_identifier(name)]
     reserved = {
         keeper: [name for name in names if _keeper(name) == keeper] for keeper in ("cdc_materializer", "Iceberg")
     }
-    reasons = [
+    return [
         *([f"{_listed(unusable)} (empty, too long, or with control characters)"] if unusable else []),
         *[f"{_listed(kept)} (kept by {keeper} for its own columns)" for keeper, kept in reserved.items() if kept],
     ]
-    if reasons:
-        raise InvalidName(f"The source has columns whose names cannot be used: {', '.join(reasons)}.", _RENAME)
-    check_case(names)
 
 
-def check_case(names: Sequence[str]) -> None:
-    """Check that names can be told apart by readers that ignore case; raise DuplicateColumn otherwise."""
-    by_folded: dict[str, list[str]] = {}
-    for name in names:
-        by_folded.setdefault(_ignoring_case(name), []).append(name)
-    duplicates = [name for group in by_folded.values() if len(group) > 1 for name in group]
-    if duplicates:
-        raise DuplicateColumn(
-            "Columns whose names differ only in upper and lower case cannot be told apart in the lake: "
-            f"{_listed(duplicates)}.",
-            "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`.",
-        )
+def _repeated(paths: Sequence[tuple[str, ...]], known_as: Callable[[tuple[str, ...]], object]) -> list[str]:
+    """The paths that are known as another one is."""
+    groups: dict[object, list[tuple[str, ...]]] = {}
+    for path in paths:
+        groups.setdefault(known_as(path), []).append(path)
+    return [".".join(path) for group in groups.values() if len(group) > 1 for path in group]
 
 
 def same_name(one: str, other: str) -> bool:

@@ -7,6 +7,7 @@ the tables themselves, so that after any crash the same code runs again and conv
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -14,7 +15,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
-from cdc_materializer.batch import Past
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import Code, RegistryUnavailable
 from cdc_materializer.key_ranges import delete_rows
@@ -22,24 +22,15 @@ from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.ledger import ledger_after
-from cdc_materializer.line import (
-    Batch,
-    Decided,
-    Line,
-    Reading,
-    Tables,
-    check_deletes,
-    check_masks,
-    check_pair,
-    marker_of,
-    new_marker,
-    reload,
-)
+from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
+from cdc_materializer.line_checks import check_deletes, check_masks, check_pair
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
-from cdc_materializer.progress import plan_reading
-from cdc_materializer.schema import TableSchema, plan_schema
+from cdc_materializer.past import Past
+from cdc_materializer.progress import check_unchanged, plan_reading
+from cdc_materializer.schema import plan_schema
+from cdc_materializer.settling import settled
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
@@ -64,7 +55,8 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     with translated(line.mirror), quarantine.noting_stops(line, tables):
         landing = plan_landing(line, tables.raw, topic, quarantine.rewound_topics(line, tables.quarantine))
     # Step 3. Keep everything, unread, with its offsets, in one commit.
-    raw = land(line, tables.raw, landing, topic)
+    with quarantine.noting_stops(line, tables):
+        raw = land(line, tables.raw, landing, topic)
     try:
         done = fold_next(line, raw, tables, more_to_land=not landing.is_empty)
         return replace(done, foreign=tables.foreign) if done is not None else None
@@ -84,6 +76,8 @@ def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool 
         more_to_land: whether the topic may have messages that raw has not got yet.
     """
     # Step 4. From here on the input is a pinned snapshot: the same bytes on every retry.
+    with translated(line.mirror):
+        tables = settle(line, raw, tables)
     with translated(line.mirror), quarantine.noting_stops(line, tables):
         reading = read(line, raw, tables)
         if reading is None:
@@ -161,7 +155,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     wanted = Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
     messages = read_span(line.source, line.lake.spark, wanted, topic.topics)
     found = rows.raw_rows(messages, marker.batch, before.bases, line.id_bytes)
-    line.lake.publish(raw, marker, lambda stage: _append_read(stage, found, span.topic))
+    line.lake.publish(raw, marker, lambda stage: _append_read(stage, found, line, topic, span))
     return reload(line, line.mirror.raw)
 
 
@@ -175,15 +169,16 @@ def land_rest(line: Line, topic: TopicState) -> None:
         land(line, raw, span, topic)
 
 
-def _append_read(stage: Stage, messages: DataFrame, topic: str) -> None:
+def _append_read(stage: Stage, messages: DataFrame, line: Line, topic: TopicState, span: Span) -> None:
     """Append what the source gives; Spark reads it only now, so a source that fails does so here."""
     try:
         stage.append(messages)
     except (PySparkException, Py4JJavaError) as error:
-        failure = read_failure(error, topic)
+        failure = read_failure(error, span.topic)
         if failure is not None:
             raise failure from error
         raise
+    check_unchanged(line.source, line.table, topic, span)
 
 
 # --- step 4
@@ -211,26 +206,28 @@ def read(line: Line, raw: LakeTable, tables: Tables) -> Reading | None:
     retried = quarantine.find_retries(line, raw, tables)
     if waiting.is_empty and retried is None:
         return None
-    current = tables.mirror.schema if tables.mirror is not None else None
     limit = line.table.records_max
     while True:
         span = plan_span(waiting.topic, waiting.start, waiting.start, waiting.end, limit)
-        reading = reading_of(line, line.lake.rows(raw), span, retried, current)
-        if current is not None or reading.decoders.make_a_table or span.end == waiting.end:
+        reading = reading_of(line, line.lake.rows(raw), span, retried, tables.mirror)
+        if tables.mirror is not None or reading.decoders.make_a_table or span.end == waiting.end:
             return reading
         limit *= 4
 
 
 def reading_of(
-    line: Line, stored: DataFrame, span: Span, retried: DataFrame | None, current: TableSchema | None
+    line: Line, stored: DataFrame, span: Span, retried: DataFrame | None, mirror: LakeTable | None
 ) -> Reading:
     """The messages of a span, and of raw's rows those from before it that are read once more, with their decoders."""
+    current = mirror.schema if mirror is not None else None
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
-    own, earlier = (batch.messages(stored, part, line.id_bytes) for part in (span, before))
+    partitions = len(span.end) if line.recorded(mirror, len(span.end)).keys_stay else 1
+    own = batch.messages(stored, span, line.id_bytes, partitions)
+    earlier = batch.messages(stored, before, line.id_bytes)
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))
-        own = own.unionByName(batch.messages(retried, None, line.id_bytes))
+        own = own.unionByName(batch.messages(retried, None, line.id_bytes, partitions))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     return Reading(
         span=span,
@@ -246,19 +243,21 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     check_masks(line, tables.mirror)
     decoders = reading.decoders
     marker, landed = (marker_of(table) if table is not None else None for table in (tables.mirror, tables.raw))
-    unread = quarantine.unread(line, tables.quarantine) if line.table.snapshot_sweep else None
+    unread = quarantine.unread(line, tables.quarantine, reading.span) if line.table.snapshot_sweep else None
     past = Past(
         raw=reading.earlier,
         retried=reading.retried,
         lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
-        held=quarantine.held_keys(line, tables.quarantine),
+        held=quarantine.held_keys(line, tables.quarantine, reading.span),
         recorded=line.recorded(tables.mirror, len(reading.span.end)),
         truncate=line.table.truncate,
         span=reading.span,
         lives=line.keeps_lives,
         watch=line.watch(marker, landed, reading.span.end, unread, again=reading.retried is not None),
     )
+    earlier = reading.retried
+    again = reading.own.where(batch.within(earlier, "partition", "offset")).count() if earlier is not None else 0
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
         seen, partitions = decoders.folded, past.recorded.partitions
@@ -275,10 +274,19 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         counts={outcome: counted[outcome] or 0 for outcome in verdict.OUTCOMES},
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},
         blocked=tuple(sorted(counted["blocked"])),
-        **{name: counted.get(name) or 0 for name in ("published", "marked", "applied", *tally.OF_ROWS)},
+        **{name: counted[name] for name in ("published", "marked", "applied", *tally.OF_ROWS) if name in counted},
         snapshots=folded.snapshots,
-        again=reading.retried is not None,
+        again=again,
     )
+
+
+def settle(line: Line, raw: LakeTable, tables: Tables) -> Tables:
+    """The tables, once quarantine was told what the mirror's newest batch has ended; as a rule it was."""
+
+    def again(earlier: Tables, span: Span) -> Decided:
+        return decide(line, earlier, reading_of(line, line.lake.rows(raw), span, None, earlier.mirror))
+
+    return settled(line, raw, tables, again)
 
 
 # --- step 5
@@ -286,12 +294,14 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
 
 
 def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch | None:
-    """Quarantine and history first, then rows, deletes and marker together; None where no mirror can be made yet."""
+    """Quarantine, history once the rows are staged and audited, then these, and the marker; None without a mirror."""
     span = decided.span
     mirror = _prepare_mirror(line, raw, tables.mirror, decided)
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
     positions, times = facts.highest(earlier, decided.facts)
+    known = earlier.offsets if earlier is not None else Offsets()
+    read = tally.check(line, raw, known, decided, partial(tally.stored, line))
     marker = Marker(
         pipeline=line.pipeline,
         batch=batch_id(line.pipeline, (mirror or raw).uuid, span),
@@ -301,18 +311,19 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         positions=positions,
         times=times,
         truncated=facts.last_truncates(earlier, decided.truncates),
+        truncates=facts.count_truncates(earlier, decided.truncates) if earlier is not None else None,
         epochs=decided.facts.epochs,
         logs=facts.logs_after(earlier, decided.facts),
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
         source_table=decided.facts.table,
+        home=decided.facts.home,
         masks=line.masks.told(),
         source_snapshot=raw.head,
         raw_table=raw.uuid,
         contract=line.contract.fingerprint if line.contract is not None else None,
-        counts=decided.counts | {"read": sum(decided.counts.values())},
+        counts=decided.counts | {"read": read},
     )
-    tally.check(line, raw, earlier.offsets if earlier is not None else Offsets(), decided)
     tally.check_keys(line, decided)
     held = quarantine.hold(line, tables.quarantine, reached, marker, decided)
     stops.stop_if_asked(line, decided)
@@ -320,12 +331,14 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         stops.refuse_without_mirror(line, decided)
         return None
     unseen = swept.unseen_keys(line, mirror, held, decided)
-    if line.table.history:
-        history.keep(line, tables, reached, marker, decided, unseen)
     gone = unseen.count() if unseen is not None else 0
     is_renamed = tables.mirror is not None and bool(tables.mirror.pending)
     kept = ledger_after(line, mirror, decided, unseen, renamed=is_renamed)
-    marker = replace(marker, counts={**marker.counts, **({"swept": gone} if gone else {})}, ledger=kept)
+    settles = held is not None and (
+        quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.is_ahead(tables.quarantine, reached)
+    )
+    counts = {**marker.counts, **({"swept": gone} if gone else {})}
+    marker = replace(marker, counts=counts, ledger=kept, settles=decided.wrongs if settles else None)
     warned: list[str] = []
 
     def stage_and_audit(stage: Stage) -> None:
@@ -333,15 +346,17 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         # In a replay nobody reads what lies between its beginning and its end.
         if not line.replays or span.end == marker_of(raw).offsets:
             warned.extend(audit.audit(line, stage, decided.decoders.plan.target))
+        if warned:
+            stage.tell(replace(marker, warned=tuple(warned)))
 
-    head = line.lake.publish(mirror, marker, stage_and_audit)
-    if held is not None and quarantine.has_stops(held):
-        quarantine.release_stops(line, held)
-        held = reload(line, line.mirror.quarantine)
-    if held is not None and (decided.facts.held or quarantine.is_ahead(tables.quarantine, reached)):
-        quarantine.resolve(line, held, marker, decided)
+    # History behind the audit: what a rule about the table blocks, the next run may decide otherwise.
+    keep = partial(history.keep, line, tables, reached, marker, decided, unseen)
+    head = line.lake.publish(mirror, marker, stage_and_audit, keep)
     if warned:
-        quarantine.warn_of(line, warned, marker.offsets)
+        noted = quarantine.warn_of(line, warned, marker)
+        held = noted if held is not None else None
+    if held is not None and settles:
+        quarantine.settle(line, held, marker, decided)
     offsets = marker_of(raw).in_topic(marker.offsets)
     return Batch(decided.counts, decided.violations_with(len(warned)), offsets, raw.head or 0, head, gone)
 
@@ -355,7 +370,7 @@ def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decide
     if not decided.decoders.make_a_table:
         return None
     start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
-    start = replace(start, masks=line.masks.told())
+    start = replace(start, masks=line.masks.told(), truncates=0)
     layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
     properties = line.table.format_properties()
     return line.lake.create(line.mirror, plan.target, start, properties, layout, soft=line.is_soft, routed=routed)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import CdcError, Code, ConfigError, LakeUnavailable, OffsetRegression
-from cdc_materializer.lanes import other_topics, topic_of
-from cdc_materializer.marker import Marker
+from cdc_materializer.lanes import other_topics, split, topic_of
+from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, plan_span
 from cdc_materializer.retry import NEVER, Deadline
@@ -29,6 +29,7 @@ class Backlog:
         raw: the marker of the raw table; None where there is none, or where only Spark can open the catalog.
         mirror: likewise of the mirror.
         retries: whether messages wait for a schema that the registry did not know.
+        unsettled: whether a run was killed before it told quarantine what follows from the mirror's newest commit.
         error: why the topic cannot be asked.
     """
 
@@ -37,6 +38,7 @@ class Backlog:
     raw: Marker | None = None
     mirror: Marker | None = None
     retries: bool = False
+    unsettled: bool = False
     error: CdcError | None = None
 
     @property
@@ -58,7 +60,7 @@ class Backlog:
     @property
     def is_done(self) -> bool:
         """Whether a run would find nothing to do."""
-        if self.topic is None or self.raw is None or self.retries:
+        if self.topic is None or self.raw is None or self.retries or self.unsettled:
             return False
         ends, known = self.raw.in_table(self.topic.ends), self.raw.next_of(self.topic.ends)
         is_read = all(end == known.get(p, self.topic.beginnings[p]) for p, end in ends.items())
@@ -105,13 +107,38 @@ def plan_reading(
     again = rewound | other_topics(raw.topic_id, topic.topic_id)
     if again:
         named = topic.topics[min(again)] if topic.topics else topic.topic
-        what = f"Topic {named} was made again, or lost its end, since it was last read; its offsets start anew."
-        do = (
-            f"Nothing was written. Accept it with `cdcm adopt {table.mirror}`, best after the connector's new snapshot."
-        )
-        raise OffsetRegression(what, do, next(((p, at) for p, at in raw.offsets.items() if topic_of(p) in again), None))
+        place = next(((p, at) for p, at in raw.offsets.items() if topic_of(p) in again), None)
+        raise _made_again(table, named, place)
     beginnings, ends = raw.in_table(topic.beginnings), raw.in_table(topic.ends)
     return plan_span(topic.topic, raw.next_of(ends), beginnings, ends, table.records_max)
+
+
+def check_unchanged(source: Source, table: TableConfig, planned: TopicState, span: Span) -> None:
+    """Ask, once a span was read and before it is kept, whether its topics are still those that it was planned on.
+
+    A run asks for their ends once. One that is made again meanwhile, and has grown past what was read, gives messages
+    of its middle for the old topic's.
+
+    Args:
+        source: where the topics are.
+        table: the table's settings.
+        planned: what the span was planned on.
+        span: what was read.
+
+    Raises:
+        OffsetRegression: one of them was made again.
+    """
+    read = [(number, planned.parts[number]) for number, _ in split(span, planned.topics)] or [(0, planned)]
+    for number, part in read:
+        if part.topic_id is not None and other_topics(part.topic_id, source.state(part.topic).topic_id):
+            place = next(((p, start) for p, start, _ in span.ranges() if topic_of(p) == number), None)
+            raise _made_again(table, part.topic, place)
+
+
+def _made_again(table: TableConfig, topic: str, place: tuple[int, int] | None) -> OffsetRegression:
+    what = f"Topic {topic} was made again, or lost its end, since it was last read; its offsets start anew."
+    do = f"Nothing was written. Accept it with `cdcm adopt {table.mirror}`, best after the connector's new snapshot."
+    return OffsetRegression(what, do, place)
 
 
 def check_servers(table: TableConfig, raw: Marker) -> None:
@@ -131,11 +158,13 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
         raw = lake.marker_of(table.mirror.raw) if lake is not None else None
         mirror = lake.marker_of(table.mirror) if lake is not None and raw is not None else None
         retries = mirror is not None and lake is not None and _has_unknown_schemas(lake, table.mirror)
+        is_to_end = mirror is not None and (mirror.settles, mirror.warned, mirror.swapped) != (None, (), None)
+        held = lake.marker_of(table.mirror.quarantine) if lake is not None and is_to_end else None
     except LakeUnavailable:
         # Spark will say what is wrong with the catalog, if it can't open it either.
         return Backlog(table, topic)
     try:
-        return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries)
+        return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries, is_unsettled(mirror, held))
     except ConfigError as error:
         return Backlog(table, None, error=error)
 

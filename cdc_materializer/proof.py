@@ -18,25 +18,29 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, ledger, life, rows, verdict
-from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind
 from cdc_materializer.fold import CURRENT
-from cdc_materializer.judging import naming_rules
+from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.lake_line import brought_by_others
-from cdc_materializer.line import Line, check_deletes, check_masks, check_whole, marker_of
+from cdc_materializer.lake_line import brought_by_others, summaries
+from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.line_checks import check_deletes, check_masks, check_whole
+from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.past import Past
+from cdc_materializer.pipeline import settle
 from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -167,16 +171,26 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     watch = line.watch(None, marker_of(raw), span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
-    seen, partitions = decoders.folded, past.recorded.partitions
-    judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
-    decided = verdict.decide(folded.states, judgement)
-    decided = (life.remember(decided, target) if line.is_soft else decided).persist()
     try:
-        with naming_rules(line, folded.states, judgement):
+        decided = _decided(line, folded, decoders.folded, past, target)
+        try:
             yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
+        finally:
+            decided.unpersist()
     finally:
-        decided.unpersist()
         folded.release()
+
+
+def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, target: TableSchema) -> DataFrame:
+    """The states with their verdicts, cached, as a run would judge them."""
+    judgement = line.judgement(seen, past.recorded.partitions, folded.snapshots, routed=folded.facts.routed)
+
+    def ask(by: verdict.Judgement) -> tuple[DataFrame, int]:
+        decided = verdict.decide(folded.states, by)
+        return cached(life.remember(decided, target) if line.is_soft else decided)
+
+    (decided, _), _ = without_failing(line, folded.states, judgement, ask)
+    return decided
 
 
 def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions | None = None) -> TableVerify:
@@ -185,6 +199,9 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
     check_deletes(line, mirror)
     check_masks(line, mirror)
     error = _raw_error(line, raw)
+    if options.repair and error is None:
+        # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open.
+        settle(line, raw, Tables(raw=raw, mirror=mirror, quarantine=line.lake.load(line.mirror.quarantine)))
     with refolded(line, raw, mirror) as fold:
         difference = difference_from(line, fold.expected, mirror)
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")
@@ -213,8 +230,21 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
         raw_snapshot=raw.head,
         mirror_snapshot=mirror.head,
         repaired_snapshot=repaired.head if repaired is not None else None,
+        judged_otherwise=not difference.is_none and _was_judged_otherwise(line, mirror),
         error=error,
     )
+
+
+def _was_judged_otherwise(line: Line, mirror: LakeTable) -> bool:
+    """Whether a batch since the mirror was made, or rebuilt, was judged by another contract than today's."""
+    today = line.contract.fingerprint if line.contract is not None else None
+    for _, _, _, summary in summaries(line.lake.iceberg(mirror.name), mirror.head):
+        known = Marker.from_summary(summary)
+        if known is not None and known.source_snapshot is None:
+            return False
+        if known is not None and known.contract != today:
+            return True
+    return False
 
 
 def difference_from(line: Line, expected: DataFrame, mirror: LakeTable) -> Difference:

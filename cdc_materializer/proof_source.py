@@ -25,7 +25,8 @@ from cdc_materializer.differences import KEYS_MAX, Difference
 from cdc_materializer.digests import comparable, value_digest
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceBehind
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.line_checks import check_deletes, check_masks
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets

@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, rows, sweeping, verdict
 from cdc_materializer.changes import model as m
+from cdc_materializer.contract import Action
 from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import STOPPED, Marker, beside_mirror
 from cdc_materializer.merge import QUARANTINE_SCHEMA, VIOLATION_ID, hold_again, resolve_quarantine
 from cdc_materializer.offsets import Offsets, Span
 
@@ -31,16 +32,21 @@ _PROPERTIES = {
 }
 _CHANGES_VIEW = "__cdc_quarantined"
 OPEN = verdict.OPEN
+#: What says which rows of quarantine are ended. A message that breaks two rules has a row for each.
+_ENDED = ("partition", "offset", "key", "code", "rule")
 #: Codes of stops that are noted beside the messages, because no message of the batch carries them.
 _NOTED = (Code.OFFSET_GAP, Code.OFFSET_REGRESSION, Code.DUPLICATE_COLUMN)
-_STOPPED = "stopped"
 
 
-def held_keys(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
-    """The keys (m.KEY) that have open held messages; None where there is no quarantine."""
+def held_keys(line: Line, quarantine: LakeTable | None, span: Span | None = None) -> DataFrame | None:
+    """The keys (m.KEY) that have open held messages, from before a span if one is given; None without a quarantine.
+
+    What a failed run has held of the span itself, or of what comes behind it, says nothing of the keys' past.
+    """
     if quarantine is None or quarantine.is_empty:
         return None
     still_open = (F.col("status") == verdict.OPEN) & F.col("key").isNotNull()
+    still_open = still_open & ~_is_from(span) if span is not None else still_open
     return line.lake.rows(quarantine).where(still_open).select(F.col("key").alias(m.KEY))
 
 
@@ -52,13 +58,35 @@ def held_places(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
     return line.lake.rows(quarantine).where(still_open).select("key", "partition", "offset")
 
 
-def unread(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
-    """Where messages are held of which not even the key is known (partition, offset); None without a quarantine."""
+def blocking(line: Line, quarantine: LakeTable | None) -> tuple[str, ...]:
+    """The rules about rows that block batches and that hold something: on a replay's branch, where nothing stops.
+
+    What was held under another action, in the state that a replay goes on from, was not judged again.
+    """
+    rules = [rule.name for rule in (line.contract.row_rules if line.contract is not None else ()) if rule.blocks]
+    if quarantine is None or quarantine.is_empty or not rules:
+        return ()
+    is_held = (F.col("status") == verdict.OPEN) & (F.col("action") == str(Action.BLOCK)) & F.col("rule").isin(rules)
+    found = line.lake.rows(quarantine).where(is_held).select("rule").distinct().collect()
+    return tuple(sorted(row["rule"] for row in found))
+
+
+def _is_from(span: Span) -> Column:
+    """Whether a row lies in a span, or behind it in a partition of it."""
+    endless = Offsets(dict.fromkeys(span.start, 2**63 - 1))
+    return batch.within(replace(span, end=endless), "partition", "offset")
+
+
+def unread(line: Line, quarantine: LakeTable | None, span: Span) -> DataFrame | None:
+    """Where messages are held of which not even the key is known (partition, offset); None without a quarantine.
+
+    Those from before a span, as `held_keys` has them.
+    """
     if quarantine is None or quarantine.is_empty:
         return None
     # A delete with a made-up key shows no row.
     is_told = F.col("code") == str(Code.KEY_VALUE_MISMATCH)
-    of_no_key = F.col("key").isNull() & ~is_told & (F.col("action") == "hold")
+    of_no_key = F.col("key").isNull() & ~is_told & (F.col("action") == "hold") & ~_is_from(span)
     held = line.lake.rows(quarantine).where((F.col("status") == verdict.OPEN) & of_no_key)
     return held.select("partition", "offset")
 
@@ -83,9 +111,9 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     return ready if ready is not None and not ready.isEmpty() else None
 
 
-def is_ahead(quarantine: LakeTable | None, reached: Offsets) -> bool:
-    """Whether a batch behind the mirror's offsets was tried before: its violations are committed, its rows are not."""
-    tried = marker_of(quarantine).offsets if quarantine is not None else {}
+def is_ahead(table: LakeTable | None, reached: Offsets) -> bool:
+    """Whether quarantine or history were told of a batch that the mirror has not got: it was tried before."""
+    tried = marker_of(table).offsets if table is not None else {}
     return any(offset > reached.get(partition, 0) for partition, offset in tried.items())
 
 
@@ -116,17 +144,26 @@ def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None,
         return
     said = _said_of(line, rule) if rule is not None else {}
     row = _row_without_message(line, code, place, {**said, "action": "stop", "status": verdict.OPEN})
-    line.lake.publish(table, replace(marker_of(table), counts={_STOPPED: 1}), lambda stage: stage.append(row))
+    line.lake.publish(table, replace(marker_of(table), counts={STOPPED: 1}), lambda stage: stage.append(row))
 
 
-def warn_of(line: Line, rules: Sequence[str], reached: Offsets) -> None:
-    """Note rules about the table that the batch broke and that only warn, or are only tried."""
+def warn_of(line: Line, rules: Sequence[str], marker: Marker) -> LakeTable:
+    """Note rules about the table that a batch broke and that only warn, or are only tried; quarantine as it is then.
+
+    After the mirror's commit, as `settle`, and before that: what was settled was noted.
+
+    Args:
+        line: the table's way.
+        rules: their names.
+        marker: the batch's.
+    """
     table = line.lake.load(line.mirror.quarantine) or create(line, None)
-    place = next(iter(reached.items()), (0, 0))
+    place = next(iter(marker.offsets.items()), (0, 0))
     told = {rule: {**_said_of(line, rule), "status": verdict.RELEASED} for rule in rules}
     rows_of = [_row_without_message(line, Code.CONTRACT, place, told[rule]) for rule in rules]
     row = functools.reduce(DataFrame.unionByName, rows_of)
-    line.lake.publish(table, marker_of(table), lambda stage: stage.append(row))
+    line.lake.publish(table, replace(marker_of(table), noted=marker.batch), lambda stage: stage.append(row))
+    return reload(line, line.mirror.quarantine)
 
 
 def _said_of(line: Line, name: str) -> dict[str, str | None]:
@@ -161,7 +198,7 @@ def _row_without_message(line: Line, code: Code, place: tuple[int, int], said: M
 
 def has_stops(quarantine: LakeTable) -> bool:
     """Whether the newest that was written says that the table stopped for a reason that no message carries."""
-    return bool(marker_of(quarantine).counts.get(_STOPPED))
+    return bool(marker_of(quarantine).counts.get(STOPPED))
 
 
 def rewound_topics(line: Line, quarantine: LakeTable | None) -> frozenset[int]:
@@ -186,8 +223,8 @@ def release_stops(line: Line, quarantine: LakeTable) -> None:
     if not has_stops(quarantine):
         return
     stops = line.lake.rows(quarantine).where(is_noted())
-    ended = stops.select("partition", "offset", "key", "code", F.lit(verdict.RELEASED).alias("to")).distinct()
-    _end(line, quarantine, replace(marker_of(quarantine), counts={_STOPPED: 0}), ended)
+    ended = stops.select(*_ENDED, F.lit(verdict.RELEASED).alias("to")).distinct()
+    _end(line, quarantine, replace(marker_of(quarantine), counts={STOPPED: 0}), ended)
 
 
 def create(line: Line, topic_id: str | None) -> LakeTable:
@@ -226,29 +263,49 @@ def hold(
     return reload(line, line.mirror.quarantine)
 
 
-def after(quarantine: LakeTable, marker: Marker) -> Marker:
-    """A batch's marker for quarantine, whose offsets never go back, and which keeps that the table has stopped."""
-    before = marker_of(quarantine)
-    offsets = {p: max(marker.offsets.get(p, 0), before.offsets.get(p, 0)) for p in {**before.offsets, **marker.offsets}}
-    stopped = {_STOPPED: before.counts[_STOPPED]} if has_stops(quarantine) else {}
-    return replace(marker, offsets=Offsets(offsets), counts={**marker.counts, **stopped}, ledger=None)
+def after(table: LakeTable, marker: Marker) -> Marker:
+    """A batch's marker for quarantine or history: offsets never go back, and that the table has stopped is kept."""
+    return beside_mirror(marker_of(table), marker)
 
 
-def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
+def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
+    """End what a batch that readers see has ended: stops that no message carries, and violations that hold no more.
+
+    After the mirror's commit and not before: where a run is killed between, keys are folded from their first message
+    once more that need not be, and the next run ends them (`settling`).
+    """
+    _resolve(line, go_on(line, quarantine), replace(marker, settled=marker.batch), decided)
+
+
+def go_on(line: Line, quarantine: LakeTable) -> LakeTable:
+    """End the stops that a batch which readers see has overcome, and return quarantine as it is then.
+
+    That a topic has lost its end is never overcome: when it has grown again, the stop is all that still tells of it,
+    and a person decides (`cdcm adopt`).
+    """
+    if not has_stops(quarantine) or rewound_topics(line, quarantine):
+        return quarantine
+    release_stops(line, quarantine)
+    return reload(line, line.mirror.quarantine)
+
+
+def _resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
     """End violations that hold no more: superseded where a later message of the key was published, else released.
 
     A message is released when the batch read it once more and did not find the violation again: its schema is known by
-    now, or the rule or setting that stopped its batch was changed.
-
-    After the mirror's commit and not before: a run that was killed between finds them open still, and folds their keys
-    from their first message once more.
+    now, or the rule or setting that stopped its batch was changed. What a batch behind this one has tried is not this
+    one's to end.
     """
+    reached = Span(line.table.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
     held = line.lake.rows(quarantine).where(F.col("status") != verdict.RELEASED)
+    held = held.where(batch.within(reached, "partition", "offset"))
     # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
     # start.
-    codes = F.col(verdict.VIOLATIONS)["code"].alias("codes")
+    # What is only reported by now holds no more.
+    standing = F.filter(verdict.VIOLATIONS, lambda found: found["status"] != verdict.RELEASED)
+    broken = F.transform(standing, lambda found: F.struct(found["code"], found["rule"])).alias("broken")
     place = (m.PARTITION, m.OFFSET, m.SOURCE_TABLE, m.OP)
-    told = decided.states.select(m.KEY, *place, fold.CURRENT, verdict.PUBLISHED, codes).localCheckpoint()
+    told = decided.states.select(m.KEY, *place, fold.CURRENT, verdict.PUBLISHED, broken).localCheckpoint()
     final = told.where(F.col(verdict.PUBLISHED)).select(
         F.col(m.KEY).alias("key"), *[F.col(name).alias(f"final{name}") for name in place]
     )
@@ -262,20 +319,19 @@ def resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided)
     overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
     if decided.facts.routed:
         overtaken = _of_one_row(overtaken, told)
-    ended = overtaken.select("partition", "offset", "key", "code", F.lit(verdict.RESOLVED).alias("to"))
-    again = _codes_again(told)
-    mended = held.join(again, ["partition", "offset"]).where(~F.array_contains("codes", F.col("code")))
-    read = mended.select("partition", "offset", "key", "code", F.lit(verdict.RELEASED).alias("to"))
+    ended = overtaken.select(*_ENDED, F.lit(verdict.RESOLVED).alias("to"))
+    again = _broken_again(told)
+    mended = held.join(again, ["partition", "offset"]).where(~_is_among("broken"))
+    read = mended.select(*_ENDED, F.lit(verdict.RELEASED).alias("to"))
     # A message that waited for its schema has been read, whatever came after it.
     is_overtaken = F.array_contains("found", verdict.RESOLVED) & (F.col("code") != str(Code.SCHEMA_UNKNOWN))
     to = F.when(is_overtaken, verdict.RESOLVED).otherwise(F.array_min("found")).alias("to")
-    one = ("partition", "offset", "key", "code")
-    both = ended.unionByName(read).groupBy(*one).agg(F.collect_set("to").alias("found"))
-    _end(line, quarantine, marker, both.select(*one, to))
+    both = ended.unionByName(read).groupBy(*_ENDED).agg(F.collect_set("to").alias("found"))
+    _end(line, quarantine, marker, both.select(*_ENDED, to))
 
 
 def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) -> None:
-    """Give quarantine rows (partition, offset, key, code; each once) the status in the column `to`."""
+    """Give quarantine rows (_ENDED; each once) the status in the column `to`."""
     _merge(line, quarantine, marker, ended, resolve_quarantine)
 
 
@@ -298,9 +354,15 @@ def _of_one_row(overtaken: DataFrame, told: DataFrame) -> DataFrame:
     return overtaken.join(own, is_own, "left").where(~collided | same_table)
 
 
-def _codes_again(told: DataFrame) -> DataFrame:
-    """What each message that was read again has been found to break, in all of its changes together."""
+def _broken_again(told: DataFrame) -> DataFrame:
+    """The codes and rules that each message which was read again was found to break, in all of its changes together."""
     own = told.where(F.col(fold.CURRENT))
     return own.groupBy(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")).agg(
-        F.flatten(F.collect_list("codes")).alias("codes")
+        F.flatten(F.collect_list("broken")).alias("broken")
     )
+
+
+def _is_among(broken: str) -> Column:
+    """Whether a quarantine row's code and rule are among those of a column; most codes have no rule."""
+    own = (F.col("code"), F.col("rule"))
+    return F.exists(broken, lambda one: (one["code"] == own[0]) & one["rule"].eqNullSafe(own[1]))

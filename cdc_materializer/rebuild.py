@@ -17,25 +17,25 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, crash_points, life, quarantine, rows
-from cdc_materializer.branches import drop_branches, follows, go_back, keep, swap
+from cdc_materializer import crash_points, life, quarantine, rows, stops
+from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.lake_stage import Stage
-from cdc_materializer.line import Batch, Line, Tables, check_deletes, check_whole, marker_of, reload
+from cdc_materializer.line import Batch, Line, Tables, marker_of
+from cdc_materializer.line_checks import check_deletes, check_whole
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import CDC, delete_all
-from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.merge import CDC
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
 from cdc_materializer.rebuild_base import Base, carried, find_base
 from cdc_materializer.rebuild_start import EARLIEST, Start
+from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: Branches of mirror and quarantine that replays are made on begin so; the rules that are in force follow, as a hash.
-REPLAY_BRANCH = "cdcm-replay-"
-#: The tag of what a swap has replaced.
-BEFORE_REPLAY = "cdcm-before-replay"
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
 #: Settings of a table that change how it is written or read, and none of its rows.
@@ -105,43 +101,52 @@ def replay_tables(
 def roll_back(config: Config, names: tuple[str, ...], spark: SparkSession | None = None) -> ReplayReport:
     """Give readers of mirrors back what the last published replay has replaced; the next run folds what came since.
 
+    Args:
+        config: from `load_config`.
+        names: the mirrors.
+        spark: a session with Iceberg's extensions, where there is one.
+
+    Returns:
+        One entry a table; of one that keeps no state from before a replay it says so.
+
     Raises:
-        UsageError: there is nothing to go back to.
+        CdcError: nothing could be begun.
     """
+    return _each(config, names, spark, take_back, "rolled_back")
+
+
+def let_go(config: Config, names: tuple[str, ...], spark: SparkSession | None = None) -> ReplayReport:
+    """Keep what the last published replay has replaced no longer; `cdcm maintain` removes its files then.
+
+    As `roll_back` otherwise.
+    """
+    return _each(config, names, spark, forget, "forgotten")
+
+
+def _each(
+    config: Config,
+    names: tuple[str, ...],
+    spark: SparkSession | None,
+    do: Callable[[Line], None],
+    done: Literal["rolled_back", "forgotten"],
+) -> ReplayReport:
+    """Do something with mirrors and what is kept of them; what goes wrong with one is told in its entry."""
     work = open_work(config, RunOptions(tables=names))
     with session_for(work, spark, messages=0) as session:
-        for table in work.tables:
-            _roll_back(_line(work, session, table))
-    found = [TableReplay(table=str(table.mirror), topic=table.topic, rolled_back=True) for table in work.tables]
+        found = []
+        for line in (_line(work, session, table) for table in work.tables):
+            try:
+                do(line)
+                found.append(_entry(line).model_copy(update={done: True}))
+            except CdcError as failure:
+                found.append(_failed(line, failure))
     return ReplayReport(pipeline=config.name, tables=found)
-
-
-def _roll_back(line: Line) -> None:
-    lake, name = line.lake, line.mirror
-    live, kept = _load(line), Lake(lake.spark, lake.catalog, branch=BEFORE_REPLAY)
-    held, before = kept.load(name.quarantine), kept.load(name)
-    if live.mirror is None or held is None or before is None:
-        what = f"{name} keeps no state from before a replay."
-        raise UsageError(what, "Nothing was written; only what `cdcm replay --publish` replaced can be taken back.")
-    mirror, now = live.mirror, marker_of(live.mirror)
-
-    def go() -> bool:
-        return go_back(lake, mirror, BEFORE_REPLAY, lambda old: carried(old, now))
-
-    with translated(name):
-        _with_quarantine(line, kept.rows(held), marker_of(before), go)
 
 
 def _line(work: Work, spark: SparkSession, table: TableConfig) -> Line:
     lake = Lake(beside(spark, work.config), work.config.catalog.name)
     contract = work.contracts.get(str(table.mirror))
     return Line(work.config.name, table, work.source, work.registry, contract, lake)
-
-
-def _load(line: Line) -> Tables:
-    """Raw as it is, mirror and quarantine as they are on the branch of the line's lake."""
-    name, lake = line.mirror, line.lake
-    return Tables(replace(lake, branch=MAIN).load(name.raw), line.load_mirror(), lake.load(name.quarantine))
 
 
 def _beside(line: Line, marker: Marker, retypes: Mapping[str, str], base: Base | None) -> Line:
@@ -168,14 +173,22 @@ def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
     try:
         return _replay(line, options)
     except CdcError as failure:
-        _LOG.debug("%s could not be rebuilt: %s", line.mirror, where_from(failure.__cause__ or failure))
-        return TableReplay(table=str(line.mirror), topic=line.table.topic, error=ErrorInfo.of(failure))
+        return _failed(line, failure)
+
+
+def _failed(line: Line, failure: CdcError) -> TableReplay:
+    _LOG.debug("%s was left as it is: %s", line.mirror, where_from(failure.__cause__ or failure))
+    return _entry(line).model_copy(update={"error": ErrorInfo.of(failure)})
+
+
+def _entry(line: Line) -> TableReplay:
+    return TableReplay(table=str(line.mirror), topic=line.table.topic)
 
 
 def _replay(line: Line, options: ReplayOptions) -> TableReplay:
     name = line.mirror
     for _ in range(_CATCH_UPS):
-        live = _load(line)
+        live = begin_anew(line, load_all(line))
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)
@@ -187,10 +200,13 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             _begin(sides, live.mirror, live.quarantine, options)
             crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
-            rebuilt = _load(sides.beside)
+            rebuilt = load_all(sides.beside)
             told = _told(sides, live, rebuilt, batches, plain_keys=options.plain_keys)
             crash_points.reach("compared", name)
-            if not options.publish or _swap(sides, live, rebuilt):
+            blocked = stops.blocked_at_end(sides.beside, rebuilt.quarantine)
+            if blocked is not None:
+                return told.model_copy(update={"error": ErrorInfo.of(blocked)})
+            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=_changes(told)):
                 return told.model_copy(update={"published": options.publish})
         options = replace(options, restart=False)
     what = f"{name} was published to again and again while it was being rebuilt; nothing was swapped."
@@ -230,12 +246,13 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
         # Names are the table's, and what was rebuilt may have to be written to it before the first batch.
         mirror = sides.live.lake.evolve(mirror, SchemaPlan(mirror.schema))
     make_room(lake, mirror, lake.retypes[mirror.name])
-    begun, mirror = _Pair.of(_load(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
+    begun, mirror = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
         now, base = marker_of(mirror), sides.base
         start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
         start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())
+        start = replace(start, settles=None, warned=(), swapped=None)
         told = sides.live.lake.rows(base.quarantine) if base is not None and base.quarantine is not None else None
         there = base.rows(sides.live, mirror) if base is not None else None
         for name in (bases.quarantine.name, mirror.name):
@@ -258,20 +275,14 @@ def _is_ahead(begun: LakeTable, live: LakeTable) -> bool:
 def _put(lake: Lake, base: LakeTable, marker: Marker, rows: DataFrame | None = None) -> None:
     """Make the branch anew on top of what readers see, with these rows and no other."""
     drop_branches(lake, base.name, lake.branch)
-    lake.publish(base, marker, lambda stage: _stage_only(stage, rows))
-
-
-def _stage_only(stage: Stage, rows: DataFrame | None) -> None:
-    stage.execute(delete_all(stage.lake.catalog, stage.base.name, stage.branch))
-    if rows is not None:
-        stage.append(rows)
+    lake.publish(base, marker, lambda stage: replace_rows(stage, rows))
 
 
 def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
     """Fold raw up to where the live mirror is; how many batches that took."""
     count = 0
     while True:
-        tables = _load(sides.beside)
+        tables = load_all(sides.beside)
         if tables.raw is None:
             return count
         end = replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets)
@@ -319,63 +330,14 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int, *, plain_k
     )
 
 
+def _changes(told: TableReplay) -> bool:
+    """Whether readers would see anything else, or anything else would be held."""
+    return not told.equal or bool(told.added or told.types) or told.held_live != told.held_rebuilt
+
+
 def _open_codes(lake: Lake, table: LakeTable | None) -> dict[str, int]:
     if table is None:
         return {}
     waiting = lake.rows(table).where(F.col("status") == quarantine.OPEN)
     named = waiting.select(F.concat_ws(" ", "code", "rule").alias("name")).groupBy("name").count()
     return {row["name"]: row["count"] for row in named.orderBy("name").collect()}
-
-
-def _swap(sides: _Sides, live: Tables, rebuilt: Tables) -> bool:
-    """Make the rebuilt mirror the one that readers see; False where the live one has moved meanwhile."""
-    lake, pair = sides.live.lake, _Pair.of(rebuilt)
-    now = _load(sides.live)
-    if pair is None or live.mirror is None or now.mirror is None or now.mirror.head != live.mirror.head:
-        return False
-    mirror, branch = live.mirror, sides.beside.lake.branch
-    if now.quarantine is not None:
-        keep(lake, now.quarantine, BEFORE_REPLAY)
-
-    def swap_mirror() -> bool:
-        return swap(lake, mirror, pair.mirror, branch, BEFORE_REPLAY)
-
-    wanted = sides.beside.lake.rows(pair.quarantine)
-    if not _with_quarantine(sides.live, wanted, marker_of(pair.mirror), swap_mirror):
-        return False
-    drop_branches(lake, pair.quarantine.name, REPLAY_BRANCH)
-    return True
-
-
-def _with_quarantine(line: Line, wanted: DataFrame, marker: Marker, change: Callable[[], bool]) -> bool:
-    """Change the mirror, and quarantine with it: what either state holds is held until both are done.
-
-    Killed in between, the next run folds keys from raw that it need not have; nothing is lost.
-
-    Args:
-        line: the table's live way.
-        wanted: the quarantine rows that go with the mirror's other state.
-        marker: that state's mirror's: how far it was told what is held.
-        change: changes the mirror; False where it cannot.
-    """
-    lake, name = line.lake, line.mirror.quarantine
-    wanted = wanted.where(~quarantine.is_noted())
-    before = reload(line, name)
-    identity = ("partition", "offset", "key", "code", "rule")
-    is_open = F.col("status") == quarantine.OPEN
-    known = lake.rows(before).where(is_open).select(*[F.col(column).alias(f"known_{column}") for column in identity])
-    same = [F.col(column).eqNullSafe(F.col(f"known_{column}")) for column in identity]
-    missing = wanted.where(is_open).join(known, same, "left_anti")
-    lake.publish(before, marker_of(before), lambda stage: stage.append(missing))
-    crash_points.reach("held", line.mirror)
-    if not change():
-        return False
-    crash_points.reach("swapped", line.mirror)
-    now = reload(line, name)
-    told = Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
-    # What came since is as true of the other state; so is a stop that nobody has accepted.
-    others = lake.rows(now).where(~batch.within(told, "partition", "offset") | quarantine.is_noted())
-    final = wanted.unionByName(others)
-    lake.publish(now, quarantine.after(now, marker), lambda stage: _stage_only(stage, final))
-    crash_points.reach("settled", line.mirror)
-    return True

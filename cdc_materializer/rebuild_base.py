@@ -15,11 +15,12 @@ from cdc_materializer import life
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.lake_columns import columns_of, is_of_other_columns
+from cdc_materializer.lake_columns import is_of_other_columns
 from cdc_materializer.lake_line import summaries
 from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import CDC, cdc_struct, table_path
+from cdc_materializer.merge import CDC, cdc_struct
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.rebuild_start import Start, is_before, wanted_offsets
 from cdc_materializer.source import as_raw_counts, read_span, state_of
@@ -50,17 +51,6 @@ class Base:
         ours = cdc_struct(soft=now.keeps_deleted, routed=now.routed)
         cdc = conformed(F.col(CDC), ddl_of(found.schema[CDC].dataType), ours).alias(CDC)
         return found.select(*life.in_columns(found, now.schema), cdc)
-
-
-def at_snapshot(line: Line, now: LakeTable, snapshot: int) -> LakeTable:
-    """A table as it was at one of its snapshots, under the names that its columns have now, or are about to get."""
-    table = line.lake.iceberg(now.name)
-    then = table.snapshot(snapshot)
-    frame = line.lake.spark.table(table_path(line.lake.catalog, now.name))
-    schema, stored = columns_of(table, then, frame, {})
-    marker = Marker.from_summary(dict(then.summary()))
-    found = replace(now, head=snapshot, marker=marker, schema=schema, stored=stored, pending=())
-    return found.renaming(now.pending)
 
 
 def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]) -> Base | None:

@@ -14,7 +14,8 @@ from typing import Any
 
 from cdc_materializer.changes.envelope import is_other
 from cdc_materializer.changes.formats import all_formats, find, row_of
-from cdc_materializer.decode.columns import column_type
+from cdc_materializer.changes.strangers import stranger
+from cdc_materializer.decode.columns import column_type, with_moments
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.naming import ID_BYTES, SchemaName, named_in_bytes
 from cdc_materializer.decode.protobuf import translation
@@ -117,7 +118,7 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
         reason = f"{plain}, so nothing tells the types: {_how_to_type(told.name)}"
         return replace(found, why=plain, encoding="json", reason=reason)
     encoding = writers.encoding_of(changes[0][1].value or b"")
-    rows = [row for wire, _ in changes if (row := row_of(format_, wire)) is not None]
+    rows = [with_moments(row, format_.moments) for wire, _ in changes if (row := row_of(format_, wire)) is not None]
     try:
         found = replace(
             found,
@@ -126,7 +127,9 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
             rows=tuple(_distinct(rows)),
             newest=rows[-1],
         )
-        return _with_table(found, rows, [writers.of(message.key) for _, message in changes])
+        keys = [writers.of(message.key) for _, message in changes]
+        told_keys = [with_moments(key, format_.moments) if isinstance(key, WireType) else key for key in keys]
+        return _with_table(found, rows, told_keys)
     except WireSchemaInvalid as error:
         return replace(found, reason=f"a schema that no table can be made from: {error}")
 
@@ -155,6 +158,9 @@ def _told(read: Sequence[Read]) -> Told:
         found = {name: why for name, format_ in formats if (why := format_.recognise(wire, value)) is not None}
         rows = next((name for name, format_ in formats if format_.is_last_resort and name in found), rows)
         own = {name: why for name, why in found.items() if not find(name).is_last_resort}
+        around = stranger(wire, value) if not own else None
+        if around is not None:
+            return Told(reason=f"its messages have {around}; where these are columns, say `format: {rows}`")
         signs = own | signs
         fitting += [frozenset(own)] if own else []
     if not fitting:
@@ -261,7 +267,7 @@ class _Writers:
         if not isinstance(found, dict):
             return "its messages begin like nothing that is known: neither Avro with a registry's id nor a JSON object"
         block = found.get("schema")
-        if not isinstance(block, Mapping) or "payload" not in found:
+        if not isinstance(block, Mapping) or "type" not in block or "payload" not in found:
             return _CLOUD_EVENTS if is_cloud_event(frozenset(found)) else Plain(found)
         text = json.dumps(block)
         if text not in self._blocks:

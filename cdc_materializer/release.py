@@ -14,12 +14,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, quarantine, verdict
+from cdc_materializer.earlier import at_places
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of, reload
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.pipeline import decide, load, publish, reading_of
+from cdc_materializer.pipeline import decide, load, publish, reading_of, settle
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import ReleaseReport
 from cdc_materializer.run import RunOptions, open_work, session_for
@@ -83,22 +84,24 @@ def release_held(config: Config, table: str, wanted: Wanted, spark: SparkSession
 
 
 def _release(line: Line, tables: Tables, wanted: Wanted) -> ReleaseReport:
-    if tables.raw is None or tables.mirror is None:
+    raw, mirror = tables.raw, tables.mirror
+    if raw is None or mirror is None:
         raise UsageError(f"There is no mirror {line.mirror} yet, so nothing to release.", "`cdcm run` makes it.")
+    tables = settle(line, raw, tables)
     nothing = ReleaseReport(pipeline=line.pipeline, table=str(line.mirror), topic=line.table.topic)
     if tables.quarantine is None:
         return nothing
-    here = marker_of(tables.mirror).offsets
+    here = marker_of(mirror).offsets
     places = _places(line, tables.quarantine, here, wanted)
     tried = places.count()
     if tried == 0:
         return nothing
-    stored = line.lake.rows(tables.raw)
-    again = batch.at_places(stored, places)
-    reading = reading_of(line, stored, Span(line.table.topic, here, here), again, tables.mirror.schema)
+    stored = line.lake.rows(raw)
+    again = at_places(stored, places)
+    reading = reading_of(line, stored, Span(line.table.topic, here, here), again, mirror)
     decided = decide(line, tables, reading)
     try:
-        done = publish(line, tables.raw, tables, decided)
+        done = publish(line, raw, tables, decided)
     finally:
         decided.states.unpersist()
     return nothing.model_copy(
@@ -124,7 +127,7 @@ def _places(line: Line, held: LakeTable, reached: Offsets, wanted: Wanted) -> Da
 
 def _standing(line: Line, places: DataFrame) -> dict[str, object]:
     """What has become of the messages: still held, with which codes, or not."""
-    rows = batch.at_places(line.lake.rows(reload(line, line.mirror.quarantine)), places)
+    rows = at_places(line.lake.rows(reload(line, line.mirror.quarantine)), places)
     rows = rows.where(F.col("action").isin(*_HOLDING))
     is_open = F.col("status") == quarantine.OPEN
     by_message = rows.groupBy("partition", "offset").agg(

@@ -52,6 +52,7 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
     batch = batch_id(line.pipeline, mirror.uuid, here)
     kept = ledger.of_rows(expected, target) if line.table.ledger else None
     marker = replace(known, batch=batch, counts={"read": 0, "repaired": wrong}, ledger=kept)
+    marker = replace(marker, settles=None, warned=())
     right = expected.join(F.broadcast(keys.drop(_KEY)), list(target.key), "left_semi").select(*expected.columns)
     warned: list[str] = []
 
@@ -60,10 +61,12 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
         stage.execute(delete_keys(stage.lake.catalog, mirror.name, stage.branch, _KEYS_VIEW, target))
         stage.append(right)
         warned.extend(audit.audit(line, stage, target))
+        if warned:
+            stage.tell(replace(marker, warned=tuple(warned)))
 
     line.lake.publish(mirror, marker, stage_and_audit)
     if warned:
-        quarantine.warn_of(line, warned, known.offsets)
+        quarantine.warn_of(line, warned, marker)
     return reload(line, line.mirror)
 
 
@@ -74,7 +77,8 @@ def seal(line: Line, mirror: LakeTable, expected: DataFrame) -> None:
     if kept == known.ledger or mirror.pending:
         return
     batch = batch_id(line.pipeline, mirror.uuid, Span(known.topic, known.offsets, known.offsets))
-    line.lake.publish(mirror, replace(known, batch=batch, counts={}, ledger=kept), lambda _stage: None)
+    sealed = replace(known, batch=batch, counts={}, ledger=kept, settles=None, warned=())
+    line.lake.publish(mirror, sealed, lambda _stage: None)
 
 
 def _wrong_keys(line: Line, mirror: LakeTable, expected: DataFrame, difference: Difference) -> DataFrame:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, TableConfig, resolve_tables
 from cdc_materializer.contract import Contract, load_contract
 from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, LakeUnavailable, worst_exit_code
@@ -61,6 +60,7 @@ class RunOptions:
         deadline: so does it then; broker, registry, catalog file and retries are waited for no longer.
         on_batch: called after each published batch, from the table's own thread.
         between: called after each round of `run_forever`, when no batch is being worked on.
+        clock: tells the time; what is pausing, a lease or only told goes by it.
     """
 
     tables: Sequence[str] = ()
@@ -68,6 +68,7 @@ class RunOptions:
     deadline: Deadline = NEVER
     on_batch: OnBatch | None = None
     between: Callable[[Lakes, RunReport], None] | None = None
+    clock: Clock = field(default_factory=SystemClock)
 
     @property
     def is_over(self) -> bool:
@@ -127,14 +128,14 @@ def run_forever(
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
         while not options.is_over:
-            now = time.monotonic()
+            now = options.clock.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
             waiting = [
                 backlog for backlog in backlogs(config, work.source, due, options.deadline) if not backlog.is_done
             ]
-            waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId)
+            waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
             report = _run_tables(work, lakes, waiting, options)
-            _pause_failed(report, quiet, poll)
+            _pause_failed(report, quiet, poll, options.clock)
             if any(run.batches or run.error for run in report.tables):
                 yield _with_changes(report, changes)
                 changes = {}
@@ -144,12 +145,12 @@ def run_forever(
                 options.stop.wait(options.deadline.within(poll))
 
 
-def _leave_to_others(config: Config, waiting: Sequence[Backlog], own: str) -> list[Backlog]:
+def _leave_to_others(config: Config, waiting: Sequence[Backlog], own: str, clock: Clock) -> list[Backlog]:
     """Those tables that no other process is at work on; of what the catalog does not tell, all."""
     found = []
     for backlog in waiting:
         try:
-            other = worked_on_by(open_tables(config.catalog), backlog.table.mirror, own, datetime.now(UTC))
+            other = worked_on_by(open_tables(config.catalog), backlog.table.mirror, own, clock.now())
         except LakeUnavailable:
             other = None
         if other is None:
@@ -185,14 +186,14 @@ def _with_changes(report: RunReport, changes: Mapping[str, ContractChange]) -> R
     return report.model_copy(update={"tables": told})
 
 
-def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: float) -> None:
+def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: float, clock: Clock) -> None:
     """Note until when each table that failed is left alone, and how often it has failed in a row."""
     for run in report.tables:
         if run.error is None:
             quiet.pop(run.table, None)
             continue
         failures = quiet.get(run.table, (0.0, 0))[1] + 1
-        quiet[run.table] = (time.monotonic() + replace(FOLLOW, base_seconds=poll).pause(failures), failures)
+        quiet[run.table] = (clock.monotonic() + replace(FOLLOW, base_seconds=poll).pause(failures), failures)
 
 
 def open_work(config: Config, options: RunOptions) -> Work:
@@ -292,20 +293,21 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
     """One table to the end of its topic; its failure is told in its own entry."""
     if backlog.is_done:
         return _idle(backlog)
-    began = time.monotonic()
+    clock = options.clock
+    began = clock.monotonic()
     batches: list[Batch] = []
     try:
         batches.extend(_batches(work, lakes, backlog, options))
     except CdcError as failure:
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
-        return _stopped(backlog, failure, batches, time.monotonic() - began)
+        return _stopped(backlog, failure, batches, clock.monotonic() - began)
     except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
         message = (
             f"{backlog.table.mirror} stopped on an unexpected {where_from(failure)}. Run with --debug and report it."
         )
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
-        return _table_run(backlog, batches, time.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
-    return _table_run(backlog, batches, time.monotonic() - began, None), 0
+        return _table_run(backlog, batches, clock.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
+    return _table_run(backlog, batches, clock.monotonic() - began, None), 0
 
 
 def where_from(failure: BaseException) -> str:
@@ -334,7 +336,9 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) ->
         return
     mirror = str(backlog.table.mirror)
     contract = work.contracts.get(mirror)
-    line = Line(work.config.name, backlog.table, work.source, work.registry, contract, lakes.of(mirror))
+    line = Line(
+        work.config.name, backlog.table, work.source, work.registry, contract, lakes.of(mirror), options.clock.now
+    )
     while not options.is_over:
         batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
         if batch is None:

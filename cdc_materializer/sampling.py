@@ -17,7 +17,6 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch
-from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract
 from cdc_materializer.decoders import find_decoders
@@ -25,6 +24,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
 from cdc_materializer.names import TableName
+from cdc_materializer.past import Past, changes_of
 from cdc_materializer.report.samples import Place, Sampled, Sampler
 from cdc_materializer.run import SMALL_RUN_MESSAGES, RunOptions, Work, open_work, session_for
 from cdc_materializer.session import beside
@@ -94,7 +94,7 @@ def _read(line: Line, contract: Contract, places: Collection[Place]) -> Sampled:
     left_out = tuple(name for name in named if name.casefold() not in public)
     if not shown:
         return Sampled(left_out=left_out)
-    changes = batch.changes_of(messages, decoders, decoders.folded, Past(line.lookup(target)))
+    changes = changes_of(messages, decoders, decoders.folded, Past(line.lookup(target)))
     known = (m.PARTITION, m.OFFSET, m.PART, m.OP, m.ABSENT, m.UNAVAILABLE, m.PROBLEMS)
     values = [_text(m.column(name), target.types[name]).alias(f"__cdc_shown_{at}") for at, name in enumerate(shown)]
     # Which of them are rows is decided here: Spark would push a filter through the decoding.

@@ -6,12 +6,21 @@ be computed, compared and shown without Spark. Which type takes the values of wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_materializer.errors import SchemaRefused
-from cdc_materializer.names import check_case, check_columns, shown
-from cdc_materializer.schema_types import TYPE_WORD, entry_of, fields_of, item_of, merge_types, type_word, widest
+from cdc_materializer.names import check_columns, shown
+from cdc_materializer.schema_types import (
+    TYPE_WORD,
+    entry_of,
+    field_list,
+    fields_of,
+    item_of,
+    merge_types,
+    type_word,
+    widest,
+)
 
 
 @dataclass(frozen=True)
@@ -335,9 +344,8 @@ def _key(current: TableSchema | None, writers: Sequence[TableSchema], names: Seq
 
 
 def _check(schema: TableSchema) -> None:
-    check_columns([column.name for column in schema.columns])
-    for column in schema.columns:
-        _check_fields(column.type)
+    names = [column.name for column in schema.columns]
+    check_columns(names, [path for column in schema.columns for path in _inside((column.name,), column.type)])
     for name in schema.key:
         if schema.types.get(name) in {"float", "double"}:
             # 0.1 as float and as double are different keys, and NaN equals nothing: rows would double or get lost.
@@ -345,11 +353,12 @@ def _check(schema: TableSchema) -> None:
             raise SchemaRefused(what, "Name other key columns with `key:` in pipeline.yaml.")
 
 
-def _check_fields(ddl: str) -> None:
-    """Refuse a struct, at any depth, with two fields that readers take for one."""
-    fields, entry = fields_of(ddl), entry_of(ddl)
-    if fields is not None:
-        check_case(list(fields))
-    parts = [*(fields or {}).values(), *(part for part in (item_of(ddl), *(entry or ())) if part is not None)]
-    for part in parts:
-        _check_fields(part)
+def _inside(path: tuple[str, ...], ddl: str) -> Iterator[tuple[str, ...]]:
+    """The paths of all that stands inside of a column, as Iceberg spells them."""
+    item, entry = item_of(ddl), entry_of(ddl)
+    parts = field_list(ddl) or []
+    parts += [("element", item)] if item is not None else []
+    parts += [("key", entry[0]), ("value", entry[1])] if entry is not None else []
+    for name, part in parts:
+        yield (*path, name)
+        yield from _inside((*path, name), part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cdc_materializer.names import quote, same_name
 
@@ -29,8 +29,14 @@ def decimal_of(ddl: str) -> tuple[int, int] | None:
 
 def fields_of(ddl: str) -> dict[str, str] | None:
     """Types of a struct's fields by name, in their order; None for every other type."""
+    fields = field_list(ddl)
+    return None if fields is None else dict(fields)
+
+
+def field_list(ddl: str) -> list[tuple[str, str]] | None:
+    """Names and types of a struct's fields, also those that come twice; None for every other type."""
     inside = _inside(ddl, "struct")
-    return None if inside is None else dict(_field(part) for part in _split(inside))
+    return None if inside is None else [_field(part) for part in _split(inside)]
 
 
 def item_of(ddl: str) -> str | None:
@@ -132,7 +138,7 @@ def outgrown(table: str, writers: Sequence[str]) -> str | None:
 
 def _together(one: str, other: str) -> str:
     """The type for the values of two, where they are of a kind; else the first."""
-    merged, fits = merge_types(one, other)
+    merged, fits = _merge_with(one, other, lambda left, right: (_together(left, right), False))
     left, right = _digits(one), _digits(other)
     if fits or left is None or right is None:
         return merged
@@ -155,6 +161,14 @@ def merge_types(table: str, writer: str) -> tuple[str, bool]:
     of numbers gets digits enough before the point for what a writer may send, as far as there are any, and what is
     behind the point alone decides.
     """
+    return _merge_with(table, writer, merge_types)
+
+
+#: How the types of two parts are merged, as `merge_types` merges those of columns.
+_Merge = Callable[[str, str], tuple[str, bool]]
+
+
+def _merge_with(table: str, writer: str, inside: _Merge) -> tuple[str, bool]:
     if table == writer or is_widening(writer, table):
         return table, True
     if is_widening(table, writer):
@@ -164,8 +178,7 @@ def merge_types(table: str, writer: str) -> tuple[str, bool]:
     others = _digits(writer)
     if others is not None and _digits(table) is not None:
         return _merge_numbers(table, *others)
-    merged = _merge_nested(table, writer)
-    return (merged, True) if merged is not None else (table, False)
+    return _merge_nested(table, writer, inside)
 
 
 def holds(table: str, writer: str) -> bool:
@@ -188,34 +201,33 @@ def _merge_numbers(table: str, before_point: int, behind_point: int) -> tuple[st
     return f"decimal({digits},{own[1]})", behind_point <= own[1] and before_point <= digits - own[1]
 
 
-def _merge_nested(table: str, writer: str) -> str | None:
-    """The type of two structs, arrays or maps together; None where one of them cannot hold the other's parts."""
+def _merge_nested(table: str, writer: str, inside: _Merge) -> tuple[str, bool]:
+    """The type of two structs, arrays or maps together, part by part; the first where they are not of one kind."""
     own, others = fields_of(table), fields_of(writer)
     if own is not None and others is not None:
-        return _merge_fields(own, others)
+        return _merge_fields(own, others, inside)
     items = item_of(table), item_of(writer)
     if items[0] is not None and items[1] is not None:
-        merged, fits = merge_types(items[0], items[1])
-        return f"array<{merged}>" if fits else None
+        merged, fits = inside(items[0], items[1])
+        return f"array<{merged}>", fits
     entries = entry_of(table), entry_of(writer)
     if entries[0] is not None and entries[1] is not None and entries[0][0] == entries[1][0]:
-        merged, fits = merge_types(entries[0][1], entries[1][1])
-        return f"map<{entries[0][0]},{merged}>" if fits else None
-    return None
+        merged, fits = inside(entries[0][1], entries[1][1])
+        return f"map<{entries[0][0]},{merged}>", fits
+    return table, False
 
 
-def _merge_fields(own: dict[str, str], others: dict[str, str]) -> str | None:
-    fields = dict(own)
+def _merge_fields(own: dict[str, str], others: dict[str, str], inside: _Merge) -> tuple[str, bool]:
+    fields, all_fit = dict(own), True
     for name, ddl in others.items():
-        if name not in fields:
-            if any(same_name(name, known) for known in fields):
-                return None
-            fields[name] = ddl
-            continue
-        fields[name], fits = merge_types(fields[name], ddl)
-        if not fits:
-            return None
-    return struct_ddl(fields)
+        if name in fields:
+            fields[name], fits = inside(fields[name], ddl)
+        else:
+            # A field that differs from another in nothing but case has no place, whoever sends it.
+            fits = not any(same_name(name, known) for known in fields)
+            fields |= {name: ddl} if fits else {}
+        all_fit = all_fit and fits
+    return struct_ddl(fields), all_fit
 
 
 def widest(ddl: str) -> str:

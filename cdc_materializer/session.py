@@ -33,6 +33,8 @@ _SEMANTICS = {
     # A source's name or comment with `${…}` in it is no place for a setting or for an environment variable.
     "spark.sql.variable.substitute": "false",
 }
+#: What Spark keeps for the pages of its UI even where it shows none: the plans of a thousand queries, as texts.
+_UNSEEN = {"spark.sql.ui.retainedExecutions": "20", "spark.ui.retainedStages": "100"}
 #: What Spark leaves out of plans that it shows, in logs and its own pages: there a hash's key is a literal of 64 bytes.
 _REDACTED_TEXT = "spark.sql.redaction.string.regex"
 _MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
@@ -189,6 +191,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         # Spark's own catalog stays empty, but at times makes its folder: not in the folder a command was called from.
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "cdcm-spark-warehouse").as_uri(),
         "spark.ui.enabled": "false",
+        **(_UNSEEN if own.get("spark.ui.enabled") != "true" else {}),
         "spark.ui.showConsoleProgress": "false",
         # For messages that we do not show, PySpark would look up the caller's line at every column function: measured,
         # a third of the time that it takes to build a batch's plan.

@@ -106,7 +106,7 @@ def exit_code_of_replay(found: ReplayReport) -> int:
     codes = [
         exit_code_of_error(table.error) if table.error else DifferenceFound.exit_code
         for table in found.tables
-        if table.error or not (table.equal or table.published or table.rolled_back)
+        if table.error or not (table.equal or table.published or table.rolled_back or table.forgotten)
     ]
     return worst_exit_code(codes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_materializer import quarantine
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.errors import (
     MAX_QUARANTINED,
@@ -13,6 +14,7 @@ from cdc_materializer.errors import (
     SchemaRefused,
     TruncateStopped,
 )
+from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line
 
 
@@ -43,7 +45,8 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
         )
         do = f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again."
         raise PositionRegression(what, do)
-    if decided.blocked:
+    # A replay holds such a row on its branch, which nobody reads: what is held at its end counts (`blocked_at_end`).
+    if decided.blocked and not line.replays:
         what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
         raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
     limit = line.contract.max_quarantined if line.contract is not None else None
@@ -63,3 +66,18 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
     if line.table.truncate == "stop" and decided.facts.truncates:
         what = f"The source table of {name} was truncated. {raw_has}"
         raise TruncateStopped(what, "Set `truncate: apply` or `ignore` to go on.")
+
+
+def blocked_at_end(line: Line, held: LakeTable | None) -> ContractBlocked | None:
+    """Why what a replay has rebuilt may not be published: a rule that blocks holds a row at its end; None if none does.
+
+    Args:
+        line: the way to the replay's branch.
+        held: quarantine on that branch.
+    """
+    rules = quarantine.blocking(line, held)
+    if not rules:
+        return None
+    what = f"The contract of {line.mirror} blocks what was rebuilt: {', '.join(rules)}. Readers see what they saw."
+    do = f"See `cdcm contract test --table {line.mirror}`, mend the data or the rule, and run the replay again."
+    return ContractBlocked(what, do)

@@ -1,28 +1,28 @@
 """What became of a batch's messages: counted in one pass over its states, and held against what raw says it has.
 
-Raw's own counters come from the files that Iceberg wrote, and a batch's from its fold, so a message that the fold loses
-or doubles shows as a difference between the two before anything is published.
+Raw's own counters come from the files that Iceberg wrote, or its rows are counted, and a batch's come from its fold; so
+a message that the fold loses or doubles shows as a difference between the two before anything is published.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold, life, rows, verdict
+from cdc_materializer import batch, fold, life, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, InvariantBroken
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import landed
 from cdc_materializer.line import Decided, Line
-from cdc_materializer.offsets import Offsets
+from cdc_materializer.offsets import Offsets, Span
 
-#: What `sums` says of the rows for the mirror, by the names that `Decided` has.
-OF_ROWS = ("written", "doubled", "keyless")
+#: What `sums` says of the states and the rows for the mirror, by the names that `Decided` has.
+OF_ROWS = ("written", "doubled", "keyless", "wrongs")
 #: How far back raw's snapshots are looked through; a batch is nearly always what the last one landed.
 _SNAPSHOTS_MAX = 20
 
@@ -43,37 +43,58 @@ def sums(key: Sequence[str], *, soft: bool, lives: bool) -> list[Column]:
     """
     codes = [F.sum(F.size(verdict.with_code(F.col(verdict.VIOLATIONS), code))).alias(f"code_{code}") for code in Code]
     own = F.col(fold.CURRENT)
+    wrong = F.coalesce(F.sum(wrongs()).cast("string"), F.lit("0")).alias("wrongs")
     blocked = F.array_distinct(F.flatten(F.collect_set(F.when(own, F.col(verdict.BLOCKED))))).alias("blocked")
     of_lives = {"marked": life.is_mark(), "applied": own & F.col(life.APPLIED)} if lives else {}
     written = rows.is_written(soft=soft)
     keyless = functools.reduce(operator.or_, (m.column(name).isNull() for name in key), F.lit(False))
     faults = {"doubled": F.col(verdict.DOUBLED), "keyless": written & keyless}
     counts = {"published": F.col(verdict.PUBLISHED), "written": written, **faults, **of_lives}
-    return [*codes, blocked, *[F.count_if(test).alias(name) for name, test in counts.items()]]
+    return [*codes, wrong, blocked, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 
-def check(line: Line, raw: LakeTable, reached: Offsets, decided: Decided) -> None:
-    """Assert that each message of a batch has one outcome, as far as raw's snapshots tell how many there are.
+def wrongs() -> Column:
+    """A number for what is wrong with a state, NULL for nothing: as a sum, which batch has found just these faults.
 
-    They do where the batch ends where a landing ended and begins where one did; that is, unless `records_max` was
-    changed in between. A batch that reads earlier messages once more has at least as many.
+    It goes by partition, offset, code, rule and status of each violation, and into the mirror's marker.
+    """
+    told = F.transform(F.col(verdict.VIOLATIONS), lambda found: F.struct(found["code"], found["rule"], found["status"]))
+    number = F.xxhash64(F.col(m.PARTITION), F.col(m.OFFSET), told)
+    # A sum of 64 bits would overflow.
+    return F.when(F.size(F.col(verdict.VIOLATIONS)) > 0, number.cast("decimal(20,0)"))
+
+
+def check(
+    line: Line, raw: LakeTable, reached: Offsets, decided: Decided, count: Callable[[LakeTable, Span], int]
+) -> int:
+    """Assert that each message of a batch has one outcome, and say how many raw has: a number that no fold has made.
+
+    Raw's snapshots tell it where the batch ends where a landing ended and begins where one did; that is, unless
+    `records_max` was changed in between, or the mirror lags far behind. Raw's rows are counted then.
 
     Args:
         line: the table's way.
         raw: as the batch was read from it.
         reached: how far the mirror has got; empty where it has nothing yet.
         decided: the batch.
+        count: counts raw's rows, as `stored` does.
 
     Raises:
         InvariantBroken: a message is lost, or counted twice.
     """
     expected = expected_messages(landed(line.lake.iceberg(raw.name), raw.head, _SNAPSHOTS_MAX), reached, decided)
+    there = (count(raw, decided.span) if expected is None else expected) + decided.again
     counted = sum(decided.counts.values())
-    if expected is None or counted == expected or (decided.again and counted > expected):
-        return
-    what = f"{raw.name} has {expected} messages for this batch, and it accounts for {counted}. Nothing was published."
+    if counted == there:
+        return there
+    what = f"{raw.name} has {there} messages for this batch, and it accounts for {counted}. Nothing was published."
     do = "See with `cdcm doctor` whether another program has written to raw; if none has, please report this as a bug."
     raise InvariantBroken(what, do)
+
+
+def stored(line: Line, raw: LakeTable, span: Span) -> int:
+    """How many messages raw has in a span; of its columns only their places are read."""
+    return line.lake.rows(raw).where(batch.within(span, "partition", "offset")).count()
 
 
 def check_keys(line: Line, decided: Decided) -> None:

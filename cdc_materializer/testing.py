@@ -1,7 +1,9 @@
 """Builders and fakes for tests: recorded topics, Confluent-framed Avro, Debezium events, a registry in memory.
 
 Public, for the tests of this package, its golden cases and those of its users. What is built here is laid out as a real
-PostgreSQL connector (Debezium 3.7) writes it, less what no test needs.
+PostgreSQL connector (Debezium 3.7) writes it, less what no test needs. Other fakes have modules of their own: the lake
+in memory with its faults (`testing_lake`, `testing_catalog`), a scripted source (`testing_source`), a clock
+(`testing_clock`).
 """
 
 import base64
@@ -85,6 +87,23 @@ class TopicBuilder:
         offset = self._next.get(partition, self._first_offset)
         self._next[partition] = offset + count
         return offset
+
+
+def kafka_partition(key: bytes, partitions: int) -> int:
+    """The partition into which Kafka's own partitioner puts a key: its MurmurHash2, without the sign.
+
+    >>> kafka_partition(b'{"id":1}', 3)
+    0
+    """
+    factor, mask, whole = 0x5BD1E995, 0xFFFFFFFF, len(key) // 4 * 4
+    found = 0x9747B28C ^ len(key)
+    for at in range(0, whole, 4):
+        four = int.from_bytes(key[at : at + 4], "little") * factor & mask
+        found = (found * factor ^ (four ^ four >> 24) * factor) & mask
+    if key[whole:]:
+        found = (found ^ int.from_bytes(key[whole:], "little")) * factor & mask
+    found = (found ^ found >> 13) * factor & mask
+    return ((found ^ found >> 15) & 0x7FFFFFFF) % partitions
 
 
 def recorded_line(

@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from py4j.protocol import Py4JJavaError
 
+from cdc_materializer.testing_clock import FixedClock
+
 #: The branch that readers see.
 MAIN = "main"
 #: A row; its first item is what it is deleted by.
@@ -81,6 +83,8 @@ class MemorySnapshot:
     parent: int | None
     told: Mapping[str, str]
     rows: tuple[Row, ...]
+    #: When it was made, in milliseconds.
+    at: int
 
     def snapshotId(self) -> int:  # noqa: N802
         """Its number."""
@@ -91,8 +95,8 @@ class MemorySnapshot:
         return self.parent
 
     def timestampMillis(self) -> int:  # noqa: N802
-        """A time that rises with the number."""
-        return self.number
+        """When it was made."""
+        return self.at
 
     def dataManifests(self, _io: object) -> list[_Manifest]:  # noqa: N802
         """One for each row."""
@@ -137,8 +141,13 @@ class Metadata:
             yield self.snapshots[number]
             number = self.snapshots[number].parent
 
-    def with_snapshot(self, told: Mapping[str, str], rows: tuple[Row, ...], ref: str, number: int) -> Metadata:
-        """Put a state on a branch; one that is not there begins at `main`, and its totals at zero, as Iceberg's."""
+    def with_snapshot(
+        self, told: Mapping[str, str], rows: tuple[Row, ...], ref: str, number: int, at: int | None = None
+    ) -> Metadata:
+        """Put a state on a branch; one that is not there begins at `main`, and its totals at zero, as Iceberg's.
+
+        Without a date its number is its date.
+        """
         parent = self.refs.get(ref, self.refs.get(MAIN))
         before = self.snapshots.get(parent) if parent is not None else None
         change = len(rows) - (len(before.rows) if before is not None else 0)
@@ -146,7 +155,7 @@ class Metadata:
         counted |= {"deleted-data-files": "1"} if change < 0 else {}
         total = (int(before.told.get("total-records", "0")) if before is not None and ref in self.refs else 0) + change
         counted |= {"total-records": str(total)} if total >= 0 else {}
-        made = MemorySnapshot(number, parent, {**counted, **told}, rows)
+        made = MemorySnapshot(number, parent, {**counted, **told}, rows, number if at is None else at)
         return replace(
             self, snapshots={**self.snapshots, number: made}, refs={**self.refs, ref: number}, version=self.version + 1
         )
@@ -155,8 +164,9 @@ class Metadata:
 class MemoryCatalog:
     """Tables by their quoted names, and what goes wrong with commits to them."""
 
-    def __init__(self) -> None:
-        """Begin without tables and faults."""
+    def __init__(self, clock: FixedClock | None = None) -> None:
+        """Begin without tables and faults; commits are dated by the clock, or else by their own numbers."""
+        self._clock = clock
         self.tables: dict[str, Metadata] = {}
         #: Asked before each commit for what is to become of it; may do anything else meanwhile, such as let another
         #: writer work.
@@ -165,16 +175,25 @@ class MemoryCatalog:
         self.happened: Callable[[str], None] = lambda _path: None
         #: Whether nobody answers a question either.
         self.is_silent = False
+        #: What the client throws when nobody answers a commit: classes, outermost first.
+        self.no_answer: tuple[str, ...] = ("CommitStateUnknownException", "ServiceFailureException")
         self._late: list[tuple[str, Metadata, Metadata]] = []
         self._numbers = itertools.count(1)
 
     def clock_ms(self) -> int:
-        """The time by which commits are dated: snapshots are numbered by it."""
+        """The time by which commits are dated: the clock's, or how many there were."""
+        if self._clock is not None:
+            return self._clock.ms()
         return max((number for table in self.tables.values() for number in table.snapshots), default=0)
 
     def number(self) -> int:
         """A number that was not used yet."""
         return next(self._numbers)
+
+    def grown(self, base: Metadata, told: Mapping[str, str], rows: tuple[Row, ...], ref: str = MAIN) -> Metadata:
+        """A table with one more snapshot, dated now; nothing is committed."""
+        number = self.number()
+        return base.with_snapshot(told, rows, ref, number, None if self._clock is None else self._clock.ms())
 
     def load(self, path: str) -> Metadata:
         """A table's metadata as it is now."""
@@ -199,7 +218,7 @@ class MemoryCatalog:
         if fault == "late":
             self._late.append((path, base, updated))
         if fault in {"late", "lost"}:
-            raise JavaError("CommitStateUnknownException", "ServiceFailureException")
+            raise JavaError(*self.no_answer)
         found = self.tables.get(path)
         if found is None or (found.uuid, found.version) != (base.uuid, base.version):
             raise JavaError("CommitFailedException")
@@ -208,7 +227,7 @@ class MemoryCatalog:
         if fault == "killed after":
             raise Killed
         if fault == "unanswered":
-            raise JavaError("CommitStateUnknownException", "SocketTimeoutException")
+            raise JavaError(*self.no_answer)
         if fault == "contradicted":
             raise JavaError("CommitFailedException")
 
@@ -234,7 +253,7 @@ class MemoryCatalog:
         """Write the same rows again, in a snapshot that says nothing of ours."""
         now = self.tables[path]
         rows = next(now.line()).rows
-        self.tables[path] = now.with_snapshot({"operation": "replace"}, rows, MAIN, self.number())
+        self.tables[path] = self.grown(now, {"operation": "replace"}, rows)
 
     def expire(self, path: str, *, tidy: bool = False) -> None:
         """Remove every snapshot that no branch and no tag points to.
@@ -250,7 +269,17 @@ class MemoryCatalog:
     def rewrite(self, path: str, rows: Iterable[Row]) -> None:
         """Replace all rows."""
         told = {"operation": "overwrite", "engine-name": "other", "added-records": "1"}
-        self.tables[path] = self.tables[path].with_snapshot(told, tuple(rows), MAIN, self.number())
+        self.tables[path] = self.grown(self.tables[path], told, tuple(rows))
+
+    def replace(self, path: str, rows: Iterable[Row] | None) -> None:
+        """Make the table anew, as CREATE OR REPLACE does: readers see these rows, and nothing stands before them.
+
+        Without rows there is no state at all. Tags stay.
+        """
+        now = self.tables[path]
+        emptied = replace(now, refs={ref: at for ref, at in now.refs.items() if ref != MAIN}, version=now.version + 1)
+        told = {"operation": "append", "engine-name": "other"}
+        self.tables[path] = emptied if rows is None else emptied.with_snapshot(told, tuple(rows), MAIN, self.number())
 
     def alter(self, path: str) -> None:
         """Change the columns."""

@@ -18,6 +18,7 @@ from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.merge import branch_path, table_path
 from cdc_materializer.names import TableName
 from cdc_materializer.testing_catalog import JavaError, JavaMap, Killed, MemoryCatalog, MemorySnapshot, Metadata, Row
+from cdc_materializer.testing_clock import FixedClock
 
 _path = functools.cache(table_path)
 
@@ -31,9 +32,9 @@ class MemoryLake(Lake):
         return _Table(session.tables, _path(self.catalog, name))
 
     def clock_ms(self) -> int:
-        """The catalog's own count of what happened, which stands for time."""
+        """The time of the process's own clock; without one the catalog's."""
         session: Any = self.spark
-        return int(session.tables.clock_ms())
+        return session.clock.ms() if session.clock is not None else int(session.tables.clock_ms())
 
     def rows(self, table: LakeTable) -> Any:  # noqa: ANN401 - rows, not a DataFrame
         """The rows of a table as it was when it was loaded."""
@@ -42,15 +43,18 @@ class MemoryLake(Lake):
         return found.snapshots[table.head].rows if table.head is not None else ()
 
 
-def memory_lake(catalog: MemoryCatalog, application: str = "app-1", branch: str = MAIN) -> MemoryLake:
+def memory_lake(
+    catalog: MemoryCatalog, application: str = "app-1", branch: str = MAIN, clock: FixedClock | None = None
+) -> MemoryLake:
     """A lake over a catalog in memory, for one process.
 
     Args:
         catalog: the catalog; several lakes on one are several processes.
         application: the process's name.
         branch: the branch that is read and published to.
+        clock: the process's own, where it goes by another one than the catalog.
     """
-    session: Any = _Session(catalog, application)
+    session: Any = _Session(catalog, application, clock)
     return MemoryLake(session, "lake", branch=branch)
 
 
@@ -86,8 +90,9 @@ class _Text(str):
 class _Session:
     """As much of a Spark session as `Lake` uses."""
 
-    def __init__(self, tables: MemoryCatalog, application: str) -> None:
+    def __init__(self, tables: MemoryCatalog, application: str, clock: FixedClock | None) -> None:
         self.tables, self.applicationId, self._conf = tables, application, dict[str, str]()
+        self.clock = clock
 
     @property
     def catalog(self) -> _Session:
@@ -180,7 +185,7 @@ def _write(
     base = tables.load(path)
     before = next(base.line(branch if branch in base.refs else MAIN), None)
     rows = change(before.rows if before is not None else ())
-    tables.commit(path, base, base.with_snapshot(told, rows, branch, tables.number()))
+    tables.commit(path, base, tables.grown(base, told, rows, branch))
 
 
 @dataclass(frozen=True)
@@ -208,7 +213,7 @@ class _Table:
         return self
 
     def lastUpdatedMillis(self) -> int:  # noqa: N802
-        return max(self.metadata.snapshots, default=0)
+        return max((one.at for one in self.metadata.snapshots.values()), default=0)
 
     def io(self) -> _Table:
         return self
@@ -255,6 +260,38 @@ class _Table:
 
     def newFastAppend(self) -> _Append:  # noqa: N802
         return _Append(self)
+
+    def newTransaction(self) -> _Transaction:  # noqa: N802
+        return _Transaction(self)
+
+    def schemas(self) -> _EveryNumber:
+        return _EveryNumber(self)
+
+
+class _EveryNumber:
+    """A map of Java's that has one thing under any number: columns are not kept."""
+
+    def __init__(self, thing: _Table) -> None:
+        self._thing = thing
+
+    def get(self, _number: int | None) -> _Table:
+        return self._thing
+
+
+class _Transaction:
+    """Iceberg's Transaction, of one update of references."""
+
+    def __init__(self, table: _Table) -> None:
+        self._references = _References(table)
+        self.commitTransaction = self._references.commit
+        self._references.commit = _nothing  # type: ignore[method-assign]
+
+    def manageSnapshots(self) -> _References:  # noqa: N802
+        return self._references
+
+
+def _nothing() -> None:
+    """What a part of a transaction commits."""
 
 
 class _References:
@@ -324,5 +361,5 @@ class _Append:
         base = self._table.metadata
         before = next(base.line(self._branch if self._branch in base.refs else MAIN), None)
         rows = before.rows if before is not None else ()
-        updated = base.with_snapshot(self._told, rows, self._branch, self._table.tables.number())
+        updated = self._table.tables.grown(base, self._told, rows, self._branch)
         self._table.tables.commit(self._table.path, base, updated)

@@ -20,17 +20,17 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.audit import Result, judge_table
-from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract, Rule, load_contract
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code, UsageError
-from cdc_materializer.judging import naming_rules
+from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.past import Past
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
@@ -39,6 +39,7 @@ from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
+from cdc_materializer.verdict import Judgement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +89,7 @@ def try_contract(
 
     Raises:
         ContractInvalid: the contract cannot be followed.
-        RuleNotJudged: one of its rules fails at a row.
+        RuleNotJudged: one of its rules that is not only tried fails at a row.
         UsageError: there are no messages, or none that can be read as changes of a row.
         CdcError: the tables, the source or the registry cannot be used.
     """
@@ -152,20 +153,10 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     )
     try:
         judgement = line.judgement(decoders.folded, recorded.partitions, routed=folded.facts.routed)
-        decided = verdict.decide(folded.states, judgement)
-        counted = decided if since is None else decided.where(F.col(m.TIME) >= F.lit(since))
-        counted = counted.select(
-            *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME, m.KEY)],
-            verdict.is_judged().alias("judged"),
-            verdict.broken_rules().alias("broken"),
-            F.col(verdict.VIOLATIONS),
-        ).persist()
-        with naming_rules(line, folded.states, judgement):
-            sums = counted.agg(
-                F.count_if(F.col(m.PART) == 0).alias("messages"),
-                F.count_if("judged").alias("judged"),
-                F.count_if(F.size("broken") > 0).alias("broken"),
-            ).collect()[0]
+        judged, unjudged = without_failing(
+            line, folded.states, judgement, lambda by: _counted(folded.states, by, since)
+        )
+        decided, counted, sums = judged
         found = _broken(counted, history.stored) if sums["broken"] else {}
         codes = _codes(counted)
         counted.unpersist()
@@ -183,11 +174,31 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         in_force=mirror is not None and marker_of(mirror).contract == contract.fingerprint,
         read_from="raw" if history.is_raw else "topic",
         since=since,
-        rules=_rules(contract.row_rules, found, sums["judged"]),
+        rules=_rules(contract.row_rules, found, unjudged, sums["judged"]),
         table_rules=of_table,
         codes=codes,
         **sums.asDict(),
     )
+
+
+def _counted(states: DataFrame, judgement: Judgement, since: datetime | None) -> tuple[DataFrame, DataFrame, Row]:
+    """The states with their verdicts; what of them counts, cached; and how many messages that are."""
+    decided = verdict.decide(states, judgement)
+    counted = decided if since is None else decided.where(F.col(m.TIME) >= F.lit(since))
+    counted, _ = cached(
+        counted.select(
+            *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME, m.KEY)],
+            verdict.is_judged().alias("judged"),
+            verdict.broken_rules().alias("broken"),
+            F.col(verdict.VIOLATIONS),
+        )
+    )
+    sums = counted.agg(
+        F.count_if(F.col(m.PART) == 0).alias("messages"),
+        F.count_if("judged").alias("judged"),
+        F.count_if(F.size("broken") > 0).alias("broken"),
+    )
+    return decided, counted, sums.collect()[0]
 
 
 def _broken(counted: DataFrame, stored: DataFrame) -> Mapping[str, RuleTrial]:
@@ -228,14 +239,17 @@ def _end(place: Row) -> MessagePlace:
     return MessagePlace(**place.asDict() | {"timestamp": rows.instant(place["timestamp"])})
 
 
-def _rules(rules: Sequence[Rule], found: Mapping[str, RuleTrial], judged: int) -> list[RuleTrial]:
+def _rules(
+    rules: Sequence[Rule], found: Mapping[str, RuleTrial], unjudged: Mapping[str, str], judged: int
+) -> list[RuleTrial]:
     """All rules of the contract with what was found, those that are broken most first."""
     told = []
     for rule in rules:
-        said = {"column": rule.column, "expectation": rule.expectation, "action": rule.told_action}
+        why = unjudged.get(rule.name)
+        said = {"column": rule.column, "expectation": rule.expectation, "action": rule.told_action, "why": why}
         known = found.get(rule.name)
         counts = known.model_dump(include=_COUNTED) if known is not None else {}
-        share = counts.get("messages", 0) / judged if judged else None
+        share = counts.get("messages", 0) / judged if judged and why is None else None
         told.append(
             RuleTrial(rule=rule.name, severity=rule.severity, states=rule.description, share=share, **said, **counts)
         )

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import documents
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.document_columns import DOCUMENT
 from cdc_materializer.errors import Code
 from cdc_materializer.fold import (
     CARRIED,
@@ -40,7 +41,7 @@ def applied(states: DataFrame, target: TableSchema) -> DataFrame:
         states: complete but for what patches change (m.PATCH).
         target: the mirror's columns.
     """
-    names = [column.name for column in target.columns if documents.DOCUMENT in column.wire_names]
+    names = [column.name for column in target.columns if DOCUMENT in column.wire_names]
     if not names:
         return states
     name = names[0]

@@ -28,6 +28,8 @@ PASSES = "__cdc_passes"
 PUBLISHED = "__cdc_published"
 #: Whether another state of the same key is PUBLISHED too, which must never be.
 DOUBLED = "__cdc_doubled"
+#: Whether the row was gone already.
+_PREVIOUS_DELETE = "__cdc_previous_delete"
 VIOLATIONS = "__cdc_violations"
 BLOCKED = "__cdc_blocked"
 #: Names of the holding rules that the state breaks, and of those that only warn or are only tried.
@@ -89,21 +91,37 @@ def _is_at(places: Sequence[tuple[int, int]]) -> Column:
     return found
 
 
-def decide(states: DataFrame, judgement: Judgement, cut: str | None = None) -> DataFrame:
+@dataclass(frozen=True)
+class Cuts:
+    """How states of several batches are told apart.
+
+    Attributes:
+        column: a column that says which batch each state belongs to; each publishes its own.
+        lives: whether truncates and snapshots end rows in the batches as deletes do (`life.with_endings`).
+        forgets: as `Recorded.forgets`.
+    """
+
+    column: str
+    lives: bool = False
+    forgets: bool = False
+
+
+def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) -> DataFrame:
     """Add OUTCOME, PUBLISHED, DOUBLED, VIOLATIONS (rows for quarantine) and BLOCKED (blocking rules that failed).
 
     Args:
         states: from `batch.fold_batch`.
         judgement: how they are judged.
-        cut: a column that says which batch each state belongs to, where they are of several; each publishes its own.
+        cuts: how states of several batches are told apart; None where they are of one.
     """
     holding = [rule for rule in judgement.rules if rule.rule.enforces]
     warning = [rule for rule in judgement.rules if not rule.rule.enforces]
     broken = {FAILED: _names(holding), WARNED: _names(warning)}
     lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
-    judged = masking.judged(states, broken, lists, fold.CARRIED).withColumn("__cdc_previous_delete", _follows_delete())
+    judged = masking.judged(states, broken, lists, fold.CARRIED)
+    judged = _with_previous_delete(judged, cuts)
     passes = _passes(judgement)
-    of_key = Window.partitionBy(GROUP, *([cut] if cut else []))
+    of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))
     last = F.max(F.when(passes, F.col(ORDER))).over(of_key)
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
     if judgement.routed:
@@ -138,14 +156,60 @@ def by_message(decided: DataFrame) -> DataFrame:
 def _names(rules: Sequence[CompiledRule]) -> Column:
     if not rules:
         return F.array().cast("array<string>")
+    # Nearly all rows keep all rules: to go through a list for each of them costs three times what the rules do.
+    is_broken = _any([rule.failed for rule in rules])
     failed = F.array_compact(F.array(*[F.when(rule.failed, F.lit(rule.rule.name)) for rule in rules]))
-    return F.when(effective() & ~is_delete(), failed).otherwise(F.array().cast("array<string>"))
+    return F.when(effective() & ~is_delete() & is_broken, failed).otherwise(F.array().cast("array<string>"))
 
 
-def _follows_delete() -> Column:
-    """Whether the row was already gone: a tombstone behind its delete, say, which changes nothing."""
+def _any(tests: Sequence[Column]) -> Column:
+    """Whether one of some tests is true; in halves, because a chain of thousands is too deep for Spark."""
+    if len(tests) == 1:
+        return tests[0]
+    half = len(tests) // 2
+    return _any(tests[:half]) | _any(tests[half:])
+
+
+def _with_previous_delete(judged: DataFrame, cuts: Cuts | None) -> DataFrame:
+    """Add whether the row was already gone: a tombstone behind its delete, say, which changes nothing.
+
+    A batch knows that of its own changes. What came before it is looked up for a tombstone, which may belong to a
+    delete from then, and for keys with open held messages (`facts.wants_history`).
+    """
     window = Window.partitionBy(GROUP).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
-    return F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(window), F.lit(False))
+    if cuts is None:
+        found = F.last(F.when(effective(), is_delete()), ignorenulls=True).over(window)
+        return judged.withColumn(_PREVIOUS_DELETE, F.coalesce(found, F.lit(False)))
+    ends = is_delete() if cuts.lives else is_delete() & ~F.col(m.OP).isin(m.WIPE, m.SWEEP)
+    told = F.struct(F.col(cuts.column).alias("cut"), ends.alias("ends"), F.col(m.POSITION).alias("position"))
+    judged = judged.withColumn("__cdc_delete_before", F.last(F.when(effective(), told), ignorenulls=True).over(window))
+    previous = F.col("__cdc_delete_before")
+    is_looked_up = (F.col(m.OP) == m.TOMBSTONE) & (previous["position"].isNotNull() | F.lit(not cuts.forgets))
+    is_known = previous["cut"].eqNullSafe(F.col(cuts.column)) | is_looked_up
+    known = judged.withColumn(_PREVIOUS_DELETE, F.coalesce(previous["ends"] & is_known, F.lit(False)))
+    return _with_held_since(known, cuts).drop("__cdc_delete_before")
+
+
+def _with_held_since(judged: DataFrame, cuts: Cuts) -> DataFrame:
+    """Let _PREVIOUS_DELETE hold, too, where an earlier batch has held a message of the row since it was gone.
+
+    Such a message is open until a state behind it is published: by its own batch a first delete, and by a later one
+    none, because that finds the row gone.
+    """
+    previous, here, gone = F.col("__cdc_delete_before"), F.col(ORDER), "__cdc_rows_before"
+    until_here = Window.partitionBy(GROUP).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    judged = judged.withColumn(gone, F.count_if(effective() & ~is_delete()).over(until_here))
+    is_published = effective() & is_delete() & ~F.col(_PREVIOUS_DELETE)
+    ended = F.max(F.when(is_published, here)).over(Window.partitionBy(GROUP, gone, cuts.column))
+    judged = judged.withColumn("__cdc_end_published", ended)
+    is_held = F.col(m.CODE).isNotNull() & ~F.col(m.NAMELESS) & previous["ends"]
+    is_open = is_held & (F.col("__cdc_end_published").isNull() | (here > F.col("__cdc_end_published")))
+    held = F.struct(here.alias("at"), F.col(cuts.column).alias("cut"))
+    judged = judged.withColumn("__cdc_first_held", F.min(F.when(is_open, held)).over(Window.partitionBy(GROUP, gone)))
+    first = F.col("__cdc_first_held")
+    is_since = previous["ends"] & (first["at"] < here) & ~first["cut"].eqNullSafe(F.col(cuts.column))
+    found = F.col(_PREVIOUS_DELETE) | F.coalesce(is_since, F.lit(False))
+    return judged.withColumn(_PREVIOUS_DELETE, found).drop(gone, "__cdc_end_published", "__cdc_first_held")
 
 
 def with_code(found: Column, code: Code) -> Column:
@@ -172,7 +236,7 @@ def _passes(judgement: Judgement) -> Column:
     bad = (F.size(misfits()) > 0) | (F.size(FAILED) > 0)
     if judgement.strict:
         bad = bad | _is_unsure(judgement)
-    return effective() & F.when(is_delete(), ~F.col("__cdc_previous_delete")).otherwise(~bad)
+    return effective() & F.when(is_delete(), ~F.col(_PREVIOUS_DELETE)).otherwise(~bad)
 
 
 def _is_unsure(judgement: Judgement) -> Column:
@@ -195,7 +259,7 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
         .when(F.col(REPLAYED), REPLAYED_OUTCOME)
         .when(F.col(m.OP) == m.TRUNCATE, truncate)
         .when(broken, QUARANTINED)
-        .when(is_delete() & F.col("__cdc_previous_delete") & effective(), UNCHANGED)
+        .when(is_delete() & F.col(_PREVIOUS_DELETE) & effective(), UNCHANGED)
         .when(
             ~F.col(PASSES) | F.col(WIPED) | (F.col(ORDER) != F.col("__cdc_final")),
             SUPERSEDED,

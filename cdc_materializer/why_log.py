@@ -11,15 +11,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch
-from cdc_materializer.batch import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import Decoders, find_decoders
+from cdc_materializer.earlier import lying_at
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, check_deletes, check_masks, marker_of
+from cdc_materializer.line import Line, marker_of
+from cdc_materializer.line_checks import check_deletes, check_masks
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.past import Past, changes_of
 from cdc_materializer.progress import landed
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.schema import TableSchema
@@ -115,7 +117,7 @@ class Log:
 
     def changes(self, messages: DataFrame) -> DataFrame:
         """Messages as changes."""
-        return batch.changes_of(messages, self.decoders, self.target, self.past)
+        return changes_of(messages, self.decoders, self.target, self.past)
 
     def key(self, text: str) -> str:
         """A key as it was asked for, in the form that keys have.
@@ -138,7 +140,7 @@ class Log:
 
     def key_of(self, place: tuple[int, int]) -> str | None:
         """The key of a message; of one that moves a row, the key that the row has after it."""
-        found = self.changes(batch.at_places(self.messages, self.place(place))).select(m.PART, m.KEY).collect()
+        found = self.changes(lying_at(self.messages, self.place(place))).select(m.PART, m.KEY).collect()
         if not found:
             what = f"{self.line.mirror.raw} has no message {place[0]}/{place[1]}."
             raise UsageError(what, "Write partition/offset as reports do, such as 0/9.")
@@ -169,7 +171,7 @@ class Log:
             places = places.select("partition", "offset").distinct().localCheckpoint()
             if not self.line.table.key:
                 return places
-            met = self.changes(batch.at_places(self.messages, places)).select(m.KEY).distinct().collect()
+            met = self.changes(lying_at(self.messages, places)).select(m.KEY).distinct().collect()
             further = {row[m.KEY] for row in met if row[m.KEY] is not None} - wanted
             if not further:
                 return places
@@ -182,6 +184,6 @@ class Log:
         later = self.messages.where(~batch.within(self.read, "partition", "offset"))
         known = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.OP, m.KEY, m.SOURCE_TIME, m.POSITION, m.EPOCH)
         # Cut off from its plan: Spark would push the filter through the decoding, and take half a minute to plan it.
-        changes = self.changes(batch.at_places(later, places)).select(*known).localCheckpoint()
+        changes = self.changes(lying_at(later, places)).select(*known).localCheckpoint()
         is_row = F.col(m.KEY).eqNullSafe(F.lit(key)) | F.col(m.OP).eqNullSafe(m.TRUNCATE)
         return changes if key is None else changes.where(is_row)

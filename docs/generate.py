@@ -300,7 +300,7 @@ def _tables() -> Iterator[str]:
     yield from ("## shop.orders__quarantine", "", "One row a message and violation. No row values but the key.", "")
     yield from _columns(QUARANTINE_SCHEMA, _QUARANTINE)
     yield from ("## shop.orders__history", "")
-    yield "With `history: true`: one row a change that was applied, only appended to; see [history](../history.md)."
+    yield "With `history: true`: one row a change that was applied, appended when it is; see [history](../history.md)."
     yield ""
     columns = history_schema(TableSchema(())).columns
     rows = [(column.name, "the row" if column.type == "struct<>" else f"`{column.type}`") for column in columns]

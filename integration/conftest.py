@@ -26,6 +26,7 @@ from integration.chain.registry import Registry
 from integration.chain.rest_catalog import RestCatalog
 from integration.chain.running import running, timings
 from integration.chain.s3 import S3
+from integration.chain.spark_cluster import SparkCluster
 
 _PREFIX, _LOCK = "cdcm-chain-", "lock"
 _LOGS = Path(__file__).parents[1] / "build" / "integration-logs"
@@ -152,4 +153,11 @@ def s3(folder: Callable[[str], Path]) -> Iterator[S3]:
 def rest_catalog(parts: Parts, folder: Callable[[str], Path], s3: S3) -> Iterator[RestCatalog]:
     """The REST catalog, with its tables in the S3 store."""
     with running("rest catalog", lambda: RestCatalog(parts, folder("rest-catalog"), s3)) as component:
+        yield component
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(folder: Callable[[str], Path]) -> Iterator[SparkCluster]:
+    """Spark's own cluster: a master and two workers."""
+    with running("spark cluster", lambda: SparkCluster(folder("spark-cluster"))) as component:
         yield component

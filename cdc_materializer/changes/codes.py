@@ -31,11 +31,14 @@ def code_of(
         if options.key and options.format.tombstones_delete:
             told = wire_key["key"][name]
             differs = differs | (told.isNotNull() & ~F.col("key")[name].eqNullSafe(told))
+    # Where `key:` is set and the value, or a bare key, tells all of it, nothing is read of a key that cannot be.
+    is_needed = F.lit(not options.key) | ~has_key
     misfits = (Code.SCHEMA_INCOMPATIBLE, Code.OUT_OF_RANGE) if options.format.needs_contract else ()
     reasons = [
-        (value_writer.isin(*writers.unknown) | key_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
+        (value_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
+        (key_writer.isin(*writers.unknown) & is_needed, Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
-        (key_writer.isNotNull() & ~key_writer.isin(*keys_readable), Code.UNDECODABLE),
+        (key_writer.isNotNull() & ~key_writer.isin(*keys_readable) & is_needed, Code.UNDECODABLE),
         (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
         (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
         (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),

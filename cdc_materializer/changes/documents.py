@@ -5,13 +5,19 @@ A document is one column, `document`, in the Extended JSON that the connector wa
 (`capture.mode` with pre-images), that is what it is applied on, here. Elsewhere its document is unavailable like any
 value that a message leaves out (§1.7), and what it changed goes along as the change's patch: once it is known what the
 row was, `updates` applies it.
+
+Where a contract declares columns of documents, those are the row (`document_columns`). The one before is then not kept,
+and an update that shows neither document is about no row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_materializer.changes.document_columns import DOCUMENT, declared_columns, parsed
 from cdc_materializer.changes.source_fields import SOURCE_FIELDS
 from cdc_materializer.decode import java_class
 from cdc_materializer.decode.wire import WireType
@@ -22,10 +28,11 @@ if TYPE_CHECKING:
     from cdc_materializer.changes.formats import Part
     from cdc_materializer.changes.options import Options
 
-DOCUMENT = "document"
 _JSON = "io.debezium.data.Json"
 _SOURCE = Path(__file__).with_name("DocumentUpdate.java")
 _UPDATE = "updateDescription"
+_CONNECTOR = "mongodb"
+_SOURCE_OF_DOCUMENTS = ("connector", "snapshot", "ts_ms", "ts_us", "ts_ns", "ord", "db", "collection")
 #: What an update tells, as it is read.
 _UPDATE_DDL = (
     f"{_UPDATE} struct<removedFields array<string>, updatedFields string, "
@@ -38,7 +45,56 @@ def document_row(wire: WireType) -> WireType | None:
     image = wire.get("after")
     if wire.get("op") is None or image is None or (image.literal, image.name) != ("string", _JSON):
         return None
-    return WireType("record", optional=True, fields=((DOCUMENT, image),))
+    return WireType("record", optional=True, fields=image.fields or ((DOCUMENT, image),))
+
+
+def plain_documents() -> WireType:
+    """The type of an envelope of documents in JSON without a schema: it is the same whatever the documents are."""
+    text, number = WireType("string", optional=True), WireType("long", optional=True)
+    json = replace(text, name=_JSON)
+    cut = WireType("record", fields=(("field", text), ("size", WireType("int"))))
+    lists = {name: WireType("array", optional=True, items=items) for name, items in (("removed", text), ("cut", cut))}
+    update = (("removedFields", lists["removed"]), ("updatedFields", json), ("truncatedArrays", lists["cut"]))
+    numbers = dict.fromkeys(("ts_ms", "ts_us", "ts_ns"), number)
+    source = tuple((name, numbers.get(name, text)) for name in _SOURCE_OF_DOCUMENTS)
+    fields = (
+        ("op", text),
+        ("before", json),
+        ("after", json),
+        (_UPDATE, WireType("record", optional=True, fields=update)),
+        ("source", WireType("record", fields=source)),
+    )
+    return WireType("record", fields=fields)
+
+
+def is_of_documents(value: Column) -> Column:
+    """Whether an envelope in JSON without a schema, as text, is that of documents: its images are texts."""
+    from pyspark.sql import functions as F
+
+    connector = F.get_json_object(value, "$.source.connector")
+    return F.contains(value, F.lit(f'"{_CONNECTOR}"')) & F.coalesce(connector == _CONNECTOR, F.lit(False))
+
+
+def with_columns(wire: WireType, types: Mapping[str, str]) -> WireType:
+    """The type of an envelope of documents of which a contract declares columns; others as they are."""
+    image = wire.get("after")
+    if document_row(wire) is None or image is None or not types:
+        return wire
+    known = declared_columns(image, types)
+    return replace(wire, fields=tuple((name, known if name == "after" else kind) for name, kind in wire.fields))
+
+
+def entries(body: Column, wire: WireType) -> Column | None:
+    """The document that an envelope shows, parsed, as the only entry; None where it stays a text."""
+    from pyspark.sql import functions as F
+
+    image = wire.get("after")
+    if image is None or not image.fields:
+        return None
+    document = body["after"]
+    if tells_updates(wire) and _has_before(wire):
+        document = F.coalesce(document, updated(body["before"], F.when(_is_update(body), _update(body))))
+    return parsed(document, image)
 
 
 def document_ddl(wire: WireType) -> str:
@@ -74,15 +130,49 @@ def document_of(part: Part) -> tuple[Column, Column | None]:
     document, patch = body["after"], None
     # What is known of a masked document is its mask: nothing can be applied on that.
     if tells_updates(part.writer.wire) and not _is_masked(part.options):
-        told = body[_UPDATE]
-        fields = {"cut": "truncatedArrays", "unset": "removedFields", "set": "updatedFields"}
-        update = F.to_json(F.struct(*[told[name].alias(step) for step, name in fields.items()]))
-        update = F.when((F.lower(body["op"]) == "u") & told.isNotNull() & document.isNull(), update)
+        update = F.when(_is_update(body), _update(body))
         before = body["before"] if _has_before(part.writer.wire) else F.lit(None).cast("string")
         unknown = F.when(update.isNotNull(), F.lit(part.reader.text()))
         document = F.coalesce(document, F.when(before.isNotNull(), updated(before, update)).otherwise(unknown))
         patch = F.when(before.isNull(), update)
     return F.when(document.isNotNull(), F.struct(document.alias(DOCUMENT))), patch
+
+
+def _is_update(body: Column) -> Column:
+    """Whether an envelope says what an update changed, and does not show the document."""
+    from pyspark.sql import functions as F
+
+    return (F.lower(body["op"]) == "u") & body[_UPDATE].isNotNull() & body["after"].isNull()
+
+
+def _update(body: Column) -> Column:
+    """What an update changed, as `updated` takes it."""
+    from pyspark.sql import functions as F
+
+    told = body[_UPDATE]
+    fields = {"cut": "truncatedArrays", "unset": "removedFields", "set": "updatedFields"}
+    return F.to_json(F.struct(*[told[name].alias(step) for step, name in fields.items()]))
+
+
+def has_no_text(part: Part) -> Column | None:
+    """Whether a text is none of which a document is made, besides the document itself; None where that cannot be."""
+    from cdc_materializer.decode import texts
+
+    wire, body = part.writer.wire, part.body
+    if not part.writer.leaves_texts:
+        return None
+    # Columns are taken from it when it is too late.
+    tests = [texts.has_no_text(body["after"], "string") if part.entry is not None else None]
+    if not tells_updates(wire):
+        return texts.any_of(tests)
+    told = body[_UPDATE]
+    tests += [
+        texts.has_no_text(told["updatedFields"], "string"),
+        texts.has_no_text(told["removedFields"], "array<string>"),
+        texts.has_no_text(told["truncatedArrays"]["field"], "array<string>"),
+        texts.has_no_text(body["before"], "string") if _has_before(wire) else None,
+    ]
+    return texts.any_of(tests)
 
 
 def in_order(document: Column, patch: Column) -> Column:

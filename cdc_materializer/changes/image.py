@@ -40,8 +40,20 @@ class Image:
         found = self.record[told[-1]]
         for name in reversed(told[:-1]):
             has = F.array_contains(self.names, name) if self.names is not None else F.lit(True)
+            # Of a row that tells all of its columns, one that is NULL under this name may have a value under another.
+            has = F.coalesce(has, self.record[name].isNotNull())
             found = F.when(has, self.record[name]).otherwise(found)
         return found
+
+
+def _never_told(source: Image, column: TableColumn) -> list[Column]:
+    """The name of a column of which a row has no value, where it does not have the column itself either."""
+    nulls = [name for name in column.wire_names if name in source.wire.nulls]
+    if not nulls:
+        return [F.lit(column.name)]
+    if source.names is None:
+        return []
+    return [F.when(~F.arrays_overlap(source.names, F.array(*map(F.lit, nulls))), F.lit(column.name))]
 
 
 def image_type(target: TableSchema) -> str:
@@ -65,7 +77,7 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
         names = told_names(source.wire, column)
         if not names:
             values.append(F.lit(None).cast(column.type).alias(column.name))
-            missing.append(F.lit(column.name))
+            missing += _never_told(source, column)
             continue
         reading, on_wire = reader.read(kinds[names[0]]), source.value(names)
         unknown = F.coalesce(reading.unavailable(on_wire), F.lit(False)) if reading.unavailable else None
@@ -102,7 +114,8 @@ def names_by_message(writer: Writer, options: Options) -> Column | None:
     rows: dict[tuple[str, ...], list[str]] = {}
     for member in writer.members:
         row = options.row(member)
-        rows.setdefault(tuple(dict(row.fields)) if row is not None else (), []).append(member.selector)
+        columns = (*dict(row.fields), *row.nulls) if row is not None else ()
+        rows.setdefault(columns, []).append(member.selector)
     if len(rows) <= 1:
         return None
     found = F.lit(None).cast("array<string>")

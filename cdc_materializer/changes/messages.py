@@ -12,7 +12,9 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes import home
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.bare_keys import BARE, bare_key, bare_text
 from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
@@ -21,6 +23,9 @@ from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_ty
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.positions import log, position, snapshot_place, source_table
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
+from cdc_materializer.decode.framing import OWN_JSON, PLAIN_JSON
+from cdc_materializer.decode.json_numbers import with_numbers
+from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
@@ -90,9 +95,17 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     read, shard = writers.merged(options), options.shard
     target = shard.without(mirror) if shard is not None else mirror
     named = as_told(messages, options)
-    datums = named.select(*_coordinates(named), "value_writer", "key_writer", *_datums(read, options))
+    datums = named.select(
+        *_coordinates(named),
+        "value_writer",
+        "key_writer",
+        *home.asked(named),
+        bare_text(options),
+        *_datums(read, options),
+    )
+    datums = with_numbers(datums, _by_column(read))
     parts = _parts(datums, read, options)
-    kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer")
+    kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer", *home.ASKED, BARE)
     images = parts.select(*kept, *_images(read, target, options))
     format_ = options.format
     keyed = identified(
@@ -103,7 +116,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
 
 
 def as_told(messages: DataFrame, options: Options) -> DataFrame:
-    """The messages, without those keys and values that say nothing in the table's format.
+    """The messages as the table's format tells them: without those keys and values that say nothing in it.
 
     Kafka keys, where they do not say which row is meant. Where a message without a value is a delete, the JSON text
     `null` is none: JsonConverter writes it for a record that has a schema and no value.
@@ -111,6 +124,11 @@ def as_told(messages: DataFrame, options: Options) -> DataFrame:
     nothing = F.lit(None).cast("string")
     if options.format.rows_name_themselves:
         messages = messages.withColumn("key_writer", nothing)
+    own = options.format.plain_type(F.col("value").cast("string"))
+    if own is not None:
+        chosen = F.col("value_writer")
+        known = F.when(chosen == PLAIN_JSON, F.concat(F.lit(OWN_JSON), own))
+        messages = messages.withColumn("value_writer", F.coalesce(known, chosen))
     if options.format.tombstones_delete:
         is_null = F.trim(F.col("value").cast("string")) == "null"
         messages = messages.withColumn("value_writer", F.when(is_null, nothing).otherwise(F.col("value_writer")))
@@ -141,6 +159,12 @@ def _datums(writers: Writers, options: Options) -> list[Column]:
         ddl = _fields_ddl(writer.wire, writer, options)
         keys.append(writer.datum(F.col("key"), F.col("key_writer"), ddl).alias(f"key{at}"))
     return [*values, *keys, *names]
+
+
+def _by_column(writers: Writers) -> dict[str, Writer]:
+    """The writers by the columns of their datums."""
+    values = {f"value{at}": writer for at, writer in enumerate(writers.changes)}
+    return values | {f"key{at}": writer for at, writer in enumerate(writers.keys)}
 
 
 def _row(writer: Writer, options: Options) -> WireType:
@@ -179,9 +203,13 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
     values = [(one.selectors, _value_struct(at, one, target, options)) for at, one in enumerate(writers.changes)]
     keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
+    wire_key, bare = _by_selector("key_writer", keys, _key_type(target)), bare_key(target, options)
+    if bare is not None:
+        told = F.struct(F.lit(False).alias("corrupt"), bare.alias("key")).cast(_key_type(target))
+        wire_key = F.coalesce(wire_key, F.when(bare.isNotNull(), told))
     return [
         _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
-        _by_selector("key_writer", keys, _key_type(target)).alias("wire_key"),
+        wire_key.alias("wire_key"),
     ]
 
 
@@ -219,8 +247,9 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         names = F.get(names, F.col(ENTRY))
     after = said.after if said.after is not None else F.lit(None)
     is_corrupt = writer.is_corrupt(datum) | (said.op.isNull() & body.isNotNull())
-    if said.corrupt is not None:
-        is_corrupt = is_corrupt | (body.isNotNull() & F.coalesce(said.corrupt, F.lit(False)))
+    for test in (said.corrupt, _no_texts(said, writer, row, options)):
+        if test is not None:
+            is_corrupt = is_corrupt | (body.isNotNull() & F.coalesce(test, F.lit(False)))
     return F.struct(
         is_corrupt.alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
@@ -233,6 +262,19 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         (F.lit(None) if said.transaction is None else said.transaction).cast(m.TRANSACTION_TYPE).alias("transaction"),
         (F.lit(None) if said.patch is None else said.patch).cast("string").alias("patch"),
     )
+
+
+def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Column | None:
+    """Whether a text of the row, of the key that it had, or of its place is none; None where that cannot be."""
+    if not writer.leaves_texts:
+        return None
+    types = {name: options.reader(writer).read(kind).wire for name, kind in row.fields}
+    tests = [has_no_text(said.after[name], ddl) for name, ddl in types.items()] if said.after is not None else []
+    if said.before is not None:
+        keys = [name for name in types if options.evolution.renames.get(name, name) in options.key]
+        tests += [has_no_text(said.before[name], types[name]) for name in keys]
+    places = [place for name, place in said.source.items() if _SAID_FIELDS[name] == "string"]
+    return any_of([*tests, *[has_no_text(place.cast("string"), "string") for place in places]])
 
 
 def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
@@ -265,6 +307,10 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
     body = writer.body(datum)
     key = typed(body, writer.wire, target.key, options.reader(writer), target)
     corrupt = writer.is_corrupt(datum)
+    if writer.leaves_texts:
+        reader = options.reader(writer)
+        no_text = any_of([has_no_text(body[name], reader.read(kind).wire) for name, kind in writer.wire.fields])
+        corrupt = corrupt if no_text is None else corrupt | no_text
     return F.struct(corrupt.alias("corrupt"), F.when(~corrupt, key).alias("key"))
 
 
@@ -289,11 +335,12 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
     log_name, log_number = log(source)
+    text = m.key_json(key, target) if target.key else F.lit(None).cast("string")
     return [
         *[column.alias(name) for name, column in row.items()],
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
         F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
-        (F.when(has_key, m.key_json(key, target)) if target.key else F.lit(None).cast("string")).alias(m.KEY),
+        F.when(has_key, text).alias(m.KEY),
         position(source).alias(m.POSITION),
         F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
         log_name.alias(m.LOG),
@@ -311,7 +358,18 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         F.xxhash64(op, F.to_json(shown), value["patch"]).alias(m.SIGNATURE),
         value["transaction"].alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
+        home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),
     ]
+
+
+def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:
+    """Whether a writer's keys are the table's, each of which it writes in one way."""
+    own = TableSchema(_columns(writer.wire, writer, options)).types
+    kinds = [kind for _, kind in writer.wire.fields]
+    if tuple(own) != target.key:
+        return False
+    columns = zip(kinds, own.values(), target.key, strict=True)
+    return all(home.is_exact(kind, ddl, target.types[name]) for kind, ddl, name in columns)
 
 
 def _source_time(source: Column) -> Column:

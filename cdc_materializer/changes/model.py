@@ -65,9 +65,14 @@ TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTI
 #: How the row's document is made of the one before, as text, where the change shows none (`documents`); else NULL.
 PATCH = "__cdc_patch"
 
+#: How the message's key is written, where that is the one way to write it and Kafka's own partitioner puts it into the
+#: message's partition (`changes.home`); empty where not, or where nobody asks.
+HOME = "__cdc_home"
+
 META = (
     TOPIC, PARTITION, OFFSET, PART, TIME, OP, KEY, POSITION, EPOCH, LOG, LOG_NUMBER, STREAMING, SNAPSHOT,
     SOURCE_TIME, SOURCE_TABLE, ABSENT, UNAVAILABLE, PROBLEMS, CODE, REASON, NAMELESS, SIGNATURE, TRANSACTION, PATCH,
+    HOME,
 )  # fmt: skip
 
 CHANGE_OPS = ("c", "r", "u", "d")

@@ -95,4 +95,6 @@ class Options:
             row = self.row(writer) or writer.wire
             names = frozenset(name for name, _ in row.fields if name in self.evolution.renames)
             groups.setdefault(names, []).append(writer)
-        return tuple(one for group in groups.values() for one in merged(group, depth))
+        # A column beside another is named by the type of what its writer sends.
+        parts = not self.evolution.new_columns
+        return tuple(one for group in groups.values() for one in merged(group, depth, parts=parts))

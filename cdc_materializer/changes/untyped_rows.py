@@ -115,4 +115,6 @@ def micros_of(text: Column) -> Column:
     """A moment in words as microseconds since 1970; one without a zone is UTC's."""
     from pyspark.sql import functions as F
 
-    return F.unix_micros(text.try_cast("timestamp"))
+    from cdc_materializer.decode.untyped import moment_text
+
+    return F.unix_micros(moment_text(text).try_cast("timestamp"))

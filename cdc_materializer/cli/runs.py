@@ -134,6 +134,9 @@ def _follow(config: "Config", options: "RunOptions", output: Output, progress: "
 
 
 def verify(  # noqa: PLR0913 - the options are the command's own
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="[TABLE]...", help="Only these mirrors; all if none is named.")
+    ] = None,
     *,
     repair: Annotated[
         bool, typer.Option("--repair", help="Put the differing rows right, and no other, in one commit.")
@@ -167,7 +170,8 @@ def verify(  # noqa: PLR0913 - the options are the command's own
     step = "Reading the databases" if source else "Folding every message again"
     with Steps(output) as steps:
         steps.begin("Adding up the mirrors' rows" if ledger else step)
-        found = verify_tables(loaded, options=VerifyOptions(tuple(table or ()), repair, ledger, keys, source))
+        wanted = (*(tables or ()), *(table or ()))
+        found = verify_tables(loaded, options=VerifyOptions(wanted, repair, ledger, keys, source))
     output.show(found)
     return exit_code_of(found)
 
@@ -220,6 +224,9 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Give readers back what the last published replay has replaced.")
     ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Keep no longer what the last published replay has replaced.")
+    ] = False,
     keys: PlainKeys = False,
     config: ConfigFile = CONFIG_DEFAULT,
     as_json: AsJson = False,
@@ -232,18 +239,22 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+    from cdc_materializer.rebuild import ReplayOptions, let_go, replay_tables, roll_back
     from cdc_materializer.rebuild_start import parse_start
     from cdc_materializer.status import exit_code_of_replay
 
     begin = parse_start(start)
-    if rollback and (publish or restart):
-        raise UsageError("`--rollback` goes with neither `--publish` nor `--restart`.", "Give one of them.")
+    if (rollback or forget) and sum((publish or restart, rollback, forget)) > 1:
+        what = "`--rollback` and `--forget` go with neither `--publish` nor `--restart`, nor with each other."
+        raise UsageError(what, "Give one of them.")
     loaded = load(config)
     with Steps(output) as steps:
         if rollback:
             steps.begin("Going back to what was there before the replay")
             found = roll_back(loaded, tuple(tables))
+        elif forget:
+            steps.begin("Forgetting what was there before the replay")
+            found = let_go(loaded, tuple(tables))
         else:
             steps.begin("Folding every message again")
             read: dict[str, int] = {}

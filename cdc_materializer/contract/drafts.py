@@ -16,6 +16,7 @@ REMOVE = "Remove it for now: a rule that is not enforced must not look as if it 
 _MISPLACED = {
     "mask": "a column",
     "drop": "a column",
+    "time_unit": "a column",
     "judge": "the table",
     "max_quarantined": "the table",
     "shadow": "a rule or the table",

@@ -11,7 +11,8 @@ from cdc_materializer.masks import Mask
 from cdc_materializer.names import nearest
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
-_KNOWN = ("mask", "drop")
+#: All custom properties of a column that mean something.
+_KNOWN = ("mask", "drop", "time_unit")
 
 
 def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask | None:
@@ -23,7 +24,7 @@ def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask
             found += _method(entry, at, findings)
         elif entry.property == "drop":
             found += _drop(entry, at, findings)
-        elif entry.property and (near := nearest(entry.property, _KNOWN)):
+        elif entry.property and entry.property not in _KNOWN and (near := nearest(entry.property, _KNOWN)):
             findings.add(at, f"unknown custom property {entry.property[:40]!r}.", f"Did you mean {near}?")
     if len(found) > 1:
         findings.add(here, "the column is masked twice.", "Keep one of mask and drop.")

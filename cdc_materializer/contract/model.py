@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from cdc_materializer.decode.units import TimeUnit
 from cdc_materializer.masks import Mask, Masks
 
 #: Hexadecimal characters of a fingerprint: 64 bits tell any two versions of one contract apart.
@@ -73,7 +74,9 @@ class ContractColumn:
 
     ``type`` is that of the source: a mask may make it another one. ``public`` says that its values may be shown in
     reports, where somebody asks for samples; it is no rule, and not part of the fingerprint. ``is_set`` says that it is
-    a set of MySQL's, a text that some formats write as a list.
+    a set of MySQL's, a text that some formats write as a list. ``time_unit`` says, of a time, how one is counted where
+    a message has it as a number and no schema. ``is_numeric`` says that it holds numbers with scales of their own as
+    texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known.
     """
 
     name: str
@@ -85,6 +88,9 @@ class ContractColumn:
     mask: Mask | None = None
     public: bool = False
     is_set: bool = False
+    time_unit: TimeUnit | None = None
+    is_numeric: bool = False
+    is_rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,8 @@ def _rule(rule: Rule) -> list[object]:
 
 def _column(column: ContractColumn) -> list[object]:
     stated: list[object] = [column.name, column.type, column.required, column.primary_key, column.unique]
+    if column.time_unit not in {None, TimeUnit.UNSETTLED}:
+        stated.append({"time_unit": str(column.time_unit)})
     return stated if column.mask is None else [*stated, str(column.mask)]
 
 

@@ -18,7 +18,8 @@ from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import read_quality, read_relationships
-from cdc_materializer.contract.types import column_type, is_set
+from cdc_materializer.contract.time_units import read_time_unit
+from cdc_materializer.contract.types import column_type, is_numeric, is_rounded, is_set
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
 _PUBLIC = "public"
@@ -53,7 +54,8 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
             ContractColumn(
                 name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),
                 declared.description, read_mask(declared, here, findings), _is_public(declared),
-                is_set(declared.physicalType),
+                is_set(declared.physicalType), read_time_unit(declared, here, findings),
+                is_numeric(declared.physicalType), is_rounded(declared),
             )
         )  # fmt: skip
     return tuple(columns)
@@ -90,7 +92,7 @@ def _stated_rules(table: SchemaObject, place: Place, findings: Findings) -> Iter
         name = declared.physicalName or declared.name
         if not name:
             continue
-        refuse_misplaced(declared.customProperties, here, findings, known=("mask", "drop"))
+        refuse_misplaced(declared.customProperties, here, findings, known=("mask", "drop", "time_unit"))
         if declared.unique and not (declared.primaryKey and len(keys) == 1):
             yield replace(table_rules.unique(name, (*here, "unique")), action=Action.BLOCK)
         _refuse_nested(declared, here, findings)

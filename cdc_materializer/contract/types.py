@@ -5,11 +5,13 @@ becomes in the lake. Where one word means different things in different systems 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
+
+from cdc_materializer.schema_types import field_list
 
 #: Spark's and Iceberg's largest decimal precision.
 DECIMAL_PRECISION_MAX = 38
@@ -54,14 +56,20 @@ _SIZED = frozenset(
         "binary varbinary raw blob varbit bit_varying",
         "timestamp timestamptz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
         "datetime datetime2 datetimeoffset time timetz time_with_time_zone time_without_time_zone",
-        "int integer bigint smallint mediumint tinyint year int_unsigned bigint_unsigned",
+        "int integer bigint smallint mediumint tinyint year double double_precision",
+        "int_unsigned integer_unsigned bigint_unsigned smallint_unsigned mediumint_unsigned tinyint_unsigned",
     )
     for word in words.split()
 )
 
 _PARAMETERS = re.compile(r"\(([^()]*)\)")
+_DIGITS = re.compile(r"(\d{1,4}|\*)(,-?\d{1,4})?", re.ASCII)
 _ARRAY_SUFFIX = re.compile(r"\s*\[\s*\d*\s*\]$")
 _FLOAT_BITS_SINGLE = 24
+_DECIMALS = frozenset({"numeric", "decimal", "dec", "number"})
+#: Types that are the same without their sign: no value of theirs is larger.
+_SIGNLESS = _DECIMALS | {"float", "double", "double_precision", "real"}
+_UNSIGNED, _ZEROFILL = "_unsigned", "_zerofill"
 
 
 class Family(StrEnum):
@@ -102,7 +110,7 @@ def family(ddl: str) -> Family:
 
 def physical_type(text: str) -> str | None:
     """Return the Spark DDL type of a database's or Spark's own spelling; None for a type that is not in the table."""
-    spelled = " ".join(text.strip().lower().split())
+    spelled = " ".join(text.split())
     if _ARRAY_SUFFIX.search(spelled):
         element = physical_type(_ARRAY_SUFFIX.sub("", spelled))
         return f"array<{element}>" if element else None
@@ -110,15 +118,21 @@ def physical_type(text: str) -> str | None:
         return f"array<{element}>"
     if "<" in spelled:
         return _generic(spelled)
-    parameters = [part.strip() for found in _PARAMETERS.findall(spelled) for part in found.split(",")]
-    base = "_".join(_PARAMETERS.sub(" ", spelled).split())
-    return _plain(base, parameters)
+    return _plain(*spelling(spelled))
+
+
+def spelling(text: str) -> tuple[str, list[str]]:
+    """A type without parts, in lower case and with `_` for blanks, and its parameters."""
+    lowered = text.lower()
+    parameters = [part.strip() for found in _PARAMETERS.findall(lowered) for part in found.split(",")]
+    return "_".join(_PARAMETERS.sub(" ", lowered).split()), parameters
 
 
 def _plain(base: str, parameters: list[str]) -> str | None:
+    base = _without_sign(base)
     if not parameters:
         return "boolean" if base == "bit" else _PLAIN.get(base)
-    if base in {"numeric", "decimal", "dec", "number"}:
+    if base in _DECIMALS:
         return _decimal(parameters)
     if base == "bit":
         return "boolean" if parameters == ["1"] else "binary"
@@ -127,17 +141,29 @@ def _plain(base: str, parameters: list[str]) -> str | None:
     return _PLAIN.get(base) if base in _SIZED else None
 
 
+def _without_sign(base: str) -> str:
+    """A type of MySQL's with its sign only where that makes another type of it; `zerofill` is unsigned too."""
+    if base.endswith(_ZEROFILL):
+        base = base.removesuffix(_ZEROFILL).removesuffix(_UNSIGNED) + _UNSIGNED
+    stem = base.removesuffix(_UNSIGNED)
+    return stem if stem in _SIGNLESS else base
+
+
 def _decimal(parameters: list[str]) -> str | None:
-    if not all(part.isdigit() for part in parameters) or len(parameters) not in {1, 2}:
+    if not _DIGITS.fullmatch(",".join(parameters)):
         return None
-    precision, scale = int(parameters[0]), int(parameters[1]) if len(parameters) > 1 else 0
+    # Oracle's `*` is as many digits as there are, and a negative scale so many zeros before the point.
+    precision = DECIMAL_PRECISION_MAX if parameters[0] == "*" else int(parameters[0])
+    scale = int(parameters[1]) if len(parameters) > 1 else 0
+    precision, scale = (precision - scale, 0) if scale < 0 else (precision, scale)
     fits = 1 <= precision <= DECIMAL_PRECISION_MAX and scale <= precision
     return f"decimal({precision},{scale})" if fits else None
 
 
 def _generic(spelled: str) -> str | None:
-    """Read ``array<…>`` and ``map<…,…>``; a struct is taken as written, in Spark's spelling."""
+    """Read ``array<…>``, ``map<…,…>`` and ``struct<name:…>``, whose fields are called as written: JSON tells case."""
     kind, _, rest = spelled.partition("<")
+    kind = kind.strip().lower()
     if not rest.endswith(">"):
         return None
     inner = rest[:-1]
@@ -147,7 +173,18 @@ def _generic(spelled: str) -> str | None:
     if kind == "map":
         key, value = (physical_type(part) for part in _split_pair(inner))
         return f"map<{key},{value}>" if key and value else None
-    return spelled if kind == "struct" else None
+    return _struct(field_list(f"struct<{inner}>") or ()) if kind == "struct" else None
+
+
+def _struct(fields: Sequence[tuple[str, str]]) -> str | None:
+    types = {name: physical_type(ddl) for name, ddl in fields}
+    if not types or len(types) < len(fields) or not all(name and ddl for name, ddl in types.items()):
+        return None
+    return "struct<" + ",".join(f"{_quoted(name)}:{ddl}" for name, ddl in types.items()) + ">"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _split_pair(inner: str) -> tuple[str, str]:
@@ -164,6 +201,11 @@ def is_set(physical: str | None) -> bool:
     return _PARAMETERS.sub("", (physical or "").lower()).strip() == "set"
 
 
+def is_numeric(physical: str | None) -> bool:
+    """Whether a physical type is one of numbers with a scale of their own each, whose column is a text."""
+    return (physical or "").strip().lower() in {"numeric", "number"}
+
+
 def column_type(declared: SchemaProperty, depth: int = 0) -> str | None:
     """Return the Spark DDL type that a contract's property declares: its physicalType if known, else its logicalType.
 
@@ -172,6 +214,14 @@ def column_type(declared: SchemaProperty, depth: int = 0) -> str | None:
     if declared.physicalType and (known := physical_type(declared.physicalType)):
         return known
     return _logical_type(declared, depth) if declared.logicalType and depth < NESTING_MAX else None
+
+
+def is_rounded(declared: SchemaProperty) -> bool:
+    """Whether a property is a floating number only because its physicalType is none that is known, or a part of it."""
+    parts = [*(declared.properties or ()), *([declared.items] if declared.items else [])]
+    if declared.physicalType and physical_type(declared.physicalType) is None and declared.logicalType == "number":
+        return True
+    return any(is_rounded(part) for part in parts)
 
 
 def _logical_type(declared: SchemaProperty, depth: int) -> str | None:
@@ -201,4 +251,4 @@ def _struct_type(declared: SchemaProperty, depth: int) -> str | None:
     fields = [(field.physicalName or field.name, column_type(field, depth + 1)) for field in declared.properties]
     if any(not name or not ddl for name, ddl in fields):
         return None
-    return "struct<" + ",".join(f"`{str(name).replace('`', '``')}`:{ddl}" for name, ddl in fields) + ">"
+    return "struct<" + ",".join(f"{_quoted(str(name))}:{ddl}" for name, ddl in fields) + ">"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType
+from cdc_materializer.decode.wire import UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.errors import InvalidName
 from cdc_materializer.names import quote
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
+from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of, entry_of, fields_of, item_of
 
 DEBEZIUM = "io.debezium."
 CONNECT = "org.apache.kafka.connect.data."
@@ -36,8 +36,7 @@ LITERALS: Mapping[str, str] = {
 }
 
 #: Types whose name says what they mean, with the literal that carries it; all but decimals. Times of day are
-#: microseconds, because Spark has no `time`. Avro's own `timestamp-millis` is Connect's Timestamp without its name, in
-#: an envelope a column without a time zone; the other `timestamp-…` are instants, as Avro's specification says.
+#: microseconds, because Spark has no `time`.
 NAMED: Mapping[tuple[str, str], str] = {
     (VARIABLE_SCALE, "record"): "string",
     (DEBEZIUM + "data.Json", "string"): "string",
@@ -50,6 +49,7 @@ NAMED: Mapping[tuple[str, str], str] = {
     (DEBEZIUM + "time.MicroTime", "long"): "bigint",
     (DEBEZIUM + "time.NanoTime", "long"): "bigint",
     (DEBEZIUM + "time.IsoTime", "string"): "bigint",
+    (DEBEZIUM + "time.NanoDuration", "long"): "bigint",
     (DEBEZIUM + "time.StructuredTime", "record"): "bigint",
     (CONNECT + "Time", "int"): "bigint",
     ("time-millis", "int"): "bigint",
@@ -61,8 +61,8 @@ NAMED: Mapping[tuple[str, str], str] = {
     (DEBEZIUM + "time.NanoTimestamp", "long"): "timestamp_ntz",
     (DEBEZIUM + "time.IsoTimestamp", "string"): "timestamp_ntz",
     (DEBEZIUM + "time.StructuredTimestamp", "record"): "timestamp_ntz",
-    (CONNECT + "Timestamp", "long"): "timestamp_ntz",
-    ("timestamp-millis", "long"): "timestamp_ntz",
+    (CONNECT + "Timestamp", "long"): "timestamp",
+    ("timestamp-millis", "long"): "timestamp",
     ("local-timestamp-millis", "long"): "timestamp_ntz",
     ("local-timestamp-micros", "long"): "timestamp_ntz",
     ("local-timestamp-nanos", "long"): "timestamp_ntz",
@@ -72,6 +72,11 @@ NAMED: Mapping[tuple[str, str], str] = {
     ("timestamp-nanos", "long"): "timestamp",
     ("uuid", "fixed"): "string",
 }
+
+#: Moments of which their names do not tell whether the source's column has a time zone: Avro's specification calls them
+#: instants, and Debezium writes columns without a zone so. Who wrote them tells it (`with_moments`).
+MOMENTS = frozenset({CONNECT + "Timestamp", "timestamp-millis", "timestamp-micros", "timestamp-nanos"})
+_MOMENT_DDLS = frozenset({"timestamp", "timestamp_ntz"})
 
 _CALENDAR = dict.fromkeys(("year", "month", "day"), "int")
 _CLOCK = dict.fromkeys(("hour", "minute", "second"), "int")
@@ -93,6 +98,13 @@ UNSIGNED_DDL = "decimal(20,0)"
 
 _MONEY_DIGITS = 19
 
+#: Unions of two numbers, with the column of the one number that Spark's Avro reader makes of them; of all other unions
+#: it makes a struct.
+_WIDER: Mapping[frozenset[str], str] = {
+    frozenset({"int", "long"}): "bigint",
+    frozenset({"float", "double"}): "double",
+}
+
 #: Decimals: unscaled bytes, the scale in the schema.
 DECIMALS = (CONNECT + "Decimal", "decimal")
 
@@ -103,13 +115,14 @@ def column_type(wire: WireType) -> str:
     Raises:
         WireSchemaInvalid: the type has no table form.
     """
-    if wire.literal == "declared":
+    if wire.literal in {"declared", UNTYPED}:
         return wire.parameters["ddl"]
     name = meaning(wire)
     if name in DECIMALS:
         return decimal_ddl(*decimal_type(wire))
     if name:
-        return variable_scale_ddl(wire) if name == VARIABLE_SCALE else NAMED[name, wire.literal]
+        told = {VARIABLE_SCALE: variable_scale_ddl, **dict.fromkeys(MOMENTS, moment_ddl)}.get(name)
+        return told(wire) if told is not None else NAMED[name, wire.literal]
     plain = UNSIGNED_DDL if is_unsigned(wire) else LITERALS.get(wire.literal)
     if plain is not None:
         return plain
@@ -117,7 +130,7 @@ def column_type(wire: WireType) -> str:
         item = column_type(wire.items)
         return f"array<{item}>" if wire.literal == "array" else f"map<string,{item}>"
     if wire.literal in {"record", "union"} and wire.fields:
-        return struct_of((name, column_type(kind)) for name, kind in wire.fields)
+        return wider_number(wire) or struct_of((name, column_type(kind)) for name, kind in wire.fields)
     message = f"the wire type {wire.literal!r} has no table form"
     raise WireSchemaInvalid(message)
 
@@ -139,13 +152,19 @@ def meaning(wire: WireType) -> str:
     """The type's name where it says what a value is; "" where it says nothing that is known.
 
     A name on a type that cannot carry its meaning (`io.debezium.time.Date` on a text) is nothing that a connector
-    writes: the value is then read as what it is, and not as what it is called.
+    writes: the value is then read as what it is, and not as what it is called. So is one with a name of somebody's own
+    (`com.acme.Money`), which is a decimal all the same if Avro's logical type says so.
     """
-    if wire.name in DECIMALS:
-        return wire.name if wire.literal in {"bytes", "fixed"} else ""
-    parts = {name: kind.literal for name, kind in wire.fields}
-    has_fields = all(parts.get(name) == literal for name, literal in FIELDS.get(wire.name, {}).items())
-    return wire.name if (wire.name, wire.literal) in NAMED and has_fields else ""
+    return next((name for name in (wire.name, wire.logical) if _carries(wire, name)), "")
+
+
+def _carries(wire: WireType, name: str) -> bool:
+    """Whether a name means something on a type."""
+    if name in DECIMALS:
+        return wire.literal in {"bytes", "fixed"}
+    parts = {part: kind.literal for part, kind in wire.fields}
+    has_fields = all(parts.get(part) == literal for part, literal in FIELDS.get(name, {}).items())
+    return (name, wire.literal) in NAMED and has_fields
 
 
 def variable_scale_ddl(wire: WireType) -> str:
@@ -159,19 +178,59 @@ def _is_decimal(ddl: str) -> bool:
     return found is not None and 0 <= found[1] <= found[0] <= DECIMAL_DIGITS_MAX and found[0] > 0
 
 
-def with_declared(record: WireType, types: Mapping[str, str]) -> WireType:
-    """A record whose numbers with scales of their own are decimals where a contract declares a decimal for them.
+def moment_ddl(wire: WireType) -> str:
+    """The column of a moment of MOMENTS: an instant, or what `with_moments` or `with_declared` says."""
+    ddl = wire.parameters.get("ddl", "")
+    return ddl if ddl in _MOMENT_DDLS else "timestamp"
 
-    They are the one type that the source leaves open: a text of their digits otherwise. A number that the declared type
-    does not hold exactly is out of range.
+
+def with_moments(wire: WireType, ddl: str) -> WireType:
+    """A type with each of MOMENTS in it a column of a type: `timestamp`, or `timestamp_ntz`."""
+    if meaning(wire) in MOMENTS:
+        return replace(wire, parameters={**wire.parameters, "ddl": ddl})
+    fields = tuple((name, with_moments(kind, ddl)) for name, kind in wire.fields)
+    return replace(wire, fields=fields, items=with_moments(wire.items, ddl) if wire.items is not None else None)
+
+
+def with_declared(record: WireType, types: Mapping[str, str]) -> WireType:
+    """A record with what its source leaves open as a contract declares it, or a table has it.
+
+    Numbers with scales of their own are decimals then, and texts of their digits otherwise: one that the declared type
+    does not hold exactly is out of range. Moments are instants or have no zone, inside of others too.
     """
-    fields = tuple(
-        (name, replace(kind, parameters={**kind.parameters, "ddl": types[name]}))
-        if meaning(kind) == VARIABLE_SCALE and _is_decimal(types.get(name, ""))
-        else (name, kind)
-        for name, kind in record.fields
-    )
+    fields = tuple((name, _as_declared(kind, types.get(name, ""))) for name, kind in record.fields)
     return replace(record, fields=fields)
+
+
+def _as_declared(wire: WireType, ddl: str) -> WireType:
+    if meaning(wire) == VARIABLE_SCALE and _is_decimal(ddl):
+        return replace(wire, parameters={**wire.parameters, "ddl": ddl})
+    return _moments_as_declared(wire, ddl)
+
+
+def _moments_as_declared(wire: WireType, ddl: str) -> WireType:
+    if meaning(wire) in MOMENTS:
+        return with_moments(wire, ddl) if ddl in _MOMENT_DDLS else wire
+    entry, parts = entry_of(ddl), fields_of(ddl) or {}
+    item = entry[1] if entry is not None else item_of(ddl)
+    if wire.items is not None and item is not None:
+        return replace(wire, items=_moments_as_declared(wire.items, item))
+    fields = [(name, _moments_as_declared(kind, parts.get(name, ""))) for name, kind in wire.fields]
+    return replace(wire, fields=tuple(fields)) if parts else wire
+
+
+def wider_number(wire: WireType) -> str | None:
+    """The column of a union of two numbers one of which holds the other's; None for every other type.
+
+    Raises:
+        WireSchemaInvalid: one of the two is a date or the like, and nothing tells which of them a number was sent as.
+    """
+    kinds = [kind for _, kind in wire.fields]
+    ddl = _WIDER.get(frozenset(kind.literal for kind in kinds)) if wire.literal == "union" else None
+    if ddl is not None and any(meaning(kind) or is_unsigned(kind) for kind in kinds):
+        message = "a union of two numbers of which one is something else by its name"
+        raise WireSchemaInvalid(message)
+    return ddl
 
 
 def is_unsigned(wire: WireType) -> bool:

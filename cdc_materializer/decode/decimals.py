@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.avro.functions import from_avro, to_avro
 
 from cdc_materializer.decode.columns import (
     LONG_DIGITS,
@@ -35,11 +35,45 @@ def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
     byte below 64, and 38 digits need 16) and the bytes themselves.
     """
     length = F.unhex(F.lpad(F.hex(F.length(octets) * 2), 2, "0"))
-    schema = f'{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}'
     # Spark takes up to 18 digits for a long, and of more bytes than that has the last ones.
     bytes_max = _LONG_BYTES if precision <= LONG_DIGITS else _BYTES_MAX
     framed = F.when(F.length(octets).between(1, bytes_max), F.concat(length, octets))
-    return from_avro(framed, schema, {"mode": "PERMISSIVE"})
+    return from_avro(framed, _avro_decimal(precision, scale), {"mode": "PERMISSIVE"})
+
+
+def octets_of_number(given: Column, wire: WireType) -> Column:
+    """The two's complement bytes of the unscaled value of a number in JSON, as a decimal's own type has them.
+
+    No bytes at all, which are those of no number, for one that the decimal does not hold digit by digit.
+
+    Args:
+        given: a variant.
+        wire: the decimal's type.
+    """
+    precision, scale = decimal_type(wire)
+    whole = scale < 0
+    number = declared_decimal(f"decimal({DECIMAL_DIGITS_MAX},0)" if whole else f"decimal({precision},{scale})")
+    found = number.apply(given)
+    if whole:
+        # It counts units of a power of ten.
+        precision, scale, zeros = DECIMAL_DIGITS_MAX, 0, "0" * -scale
+        text = found.cast("string")
+        units = F.when(text == "0", text).when(text.endswith(zeros), F.regexp_replace(text, f"{zeros}$", ""))
+        found = units.cast(f"decimal({precision},0)")
+    # The inverse of `unscaled_decimal`: behind a length of one byte.
+    written = to_avro(found, _avro_decimal(precision, scale))
+    octets = F.substring(written, 2, _BYTES_MAX)
+    return F.when(F.try_variant_get(given, "$", "string").isNotNull(), F.coalesce(octets, F.lit(b"")))
+
+
+def is_no_number(given: Column) -> Column:
+    """Whether a variant is anything but a number, or NULL."""
+    kind = F.schema_of_variant(given)
+    return F.coalesce(~(kind.isin("BIGINT", "DOUBLE", "VOID") | kind.startswith("DECIMAL")), F.lit(False))
+
+
+def _avro_decimal(precision: int, scale: int) -> str:
+    return f'{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}'
 
 
 def decimal(settings: Settings, wire: WireType) -> Reading:
@@ -84,10 +118,11 @@ def _shortest(octets: Column) -> Column:
 
 
 def avro_decimal_is_exact(wire: WireType) -> bool:
-    """Whether Spark's Avro reader can be trusted with a decimal: it stops on more than 38 digits."""
+    """Whether it is Spark's Avro reader that makes a decimal of bytes: it goes by the logical type, up to 38 digits."""
     precision = decimal_number(wire.parameters.get("precision", "0"))
     scale = decimal_number(wire.parameters.get("scale", "0"))
-    return wire.literal == "bytes" and precision > 0 and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
+    is_decimal = wire.literal == "bytes" and wire.logical == "decimal"
+    return is_decimal and precision > 0 and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
 
 
 def declared_decimal(ddl: str) -> Reading:
@@ -115,11 +150,12 @@ def _is_exact(given: Column, ddl: str) -> Column:
     # With an exponent, or more than 38 digits, a variant has a double. It still is what was sent if that was short, as
     # Java's numbers with an exponent are: they have their column's scale, and six zeros before the first digit.
     is_short = F.length(F.regexp_replace(text, "[eE].*|\\D", "")) <= DOUBLE_DIGITS
-    is_told = (F.schema_of_variant(given) != "DOUBLE") | (is_short & F.lit(scale <= DOUBLE_DIGITS + _ZEROS))
-    return F.coalesce(is_told & _fits(text, ddl), F.lit(False))
+    is_small = F.lit(scale <= DOUBLE_DIGITS + _ZEROS) | (text.try_cast("double") == 0)
+    is_told = (F.schema_of_variant(given) != "DOUBLE") | (is_short & is_small)
+    return F.coalesce(is_told & fits(text, ddl), F.lit(False))
 
 
-def _fits(text: Column, ddl: str) -> Column:
+def fits(text: Column, ddl: str) -> Column:
     """Whether a decimal type holds the number that a text is, all of its digits; a cast would round."""
     _, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
     fraction = F.regexp_replace(F.regexp_extract(text, "\\.(\\d*)", 1), "0+$", "")
@@ -137,8 +173,8 @@ def variable_scale(_: Settings, wire: WireType) -> Reading:
     ddl = variable_scale_ddl(wire)
 
     def value(struct: Column) -> Column:
-        text = _plain_digits(struct)
-        return text if ddl == "string" else F.when(_fits(text, ddl), text.try_cast(ddl))
+        text = plain_digits(struct)
+        return text if ddl == "string" else F.when(fits(text, ddl), text.try_cast(ddl))
 
     return Reading(
         ddl,
@@ -148,7 +184,8 @@ def variable_scale(_: Settings, wire: WireType) -> Reading:
     )
 
 
-def _plain_digits(struct: Column) -> Column:
+def plain_digits(struct: Column) -> Column:
+    """The digits of a struct of scale and value, without zeros at the end; NULL for a scale that is no column's."""
     unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
     scale = F.when(F.abs(struct["scale"].cast("bigint")) <= VARIABLE_SCALE_MAX, struct["scale"])
     digits = F.regexp_replace(unscaled, "^-", "")

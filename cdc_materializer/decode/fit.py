@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from cdc_materializer.decode.reading import Convert
 from cdc_materializer.schema_types import (
     entry_of,
     fields_of,
@@ -32,6 +36,9 @@ def fit(value: Column, writer_type: str, table_type: str, *, retyped: bool = Fal
     merged, fits = merge_types(table_type, writer_type)
     if fits and merged == table_type:
         return conformed(value, writer_type, table_type), None
+    parts = _of_parts(value, writer_type, table_type, retyped=retyped)
+    if parts is not None:
+        return parts
     if not same_kind(writer_type, table_type) and not (retyped and has_other_form(writer_type, table_type)):
         return F.lit(None).cast(table_type), value.isNotNull()
     narrowed = value.try_cast(table_type)
@@ -39,6 +46,42 @@ def fit(value: Column, writer_type: str, table_type: str, *, retyped: bool = Fal
     back = narrowed.try_cast(writer_type if table_type != "float" else "double")
     exact = plain_number(back).eqNullSafe(plain_number(value)) if writer_type == "string" else back.eqNullSafe(value)
     return F.when(exact, narrowed), value.isNotNull() & ~exact
+
+
+def _of_parts(
+    value: Column, writer_type: str, table_type: str, *, retyped: bool
+) -> tuple[Column, Column | None] | None:
+    """The same of two structs, arrays or maps: their parts fit, all of them, or else nothing of it does."""
+
+    def inside(old: str, new: str) -> tuple[Convert, Convert]:
+        def is_none(part: Column) -> Column:
+            _, test = fit(part, old, new, retyped=retyped)
+            return F.lit(False) if test is None else F.coalesce(test, F.lit(False))
+
+        return lambda part: fit(part, old, new, retyped=retyped)[0], is_none
+
+    before, after = fields_of(writer_type), fields_of(table_type)
+    items, entries = (item_of(writer_type), item_of(table_type)), (entry_of(writer_type), entry_of(table_type))
+    if before is not None and after is not None:
+        known = {name: inside(before[name], ddl) for name, ddl in after.items() if name in before}
+        parts = [
+            (known[name][0](value[name]) if name in known else F.lit(None).cast(ddl)).alias(name)
+            for name, ddl in after.items()
+        ]
+        tests = [is_none(value[name]) for name, (_, is_none) in known.items()]
+        tests += [value[name].isNotNull() for name in before if name not in after]
+        found, misfit = F.struct(*parts), reduce(operator.or_, tests)
+    elif items[0] is not None and items[1] is not None:
+        convert, is_none = inside(items[0], items[1])
+        found, misfit = F.transform(value, convert), F.exists(value, is_none)
+    elif entries[0] is not None and entries[1] is not None and entries[0][0] == entries[1][0]:
+        convert, is_none = inside(entries[0][1], entries[1][1])
+        found = F.transform_values(value, lambda _, part: convert(part))
+        misfit = F.exists(F.map_values(value), is_none)
+    else:
+        return None
+    misfit = value.isNotNull() & F.coalesce(misfit, F.lit(False))
+    return F.when(value.isNotNull() & ~misfit, found), misfit
 
 
 def plain_number(text: Column) -> Column:

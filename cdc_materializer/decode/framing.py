@@ -21,9 +21,12 @@ from cdc_materializer.decode.naming import (
     NAME_BYTES_MAX,
     NEGATIVE,
 )
+from cdc_materializer.decode.refusals import CLOUD_EVENT_FIELDS
 
 #: Selector of JSON without a schema block; its types are declared by a contract.
 PLAIN_JSON = "json"
+#: What selectors begin with of such JSON whose type the format itself knows (`Format.other_types`).
+OWN_JSON = "json:"
 #: Selector of a CloudEvent in JSON, which is an envelope of another kind.
 CLOUD_EVENT = "cloudevent"
 #: Selector of bytes that begin like nothing we know.
@@ -153,13 +156,17 @@ def schema_id(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column
 def schema_block(octets: Column) -> Column:
     """The text of the `schema` block of Connect's JSON; NULL where the message has none.
 
-    JsonConverter writes the block first. Cutting it out there costs a search; a full parse of a message that is nine
-    tenths schema is paid only for producers that write the payload first.
+    JsonConverter writes the block first, and its type first in it. Cutting it out there costs a search; a full parse of
+    a message that is nine tenths schema is paid only for other producers. A row may have columns of these two names:
+    what has no type is no block.
     """
     text = octets.cast("string")
     first = F.substring_index(F.substring(text, F.lit(len('{"schema":') + 1), F.length(text)), ',"payload":', 1)
-    has_block = text.rlike("^\\s*\\{") & F.contains(text, F.lit('"schema"')) & F.contains(text, F.lit('"payload"'))
-    return F.when(text.startswith('{"schema":{'), first).when(has_block, F.get_json_object(text, "$.schema"))
+    may_have = text.rlike("^\\s*\\{") & F.contains(text, F.lit('"schema"')) & F.contains(text, F.lit('"payload"'))
+    has_type = F.get_json_object(text, "$.schema.type").isNotNull()
+    return F.when(text.startswith('{"schema":{"type":'), first).when(
+        may_have & has_type, F.get_json_object(text, "$.schema")
+    )
 
 
 def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
@@ -172,7 +179,9 @@ def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
     """
     block = schema_block(octets)
     text = octets.cast("string")
-    is_cloud_event = F.contains(text, F.lit('"specversion"')) & F.get_json_object(text, "$.specversion").isNotNull()
+    required = F.array(*[F.lit(name) for name in sorted(CLOUD_EVENT_FIELDS)])
+    has_fields = F.size(F.array_except(required, F.json_object_keys(text))) == 0
+    is_cloud_event = F.contains(text, F.lit('"specversion"')) & F.coalesce(has_fields, F.lit(False))
     in_bytes = _named_in_bytes(octets, id_bytes)
     return (
         F.when(octets.isNull(), F.lit(None).cast("string"))

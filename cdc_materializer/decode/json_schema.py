@@ -12,7 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_materializer.decode.columns import DECIMALS, decimal_ddl, decimal_type
-from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, checked, doc_of, parameters_of
+from cdc_materializer.decode.wire import (
+    NULL,
+    UNTYPED,
+    WireSchemaInvalid,
+    WireType,
+    checked,
+    doc_of,
+    parameters_of,
+    with_fields,
+)
 
 #: The literal of a type by Connect's word for it, or else by JSON Schema's.
 _LITERALS = {
@@ -27,7 +36,16 @@ _LITERALS = {
     "number": "double",
     "string": "string",
     "bytes": "bytes",
+    NULL: NULL,
 }
+
+
+#: What says nothing of a value.
+_REMARKS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"})
+_REMARKS |= {"connect.index", "connect.version", "connect.parameters"}
+#: What lists the values that there may be, and their types.
+_LISTS = frozenset({"enum", "const"})
+_OF_VALUES = {str: "string", bool: "boolean", int: "integer", type(None): NULL}
 
 
 def parse_json_schema(text: str) -> WireType:
@@ -46,15 +64,16 @@ def parse_json_schema(text: str) -> WireType:
 def _type(schema: Mapping[str, Any]) -> WireType:
     branches = schema.get("oneOf") or schema.get("anyOf")
     if branches:
-        present = [branch for branch in branches if branch.get("type") != "null"]
-        if len(present) != 1:
+        present = [branch for branch in branches if branch.get("type") != NULL]
+        if len(present) > 1:
             message = "a value of several types"
             raise ValueError(message)
-        return replace(_type(present[0]), optional=len(present) < len(branches))
+        found = _part(present[0]) if present else WireType(NULL)
+        return replace(found, optional=len(present) < len(branches))
     kind = schema["type"]
     if isinstance(kind, list):
-        (one,) = [word for word in kind if word != "null"]
-        return replace(_type({**schema, "type": one}), optional="null" in kind)
+        (one,) = [word for word in kind if word != NULL] or [NULL]
+        return replace(_type({**schema, "type": one}), optional=NULL in kind)
     base = WireType(
         literal=kind,
         name=schema.get("title") or "",
@@ -66,7 +85,7 @@ def _type(schema: Mapping[str, Any]) -> WireType:
         return _object(schema, base)
     if kind == "array":
         # A map whose keys are no strings is an array of objects, too.
-        return replace(base, items=_type(schema["items"]))
+        return replace(base, items=_part(schema["items"]))
     if kind == "number" and base.name in DECIMALS:
         # A decimal whose digits stand in the message, and not its unscaled bytes.
         return replace(base, literal="declared", name="", parameters={"ddl": decimal_ddl(*decimal_type(base))})
@@ -75,6 +94,28 @@ def _type(schema: Mapping[str, Any]) -> WireType:
 
 def _object(schema: Mapping[str, Any], base: WireType) -> WireType:
     if schema.get("connect.type") == "map" or "properties" not in schema:
-        return replace(base, literal="map", items=_type(schema["additionalProperties"]))
+        return replace(base, literal="map", items=_part(schema["additionalProperties"]))
     listed = sorted(schema["properties"].items(), key=lambda entry: entry[1].get("connect.index", 0))
-    return replace(base, literal="record", fields=tuple((name, _type(part)) for name, part in listed))
+    return with_fields(replace(base, literal="record"), ((name, _part(part)) for name, part in listed))
+
+
+def _part(schema: Mapping[str, Any]) -> WireType:
+    """The type of what stands in another."""
+    return _type(schema) if schema.keys() & {"type", "oneOf", "anyOf"} else _untold(schema)
+
+
+def _untold(schema: Mapping[str, Any]) -> WireType:
+    """The type of a schema that says none: by the values that it lists, or else the text of any JSON.
+
+    Raises:
+        ValueError: it says something else of its values.
+    """
+    if schema.keys() - _REMARKS - _LISTS:
+        message = "a value of no type"
+        raise ValueError(message)
+    listed = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+    words = list(dict.fromkeys(_OF_VALUES.get(type(value), UNTYPED) for value in listed))
+    if words and UNTYPED not in words and len({*words} - {NULL}) <= 1:
+        return _type({**schema, "type": words})
+    text = {"ddl": "string"}
+    return WireType(UNTYPED, optional=True, parameters=text, doc=doc_of(schema.get("description")))

@@ -51,7 +51,7 @@ _VALUES: Mapping[str, tuple[str, tuple[str, ...], Any]] = {
     ".google.protobuf.Timestamp": (
         "T",
         ("seconds", "nanos"),
-        {"type": "long", "logicalType": "local-timestamp-micros"},
+        {"type": "long", "logicalType": "timestamp-micros"},
     ),
     ".google.type.Date": ("D", ("year", "month", "day"), {"type": "int", "logicalType": "date"}),
     ".google.type.TimeOfDay": (
@@ -69,6 +69,8 @@ _WRAPPERS = frozenset(
 _NEVER_ZERO = frozenset({"lsn"})
 #: The seven bits of each byte of a varint, and the one that says that more follow.
 _BITS, _MORE = 0x7F, 0x80
+#: The tag of a text that is the first field of its message.
+_REF_NAME = b"\x0a"
 #: The second form of a message: one in which zeros and empty texts stand for NULL.
 _TOLD = "__told"
 
@@ -92,8 +94,8 @@ def translation(bundled: str, index: bytes | None = None) -> Translation:
     Args:
         bundled: the schema's text and those that it imports (`proto_files.bundle`).
         index: the message's index array, where it stands elsewhere than before the message; None where the message
-            begins with it. Which message of the file it is, is then told by the file: the one that is an envelope, or
-            else the first.
+            begins with it, or with Apicurio's `Ref`. Which message of the file it is, is then told by the file: the
+            one that is an envelope, or else the first.
 
     Raises:
         WireSchemaInvalid: the text is no Protobuf schema, it has no such message, or no Avro schema says the same.
@@ -108,7 +110,7 @@ def translation(bundled: str, index: bytes | None = None) -> Translation:
     except (IndexError, KeyError, RecursionError) as error:
         message = "the Protobuf schema has no such message, or types nested too deep"
         raise WireSchemaInvalid(message) from error
-    begins = [one.hex() for one in _spellings(path)] if index is None else []
+    begins = [one.hex() for one in (*_spellings(path), _ref(names[-1]))] if index is None else []
     return Translation(json.dumps(avro), "\n".join([" ".join(["begin", *begins]), *writing.lines]))
 
 
@@ -140,8 +142,22 @@ def _spellings(path: Sequence[int]) -> list[bytes]:
     return [b"\x00", whole] if tuple(path) == (0,) else [whole]
 
 
+def _ref(name: str) -> bytes:
+    """Apicurio's `Ref`, which its serializer writes where Confluent's has the index: a message of one name.
+
+    No index array of a message that is no part of another begins like it: their counts are spelled 00 or 02.
+    """
+    text = name.encode()
+    ref = _REF_NAME + _varint(len(text)) + text
+    return _varint(len(ref)) + ref
+
+
 def _zigzag(number: int) -> bytes:
-    left, found = number << 1, bytearray()
+    return _varint(number << 1)
+
+
+def _varint(number: int) -> bytes:
+    left, found = number, bytearray()
     while left > _BITS:
         found.append(left & _BITS | _MORE)
         left >>= 7

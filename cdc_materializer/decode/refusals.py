@@ -29,6 +29,10 @@ REFUSALS: Mapping[str, Refusal] = {
 }
 
 
+#: The fields that a CloudEvent has to have.
+CLOUD_EVENT_FIELDS = frozenset({"id", "source", "specversion", "type"})
+
+
 def is_cloud_event(fields: frozenset[str]) -> bool:
     """Whether an object with these fields is a CloudEvent: those that its specification requires."""
-    return fields >= {"id", "source", "specversion", "type"}
+    return fields >= CLOUD_EVENT_FIELDS

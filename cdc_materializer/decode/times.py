@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cdc_materializer.decode.columns import moment_ddl
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import WireType
+
+Read = Callable[[Settings, WireType], Reading]
 
 #: Days and microseconds since 1970-01-01 of 0001-01-01 and of the end of 9999-12-31 (proleptic Gregorian, as Iceberg
 #: counts).
@@ -52,12 +55,17 @@ def timestamp_micros(settings: Settings, _: WireType) -> Reading:
     return _ranged(settings, "timestamp_ntz", "bigint", (MICROS_MIN, MICROS_MAX), _micros_to_ntz)
 
 
-def instant_micros(settings: Settings, _: WireType) -> Reading:
-    """Microseconds since 1970-01-01 00:00 in UTC."""
+def _instant_millis(settings: Settings, _: WireType) -> Reading:
+    bounds = (MICROS_MIN // 1000, MICROS_MAX // 1000)
+    return _ranged(settings, "timestamp", "bigint", bounds, lambda count: F.timestamp_micros(count * 1000))
+
+
+def _instant_micros(settings: Settings, _: WireType) -> Reading:
     return _ranged(settings, "timestamp", "bigint", (MICROS_MIN, MICROS_MAX), F.timestamp_micros)
 
 
-def _floor_thousandth(count: Column) -> Column:
+def floor_thousandth(count: Column) -> Column:
+    """A thousandth of a count, the part behind the point cut towards the past."""
     return F.floor(count / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
 
 
@@ -69,14 +77,28 @@ def timestamp_nanos(_: Settings, __: WireType) -> Reading:
         return count.isin(-(2**63), 2**63 - 1)
 
     def value(count: Column) -> Column:
-        return F.when(~is_infinite(count), _micros_to_ntz(_floor_thousandth(count)))
+        return F.when(~is_infinite(count), _micros_to_ntz(floor_thousandth(count)))
 
     return Reading("timestamp_ntz", "bigint", value=value, special=is_infinite)
 
 
-def instant_nanos(_: Settings, __: WireType) -> Reading:
+def _instant_nanos(_: Settings, __: WireType) -> Reading:
     """Nanoseconds since 1970-01-01 00:00 in UTC, cut to microseconds; a long of them ends in 1677 and 2262."""
-    return Reading("timestamp", "bigint", value=lambda count: F.timestamp_micros(_floor_thousandth(count)))
+    return Reading("timestamp", "bigint", value=lambda count: F.timestamp_micros(floor_thousandth(count)))
+
+
+def moment(without_zone: Read, instant: Read) -> Read:
+    """A count since 1970-01-01 00:00, in UTC where the column is an instant (`columns.MOMENTS`)."""
+
+    def reading(settings: Settings, wire: WireType) -> Reading:
+        return (instant if moment_ddl(wire) == "timestamp" else without_zone)(settings, wire)
+
+    return reading
+
+
+moment_millis = moment(timestamp_millis, _instant_millis)
+moment_micros = moment(timestamp_micros, _instant_micros)
+moment_nanos = moment(timestamp_nanos, _instant_nanos)
 
 
 def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
@@ -117,8 +139,8 @@ def time(unit_micros: int, wire_type: str) -> Callable[[Settings, WireType], Rea
 
 
 def time_nanos(_: Settings, __: WireType) -> Reading:
-    """Nanoseconds of the day, as microseconds."""
-    return Reading("bigint", "bigint", value=_floor_thousandth)
+    """Nanoseconds, of the day or of a span of time, as microseconds."""
+    return Reading("bigint", "bigint", value=floor_thousandth)
 
 
 def time_text(settings: Settings, _: WireType) -> Reading:
@@ -136,20 +158,3 @@ def time_text(settings: Settings, _: WireType) -> Reading:
         return text.isNotNull() & value(text).isNull() & ~settings.text_is_placeholder(text)
 
     return Reading("bigint", "string", value=value, invalid=invalid, unavailable=settings.text_is_placeholder)
-
-
-def declared_time(ddl: str) -> Reading:
-    """A date or time of JSON without a schema, in the type that a contract declares."""
-
-    # Debezium's default writes counts (days; microseconds), its `isostring` mode texts; a text never is a plain number.
-    def value(text: Column) -> Column:
-        count = F.when(text.rlike("^-?\\d+$"), text).try_cast("bigint")
-        counted = {
-            "date": F.date_from_unix_date(F.when(count.between(DAYS_MIN, DAYS_MAX), count).cast("int")),
-            "timestamp": F.timestamp_micros(F.when(count.between(MICROS_MIN, MICROS_MAX), count)),
-            "timestamp_ntz": _micros_to_ntz(F.when(count.between(MICROS_MIN, MICROS_MAX), count)),
-        }[ddl]
-        written = text if ddl == "timestamp" else F.regexp_replace(text, "Z$", "")
-        return F.when(count.isNotNull(), counted).otherwise(written.try_cast(ddl))
-
-    return Reading(ddl, "string", value=value, invalid=lambda text: text.isNotNull() & value(text).isNull())

@@ -16,13 +16,23 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.decode import structured, times
-from cdc_materializer.decode.columns import CONNECT, DEBEZIUM, LITERALS, UNSIGNED_DDL, is_unsigned, meaning, struct_of
-from cdc_materializer.decode.decimals import decimal, declared_decimal, variable_scale
+from cdc_materializer.decode import declared_parts, declared_times, structured, times
+from cdc_materializer.decode.columns import (
+    CONNECT,
+    DEBEZIUM,
+    LITERALS,
+    UNSIGNED_DDL,
+    is_unsigned,
+    meaning,
+    struct_of,
+    wider_number,
+)
+from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
+from cdc_materializer.decode.units import UNIT
 from cdc_materializer.decode.untyped import untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
-from cdc_materializer.schema_types import decimal_of
+from cdc_materializer.schema_types import decimal_of, entry_of
 
 _UUID_BYTES = 16
 #: Where the groups of a UUID's digits begin, and how many each has.
@@ -46,12 +56,9 @@ class Reader(Settings):
             return named(self, wire)
         if wire.literal in LITERALS:
             return _literal(self, wire)
-        if wire.literal == "array":
-            return _array(self, wire)
-        if wire.literal == "map":
-            return _map(self, wire)
-        if wire.literal in {"record", "union"}:
-            return _record(self, wire)
+        made_of = _PARTS.get(wire.literal)
+        if made_of is not None:
+            return made_of(self, wire)
         message = f"the wire type {wire.literal!r} has no table form"
         raise WireSchemaInvalid(message)
 
@@ -105,6 +112,7 @@ def _array(reader: Reader, wire: WireType) -> Reading:
         special=_any(item.special),
         invalid=_any(item.invalid),
         unavailable=_array_placeholder(reader, wire.items, item),
+        foreign=_any(item.foreign),
     )
 
 
@@ -166,6 +174,7 @@ def _map(reader: Reader, wire: WireType) -> Reading:
         value=(lambda column: F.transform_values(column, lambda _, value: convert(value))) if convert else None,
         special=_of_values(_any(item.special)),
         invalid=_of_values(_any(item.invalid)),
+        foreign=_of_values(_any(item.foreign)),
         unavailable=lambda column: F.map_contains_key(column, reader.text()),
     )
 
@@ -183,13 +192,19 @@ def _record(reader: Reader, wire: WireType) -> Reading:
     on_wire = struct_of((name, part.wire) for name, part in parts)
     special = _of_fields([(name, part.special) for name, part in parts])
     invalid = _of_fields([(name, part.invalid) for name, part in parts])
+    foreign = _of_fields([(name, part.foreign) for name, part in parts])
     if all(part.value is None for _, part in parts):
-        return Reading(ddl, on_wire, special=special, invalid=invalid)
+        return Reading(ddl, on_wire, special=special, invalid=invalid, foreign=foreign)
 
     def value(struct: Column) -> Column:
         return F.when(struct.isNotNull(), F.struct(*[part.apply(struct[name]).alias(name) for name, part in parts]))
 
-    return Reading(ddl, on_wire, value, special, invalid)
+    return Reading(ddl, on_wire, value, special, invalid, foreign=foreign)
+
+
+def _union(reader: Reader, wire: WireType) -> Reading:
+    number = wider_number(wire)
+    return Reading(number, number) if number is not None else _record(reader, wire)
 
 
 def _of_fields(tests: Sequence[tuple[str, Convert | None]]) -> Convert | None:
@@ -204,20 +219,35 @@ def _of_fields(tests: Sequence[tuple[str, Convert | None]]) -> Convert | None:
 # ---------------------------------------------------------
 
 
+_DECLARED_TIMES: dict[str, Callable[[Settings, WireType], Reading]] = {
+    "date": declared_times.declared_date,
+    "timestamp": declared_times.declared_moment,
+    "timestamp_ntz": declared_times.declared_moment,
+    "bigint": declared_times.declared_clock,
+}
+
+
 def _declared(reader: Reader, wire: WireType) -> Reading:
     ddl = wire.parameters["ddl"]
-    if ddl in {"date", "timestamp", "timestamp_ntz"}:
-        return times.declared_time(ddl)
+    if (reading := _DECLARED_TIMES.get(ddl)) is not None and (ddl != "bigint" or UNIT in wire.parameters):
+        return reading(reader, wire)
+    parts = declared_parts.parts_of(ddl)
+    if parts is not None:
+        key, _ = entry_of(ddl) or ("string", "")
+        return reader.read(parts) if key == "string" else declared_parts.with_keys(reader.read(parts), key)
     if decimal_of(ddl) is not None:
-        return declared_decimal(ddl)
+        return declared_parts.declared_number(ddl)
     if ddl == "string":
-        return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)
-    if ddl == "binary":
-        return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder)
-    if ddl == "array<string>":
-        return Reading(ddl, ddl, unavailable=_any(reader.text_is_placeholder))
-    return Reading(ddl, ddl)
+        return declared_parts.declared_text(reader, wire)
+    return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder if ddl == "binary" else None)
 
+
+_PARTS: dict[str, Callable[[Reader, WireType], Reading]] = {
+    "array": _array,
+    "map": _map,
+    "record": _record,
+    "union": _union,
+}
 
 _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
     CONNECT + "Decimal": decimal,
@@ -233,8 +263,9 @@ _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
     "time-micros": times.time(1, "bigint"),
     DEBEZIUM + "time.NanoTime": times.time_nanos,
     DEBEZIUM + "time.IsoTime": times.time_text,
+    DEBEZIUM + "time.NanoDuration": times.time_nanos,
     DEBEZIUM + "time.Timestamp": times.timestamp_millis,
-    CONNECT + "Timestamp": times.timestamp_millis,
+    CONNECT + "Timestamp": times.moment_millis,
     DEBEZIUM + "time.MicroTimestamp": times.timestamp_micros,
     DEBEZIUM + "time.NanoTimestamp": times.timestamp_nanos,
     DEBEZIUM + "time.ZonedTimestamp": times.zoned("timestamp"),
@@ -247,11 +278,11 @@ _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
     DEBEZIUM + "time.StructuredTimestamp": structured.timestamp,
     DEBEZIUM + "time.StructuredZonedTimestamp": structured.zoned_timestamp,
     DEBEZIUM + "time.StructuredDuration": structured.duration,
-    "timestamp-millis": times.timestamp_millis,
+    "timestamp-millis": times.moment_millis,
+    "timestamp-micros": times.moment_micros,
+    "timestamp-nanos": times.moment_nanos,
     "local-timestamp-millis": times.timestamp_millis,
     "local-timestamp-micros": times.timestamp_micros,
     "local-timestamp-nanos": times.timestamp_nanos,
-    "timestamp-micros": times.instant_micros,
-    "timestamp-nanos": times.instant_nanos,
     "uuid": _uuid,
 }

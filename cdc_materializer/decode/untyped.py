@@ -31,12 +31,13 @@ _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 _SIXTY = 60
 _TIME = r"^(-?)(\d{1,3}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?$"
 _DAY = r"\d{4}-\d{2}-\d{2}"
-_CLOCK = r"[T ]\d{2}:\d{2}(:\d{2}([.:]\d{1,9})?)?"
+#: GoldenGate writes a colon between the day and the time, others one before the fraction.
+_CLOCK = r"[T :]\d{2}:\d{2}(:\d{2}([.:]\d{1,9})?)?"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})"
 #: What the texts of a type look like, whether or not there is such a day. One without a zone has no place for another
 #: offset than none.
 _FORMS: Mapping[str, str] = {
-    "date": rf"^{_DAY}([T ]00:00(:00([.:]0+)?)?Z?)?$",
+    "date": rf"^{_DAY}([T :]00:00(:00([.:]0+)?)?Z?)?$",
     "timestamp_ntz": rf"^{_DAY}({_CLOCK}Z?)?$",
     "timestamp": rf"^{_DAY}({_CLOCK} ?{_ZONE}?)?$",
 }
@@ -67,7 +68,7 @@ def _typed(settings: Settings, wire: WireType) -> Reading:
     if ddl == "binary":
         return _octets(wire.parameters.get(BYTES, BASE64))
     if ddl == "string":
-        return _set() if SET in wire.parameters else _text()
+        return _set() if SET in wire.parameters else plain_text()
     return _boolean() if ddl == "boolean" else _numeric(ddl)
 
 
@@ -188,6 +189,13 @@ def _boolean() -> Reading:
 # -----------------------------------------------------------------------------------------------------
 
 
+def moment_text(text: Column) -> Column:
+    """A text of a moment as Spark reads it: a blank between day and time, a point before the fraction."""
+    return F.regexp_replace(
+        F.regexp_replace(text, rf"^({_DAY}):", "$1 "), rf"^({_DAY}.\d{{2}}:\d{{2}}:\d{{2}}):", "$1."
+    )
+
+
 def _of_calendar(settings: Settings, ddl: str) -> Reading:
     """A day or a moment. One without a zone is UTC's where the column is an instant."""
     first, last = (F.lit(end).cast(ddl) for end in _ENDS[ddl])
@@ -197,7 +205,7 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
 
     def read(given: Column) -> Column:
         # Spark takes more forms than these, and for a date anything that follows it.
-        known = F.when(text(given).rlike(_FORMS[ddl]), text(given))
+        known = moment_text(F.when(text(given).rlike(_FORMS[ddl]), text(given)))
         plain = F.regexp_replace(known, r"Z$", "") if ddl != "timestamp" else known
         found = (F.substring(plain, 1, 10) if ddl == "date" else plain).try_cast(ddl)
         return F.when(~is_before(given) & ~is_after(given), found)
@@ -227,7 +235,7 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
 # ----------------------------------------------------------------------------------------------------
 
 
-def _text() -> Reading:
+def plain_text() -> Reading:
     """A text as it is; a number's plain digits; an object or array as JSON, its fields in the order of their names."""
 
     def is_lost(given: Column) -> Column:

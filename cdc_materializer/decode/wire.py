@@ -7,7 +7,7 @@ type, and the name (`connect.name`) and parameters that tell what the value mean
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,9 @@ TYPES_MAX = 50_000
 
 _AVRO_LITERALS = {"boolean", "int", "long", "float", "double", "string", "bytes"}
 
+#: The literal of a type that has no value but NULL.
+NULL = "null"
+
 #: The literal of a type that only a contract tells, in JSON that may spell its values in many ways (`decode.untyped`).
 #: Its parameters are the column's type (`ddl`), how bytes are spelled (`BYTES`: one of the three behind it), whether an
 #: array is a set of MySQL's (`SET`), and whether a column that a message leaves out keeps its value (`ABSENT`): else it
@@ -55,17 +58,21 @@ class WireType:
 
     `literal` is one of boolean, int, long, float, double, string, bytes, fixed, enum, array, map, record, union, null;
     `name` the schema's own name for its meaning (`io.debezium.time.Date`, or an Avro logical type), "" if it has none;
+    `logical` Avro's logical type, which says what a value is where the name is one of somebody's own;
+    `nulls` the fields of a record that can be nothing but NULL, of which no column can be made;
     `default` what Connect's schema names for a value that was not told, as the wire writes it: never data of a row.
     """
 
     literal: str
     name: str = ""
     optional: bool = False
+    logical: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
     fields: tuple[tuple[str, WireType], ...] = ()
     items: WireType | None = None
     doc: str | None = None
     default: Any = None
+    nulls: tuple[str, ...] = ()
 
     def get(self, name: str) -> WireType | None:
         """The type of a record's field, None where it has no such field."""
@@ -82,7 +89,8 @@ def checked(wire: WireType, depth: int = 0) -> WireType:
         message = "types are nested too deep"
         raise ValueError(message)
     names = [name for name, _ in wire.fields]
-    if not all(isinstance(name, str) and name for name in names) or not isinstance(wire.name, str):
+    told = (wire.name, wire.logical)
+    if not all(isinstance(name, str) and name for name in names) or not all(isinstance(name, str) for name in told):
         message = "a name is no text"
         raise TypeError(message)
     if len(set(names)) < len(names):
@@ -91,6 +99,13 @@ def checked(wire: WireType, depth: int = 0) -> WireType:
     for part in (*[kind for _, kind in wire.fields], *([wire.items] if wire.items is not None else [])):
         checked(part, depth + 1)
     return wire
+
+
+def with_fields(record: WireType, fields: Iterable[tuple[str, WireType]]) -> WireType:
+    """A record with these fields, apart those that are always NULL."""
+    told = tuple(fields)
+    kept = tuple((name, kind) for name, kind in told if kind.literal != NULL)
+    return replace(record, fields=kept, nulls=tuple(name for name, kind in told if kind.literal == NULL))
 
 
 def doc_of(told: object) -> str | None:
@@ -174,7 +189,7 @@ def _avro(schema: Any, named: _Names, namespace: str, within: tuple[str, ...]) -
     if isinstance(schema, list):
         return _union(schema, named, namespace, within)
     if isinstance(schema, str):
-        plain = schema in _AVRO_LITERALS or schema == "null"
+        plain = schema in _AVRO_LITERALS or schema == NULL
         return WireType(schema) if plain else _reference(schema, named, namespace, within)
     if isinstance(schema["type"], (list, dict)):
         return _avro(schema["type"], named, namespace, within)
@@ -195,6 +210,7 @@ def _annotated(schema: Any, named: _Names, namespace: str, within: tuple[str, ..
     base = WireType(
         literal=kind,
         name=schema.get("connect.name") or schema.get("logicalType") or "",
+        logical=schema.get("logicalType") or "",
         parameters=_parameters(schema),
         doc=doc_of(schema.get("doc") or schema.get("connect.doc")),
         default=schema.get("connect.default"),
@@ -202,13 +218,13 @@ def _annotated(schema: Any, named: _Names, namespace: str, within: tuple[str, ..
     if kind in {"array", "map"}:
         return replace(base, items=_avro(schema["items" if kind == "array" else "values"], named, namespace, within))
     if kind not in {"record", "enum", "fixed"}:
-        return base if kind in _AVRO_LITERALS or kind == "null" else _reference(kind, named, namespace, within)
+        return base if kind in _AVRO_LITERALS or kind == NULL else _reference(kind, named, namespace, within)
     space = schema.get("namespace", namespace)
     full = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".lstrip(".")
     named[full] = schema
     space = full.rpartition(".")[0]
     parts = schema["fields"] if kind == "record" else ()
-    return replace(base, fields=tuple((part["name"], _field(part, named, space, (*within, full))) for part in parts))
+    return with_fields(base, ((part["name"], _field(part, named, space, (*within, full))) for part in parts))
 
 
 def _field(part: Mapping[str, Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
@@ -218,7 +234,9 @@ def _field(part: Mapping[str, Any], named: _Names, namespace: str, within: tuple
 
 def _union(branches: list[Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
     types = [_avro(branch, named, namespace, within) for branch in branches]
-    present = [found for found in types if found.literal != "null"]
+    present = [found for found in types if found.literal != NULL]
+    if not present:
+        return WireType(NULL, optional=True)
     if len(present) == 1:
         return replace(present[0], optional=len(present) < len(types))
     # Spark's Avro reader gives a union of several branches as a struct member0, member1, …

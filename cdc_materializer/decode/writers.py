@@ -7,7 +7,7 @@ and turned into one `Writer` each. Always the writer's own schema, never a reade
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.protobuf_reader import as_avro
 from cdc_materializer.decode.reading import Form
-from cdc_materializer.decode.wire import SET, WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.decode.wire import NULL, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
 
@@ -53,6 +53,11 @@ class Writer:
         return self.selector == PLAIN_JSON
 
     @property
+    def leaves_texts(self) -> bool:
+        """Whether its reader gives the bytes of texts as they are, whether they are texts or not."""
+        return self.avro is not None and not all(member.protobuf for member in self.members or (self,))
+
+    @property
     def selectors(self) -> tuple[str, ...]:
         """The texts by which messages choose it."""
         return tuple(member.selector for member in self.members) or (self.selector,)
@@ -70,8 +75,10 @@ class Writer:
         if self.avro is not None:
             return self._from_avro(octets, chosen)
         fields = f"payload struct<{ddl}>" if self.wrapped else ddl
-        ended = _with_end(octets.cast("string"))
-        read = F.from_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string", _JSON_OPTIONS)
+        text = octets.cast("string")
+        # Spark's JSON reader puts other characters in the place of bytes that are no text.
+        ended = F.when(F.is_valid_utf8(text), _with_end(text)).otherwise(F.lit(_NO_TEXT))
+        read = read_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string")
         return F.when(chosen.isin(*self.selectors), read)
 
     def _from_avro(self, octets: Column, chosen: Column) -> Column:
@@ -103,6 +110,16 @@ class Writer:
         return datum[CORRUPT].isNotNull() | (datum.isNotNull() & datum[_JSON_END].isNull())
 
 
+def read_json(ended: Column, fields: str) -> Column:
+    """A JSON text, or one that a reading of it found to be corrupt (`CORRUPT`), as a struct.
+
+    Args:
+        ended: the text, with its end (`_with_end`).
+        fields: the struct's fields as Spark's DDL, or the struct's type as Spark's JSON.
+    """
+    return F.from_json(ended, fields, _JSON_OPTIONS)
+
+
 def _with_end(text: Column) -> Column:
     """A JSON object with one more field, its last."""
     object_ = F.rtrim(text, F.lit(_BLANKS))
@@ -119,6 +136,8 @@ _END = bytes.fromhex("e3a1f0c55a0f1e7d")
 #: Spark's JSON reader stops behind the first object and leaves the rest unseen. So each has this field put before its
 #: last brace; if it is not read, that brace was not the end of the first object.
 _JSON_END = "__cdc_end"
+#: What is read in the place of bytes that are no UTF-8: no JSON either.
+_NO_TEXT = "?"
 #: What may stand behind a JSON text (RFC 8259, section 2).
 _BLANKS = " \t\n\r"
 _COMPLEX = frozenset({"record", "enum", "fixed", "array", "map"})
@@ -196,17 +215,17 @@ def protobuf_writer(selector: str, text: str, index: bytes | None) -> Writer:
     return replace(avro_writer(selector, found.avro), protobuf=found.program)
 
 
-def declared(types: Mapping[str, str], sets: Collection[str] = ()) -> WireType:
+def declared(types: Mapping[str, str], more: Mapping[str, Mapping[str, str]] | None = None) -> WireType:
     """The wire type of a JSON row without a schema, from the column types that a contract declares.
 
     Args:
         types: the columns' types.
-        sets: which of them are sets of MySQL's.
+        more: what else the contract says of columns: that they are sets of MySQL's, how their times are counted.
     """
-    fields = []
-    for name, ddl in types.items():
-        parameters = {"ddl": ddl} | ({SET: SET} if name in sets else {})
-        fields.append((name, WireType("declared", optional=True, parameters=parameters)))
+    fields = [
+        (name, WireType("declared", optional=True, parameters={"ddl": ddl, **(more or {}).get(name, {})}))
+        for name, ddl in types.items()
+    ]
     return WireType("record", optional=True, fields=tuple(fields))
 
 
@@ -254,13 +273,18 @@ class _ForSpark:
         _check(all(_is_name(name) for name, _ in fields), "a field's name has other characters than letters")
         # A default is never data to us, and one that its type does not allow stops Avro's parser.
         written = [(name, self.write(part, f"{place}_{len(name)}_{name}", space)) for name, part in fields]
-        return {"type": "record", "name": place, "fields": [{"name": name, "type": part} for name, part in written]}
+        # What is always NULL takes no byte, and no column is made of it.
+        told = [{"name": name, "type": part} for name, part in written if part != NULL]
+        return {"type": "record", "name": place, "fields": told}
 
     def _union(self, schema: list[Any], place: str, space: str) -> list[Any]:
-        parts = [branch for branch in schema if branch != "null"]
+        parts = [branch for branch in schema if branch != NULL]
+        if not parts:
+            # It has a byte, which says that it is NULL, and Spark has no type for it.
+            return [*schema, "boolean"]
         ends = [""] if len(parts) == 1 else [f"_{at}" for at in range(len(parts))]
         read = iter([self.write(part, place + end, space) for part, end in zip(parts, ends, strict=True)])
-        written = ["null" if branch == "null" else next(read) for branch in schema]
+        written = [NULL if branch == NULL else next(read) for branch in schema]
         kinds = [part if isinstance(part, str) else part["type"] for part in written if not isinstance(part, list)]
         plain = [kind for kind in kinds if kind not in _OWN]
         _check(len(kinds) == len(written) and len(set(plain)) == len(plain), "a union has a type twice, or a union")

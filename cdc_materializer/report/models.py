@@ -221,6 +221,7 @@ class TableVerify(Report):
         default_factory=list,
         description="First differing keys: 16 digits of the SHA-256 of their JSON text; with `--keys` the text.",
     )
+    judged_otherwise: bool = Field(default=False, description="True: it differs, and another contract judged batches.")
     messages: int = Field(default=0, ge=0, description="Messages folded.")
     unsettled: int = Field(
         default=0, ge=0, description="With `--source`: keys that changed each time they were looked at; not compared."
@@ -284,9 +285,7 @@ class TableReplay(Report):
     only_live: int = Field(default=0, ge=0, description="Keys that only the live mirror has.")
     different: int = Field(default=0, ge=0, description="Keys in both with different values.")
     columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
-    added: list[str] = Field(
-        default_factory=list, description="Columns that the rebuilt mirror has and the live one had not."
-    )
+    added: list[str] = Field(default_factory=list, description="Columns that only the rebuilt mirror has.")
     types: list[RebuiltType] = Field(default_factory=list, description="Columns that were rebuilt with another type.")
     places: list[MessagePlace] = Field(
         default_factory=list, description="Where the first differing keys were last written; never their values."
@@ -299,9 +298,10 @@ class TableReplay(Report):
     held_rebuilt: dict[str, int] = Field(default_factory=dict, description="The same of the rebuilt mirror.")
     published: bool = Field(default=False, description="True when the rebuilt mirror took the live one's place.")
     rolled_back: bool = Field(default=False, description="True when readers see again what a replay had replaced.")
+    forgotten: bool = Field(default=False, description="True when what a replay had replaced is kept no longer.")
     live_snapshot: int | None = Field(default=None, description="Snapshot of the live mirror that was compared.")
     rebuilt_snapshot: int | None = Field(default=None, description="Snapshot of the rebuilt mirror.")
-    error: ErrorInfo | None = Field(default=None, description="Why the table could not be rebuilt.")
+    error: ErrorInfo | None = Field(default=None, description="Why the table could not be rebuilt or swapped.")
 
 
 class ReplayReport(Report):

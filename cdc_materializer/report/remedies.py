@@ -24,7 +24,10 @@ REMEDIES: Mapping[Code, str] = {
         " tells them apart; a router does that with `key.enforce.uniqueness` in a new topic. A renamed table too needs"
         " a topic that begins with its new name, by a snapshot."
     ),
-    Code.SCHEMA_INCOMPATIBLE: "`cdcm replay … --publish` rebuilds the table with the new type; or change it back.",
+    Code.SCHEMA_INCOMPATIBLE: (
+        "`cdcm replay … --publish` rebuilds the table with the new type; or change it back. A time that JSON without a"
+        " schema has as a number needs its `time_unit` in the contract before."
+    ),
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
     Code.CONTRACT: (
         "Mend the row at the source (a later good version takes its place by itself), or mend the rule and run"

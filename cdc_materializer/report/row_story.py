@@ -251,6 +251,9 @@ def _superseded(told: Told, by: Told | None, batch: Publication | None) -> str:
         return f"{bad}; the snapshots that tell whether readers saw it are not kept any more."
     if by is None:
         return f"{bad}; a later change took its place before readers saw it."
+    if batch is None:
+        # Both were held; two releases of them leave the same behind as one.
+        return f"{bad}; {_at(by)} was released with it or after it: nothing tells whether readers saw it in between."
     return f"{bad}; {_at(by)} of the same batch came after it, before readers saw it."
 
 

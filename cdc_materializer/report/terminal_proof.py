@@ -81,6 +81,11 @@ def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
         facts.append(("ledger", f"{told}`cdcm verify` tells which rows."))
     facts += [("last written", place_line(place, now)) for place in found.places]
     facts += [("keys", " ".join(found.keys))] if found.keys else []
+    if found.judged_otherwise:
+        told = (
+            f"by another contract than today's, in part: `cdcm replay {found.table}` judges every message by this one"
+        )
+        facts.append(("judged", told))
     return fact_list([*facts, *_uncompared_facts(found)])
 
 
@@ -111,21 +116,37 @@ def replay_view(report: ReplayReport, now: datetime) -> RenderableType:
         table.add_row(Text(found.table), *map(number, counts), _replay_outcome(found))
         if found.error:
             parts.append(failure(found.table, found.error))
-        elif (not found.equal or found.types) and not found.rolled_back:
+        is_compared = found.rebuilt_snapshot is not None or not (found.error or _is_of_before(found))
+        if is_compared and (not found.equal or found.types):
             said = "rebuilt, and not the same" if not found.equal else "rebuilt with other types"
             parts += [Text(""), heading(found.table, "yellow", said), _replay_facts(found, now)]
-    if any(not (found.equal or found.error or found.rolled_back) for found in report.tables):
+    told = [found for found in report.tables if not (found.error or _is_of_before(found))]
+    if not all(found.equal for found in told):
         parts.append(Text("gone: keys that only the live mirror has; new: keys that only the rebuilt one has.", "dim"))
-    if any(not (found.published or found.rolled_back or found.error) for found in report.tables):
+    if not all(found.published for found in told):
         parts.append(Text("Nothing was swapped; `--publish` makes the rebuilt mirror the one that readers see.", "dim"))
+    if any(found.published for found in told):
+        parts.append(Text(_KEPT, "dim"))
     return Group(*parts)
+
+
+_KEPT = (
+    "What was replaced is kept for `--rollback`, masked as it was then, under the tag `cdcm-before-replay`; "
+    "`--forget` lets go of it."
+)
+
+
+def _is_of_before(found: TableReplay) -> bool:
+    """Whether nothing was rebuilt: it is about what an earlier replay had replaced."""
+    return found.rolled_back or found.forgotten
 
 
 def _replay_outcome(found: TableReplay) -> Text:
     if found.error:
         return Text("failed", style="red")
-    if found.published or found.rolled_back:
-        return Text("published" if found.published else "rolled back", style="green")
+    done = {"published": found.published, "rolled back": found.rolled_back, "forgotten": found.forgotten}
+    if any(done.values()):
+        return Text(next(name for name, is_so in done.items() if is_so), style="green")
     return Text("equal", style="green") if found.equal else Text("differs", style="yellow")
 
 

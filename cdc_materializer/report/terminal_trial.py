@@ -37,6 +37,9 @@ def trial_view(report: TrialReport, now: datetime) -> RenderableType:
             Text("broken: messages; rows: of the source; held: messages that nothing good came after.", "dim"),
         ]
     for rule in report.rules:
+        if rule.why is not None:
+            parts += [Text(""), heading(rule.rule, "red", f"cannot be judged ({rule.why})")]
+            parts.append(fact_list([("rule", rule.states or rule.expectation)]))
         if rule.messages:
             parts += [Text(""), heading(rule.rule, "", rule.expectation), fact_list(_facts(rule, now))]
     for of_table in report.table_rules:

@@ -11,13 +11,11 @@ from typing import Protocol
 
 from pydantic import Field
 
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import STOPPED, Marker
 from cdc_materializer.report.models import Report
 
 #: The most points of a trend: as many bars as can be told apart on a telephone.
 POINTS_MAX = 60
-#: What quarantine's marker counts where it says no more than whether the table has stopped.
-_STOPPED = "stopped"
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 
 
@@ -116,7 +114,7 @@ def _batches(snapshots: Iterable[Snapshot], *, stopped: bool) -> dict[str, _Batc
 def _is_note(snapshot: Snapshot) -> bool:
     """Whether a snapshot of quarantine was made for a stop that no message carries, or for the end of one."""
     marker = Marker.from_summary(snapshot.summary)
-    return marker is not None and marker.counts.keys() == {_STOPPED}
+    return marker is not None and marker.counts.keys() == {STOPPED}
 
 
 def _stops(quarantine: Sequence[Snapshot], known: Mapping[str, _Batch]) -> Iterator[_Batch]:
@@ -134,7 +132,7 @@ def _stops(quarantine: Sequence[Snapshot], known: Mapping[str, _Batch]) -> Itera
             continue
         if not _is_note(snapshot):
             last = snapshot.at if marker.batch in known and known[marker.batch].stopped else last
-        elif marker.counts[_STOPPED]:
+        elif marker.counts[STOPPED]:
             if last is None or any(last < at <= snapshot.at for at in published):
                 yield _Batch("", snapshot.at, stopped=True)
             last = snapshot.at

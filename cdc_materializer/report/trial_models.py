@@ -28,6 +28,9 @@ class RuleTrial(Report):
     schemas: dict[str, int] = Field(
         default_factory=dict, description="Messages that break it by the registry's id of their schema; `none`: no id."
     )
+    why: str | None = Field(
+        default=None, description="What went wrong where it is only tried and cannot be judged, by its name."
+    )
 
 
 class TableRuleTrial(Report):

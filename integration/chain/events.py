@@ -63,12 +63,12 @@ def send(sender: Any, topic: str, events: Sequence[Event], partition: int = 0) -
         raise ChainError(message)
 
 
-def create_topic(bootstrap: str, topic: str, settings: Mapping[str, str] | None = None) -> None:
-    """Create a topic of one partition."""
+def create_topic(bootstrap: str, topic: str, settings: Mapping[str, str] | None = None, partitions: int = 1) -> None:
+    """Create a topic."""
     from confluent_kafka.admin import NewTopic
 
     admin = _admin(bootstrap)  # has to live until it is answered
-    for future in admin.create_topics([NewTopic(topic, 1, 1, config=dict(settings or {}))]).values():
+    for future in admin.create_topics([NewTopic(topic, partitions, 1, config=dict(settings or {}))]).values():
         future.result(_SECONDS_MAX)
 
 

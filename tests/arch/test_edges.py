@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 #: Where each thing may be, by the module's name without the package.
 ENVIRONMENT = {"config", "environment"}
-CLOCK = {"batch", "cli", "demo", "line", "pipeline", "proof_source", "registry", "run", "session", "status", "testing"}
+CLOCK = {
+    *("batch", "cli", "clocks", "demo", "line", "pipeline"),
+    *("proof_source", "registry", "session", "status", "testing"),
+}
 SQL = {"lake", "lake_stage", "merge", "session", "testing", "versions"}
 SPARK_FREE = {"config", "environment", "errors", "jars", "names", "offsets"}
 

@@ -16,6 +16,7 @@ _AVRO = {
     "float64": "double",
     "string": "string",
     "bytes": "bytes",
+    "null": "null",
 }
 #: Short names of Debezium's own types, with the literal that carries each.
 _NAMED = {
@@ -25,6 +26,10 @@ _NAMED = {
     "connectdate": ("int32", "org.apache.kafka.connect.data.Date"),
     "connecttime": ("int32", "org.apache.kafka.connect.data.Time"),
     "connecttimestamp": ("int64", "org.apache.kafka.connect.data.Timestamp"),
+    **{
+        name: ("int64", name)
+        for name in ("timestamp-millis", "timestamp-micros", "timestamp-nanos", "local-timestamp-micros")
+    },
     "json": ("string", "io.debezium.data.Json"),
     "uuid": ("string", "io.debezium.data.Uuid"),
 }
@@ -45,9 +50,10 @@ class ColumnType:
     fields: "Mapping[str, ColumnType] | None" = None
     items: "ColumnType | None" = None
     default: str | None = None
+    symbols: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "ColumnType":
+    def parse(cls, text: str) -> "ColumnType":  # noqa: PLR0911 - one line a type
         """Read a type; KeyError for one that cases do not know."""
         text, _, default = text.partition(" default ")
         if default:
@@ -62,6 +68,9 @@ class ColumnType:
         if plain.startswith("struct<"):
             parts = (part.split(":") for part in plain.removeprefix("struct<").removesuffix(">").split(","))
             return cls("struct", optional, "test.Struct", fields={name: cls.parse(kind) for name, kind in parts})
+        if plain.startswith("enum<"):
+            symbols = plain.removeprefix("enum<").removesuffix(">").split(",")
+            return cls("string", optional, symbols=tuple(symbols))
         for literal in ("array", "map"):
             if plain.startswith(f"{literal}<"):
                 items = plain.removeprefix(f"{literal}<").removesuffix(">")
@@ -98,8 +107,12 @@ class ColumnType:
             listed = {"type": self.literal, "items" if self.literal == "array" else "values": items}
             return ["null", listed] if self.optional else listed
         found: Any = _AVRO[self.literal]
+        if self.symbols:
+            found = {"type": "enum", "name": "test.Enum", "symbols": list(self.symbols)}
         if self.name:
-            found = {"type": found, "connect.name": self.name, "connect.version": 1}
+            told = {"connect.name": self.name, "connect.version": 1}
+            # A name without a dot is a logical type of Avro's own.
+            found = {"type": found, **(told if "." in self.name else {"logicalType": self.name})}
         if self.name == _DECIMAL:
             found |= {"scale": self.scale, "precision": self.precision, "logicalType": "decimal"}
             found["connect.parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
@@ -107,11 +120,14 @@ class ColumnType:
             # A default that is not null puts its type first.
             found = {**(found if isinstance(found, dict) else {"type": found}), "connect.default": self.default}
             return [found, "null"] if self.optional else found
+        if found == "null":
+            # The only value of a union of nothing else takes a byte.
+            return ["null"] if self.optional else found
         return ["null", found] if self.optional else found
 
     def padding(self) -> Any:  # noqa: ANN401 - JSON
         """What a connector writes into a `before` that it does not know (changelog-semantics §1.6)."""
-        return None if self.optional else _PADDING.get(self.literal, 0)
+        return None if self.optional or self.literal == "null" else _PADDING.get(self.literal, 0)
 
     def wire(self, value: Any, form: str) -> Any:  # noqa: ANN401, PLR0911 - JSON; one line a type
         """A value as the encoding carries it."""

@@ -13,12 +13,17 @@ from tests.cases.schemas import guid_of
 Framed: TypeAlias = tuple[bytes, list[tuple[str, bytes | None]]]
 
 
-def framed_protobuf(framing: str, side: str, number: int, octets: bytes) -> Framed:
-    """A Protobuf message that names its schema, and that it is the first message of it."""
+def framed_protobuf(framing: str, side: str, number: int, octets: bytes, name: str) -> Framed:
+    """A Protobuf message that names its schema, and that it is the first message of it, which has a name."""
     named, index = MAGIC_ID + number.to_bytes(4), b"\0"
     match framing:
         case "id":
             return named + index + octets, []
+        case "apicurio":
+            ref = b"\x0a" + bytes([len(name)]) + name.encode()
+            return named + bytes([len(ref)]) + ref + octets, []
+        case "bare":
+            return named + octets, []
         case "guid":
             return MAGIC_GUID + guid_of(number).bytes + index + octets, []
         case "guid-header":

@@ -22,7 +22,7 @@ from cdc_materializer.testing import (
 from tests.cases.case import Case
 from tests.cases.columns import ColumnType, avro_types, connect_types, types_of
 from tests.cases.framing import Framed, framed_avro, framed_protobuf
-from tests.cases.protobuf import proto_bytes, proto_text
+from tests.cases.protobuf import proto_bytes, proto_name, proto_text
 
 Row = Mapping[str, Any]
 #: Fields of `source` and `transaction` that only some connectors have and that are neither numbers nor text.
@@ -120,7 +120,8 @@ class Recorder:
         self, side: str, message: Mapping[str, Any], number: int, schema: Mapping[str, Any], datum: Row
     ) -> bytes:
         octets = proto_bytes(self._proto(schema), schema, datum)
-        return self._with_headers(framed_protobuf(message.get("framing", self._framing), side, number, octets))
+        framing, name = message.get("framing", self._framing), proto_name(schema).rpartition(".")[2]
+        return self._with_headers(framed_protobuf(framing, side, number, octets, name))
 
     def _framed(self, side: str, message: Mapping[str, Any], number: int, schema: dict[str, Any], datum: Any) -> bytes:  # noqa: ANN401 - JSON
         return self._with_headers(framed_avro(message.get("framing", self._framing), side, number, schema, datum))

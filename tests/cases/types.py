@@ -57,6 +57,8 @@ class ColumnCase:
 
     def avro(self) -> Any:  # noqa: ANN401 - JSON
         """The type as the Avro converter registers it."""
+        if isinstance(self.own, list):
+            return ["null", *self.own]
         return ["null", self.own] if self.own is not None else _avro(self.connect, itertools.count(), self.name)
 
     def is_in(self, form: str) -> bool:

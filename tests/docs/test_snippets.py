@@ -10,6 +10,7 @@ import pytest
 
 from tests.demo_run import ROOT, cdcm, first_demo
 from tests.docs.pages import Snippet, snippets
+from tests.spark.marks import SECOND_TURN
 
 pytestmark = pytest.mark.spark
 
@@ -26,6 +27,7 @@ def place() -> Path:
     return folder
 
 
+@SECOND_TURN
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_a_command_works_as_it_is_shown(place: Path, command: str) -> None:
     """It ends with 0 and says nothing on standard error."""
@@ -36,6 +38,7 @@ def test_a_command_works_as_it_is_shown(place: Path, command: str) -> None:
     assert (ended.code, ended.err) == (0, "")
 
 
+@SECOND_TURN
 @pytest.mark.parametrize("snippet", _PYTHON, ids=[f"{s.page.stem}-{at}" for at, s in enumerate(_PYTHON)])
 def test_a_program_works_as_it_is_shown(place: Path, snippet: Snippet) -> None:
     """It runs to its end and prints something."""

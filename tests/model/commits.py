@@ -6,22 +6,24 @@ every commit that readers can see, whoever made it, the invariants are looked at
 """
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from cdc_materializer import tally
+from cdc_materializer import progress, quarantine, tally
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import CommitUnknown, LakeUnavailable, SourceRewound
+from cdc_materializer.errors import CommitUnknown, LakeUnavailable, SourceRewound, SourceUnavailable
+from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_commit import newest_marker
 from cdc_materializer.lake_stage import Stage
-from cdc_materializer.line import Tables, check_pair, marker_of
+from cdc_materializer.line import Tables, marker_of
+from cdc_materializer.line_checks import check_pair
+from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker, skip_lost
 from cdc_materializer.merge import table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
-from cdc_materializer.progress import plan_reading
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing_catalog import Fault, Killed, MemoryCatalog, Metadata
@@ -29,8 +31,8 @@ from cdc_materializer.testing_lake import MemoryRows, delete_statement, memory_l
 
 TOPIC = "shop.public.things"
 TABLE = TableConfig.model_validate({"topic": TOPIC, "mirror": "shop.things"})
-MIRROR, RAW, QUARANTINE = TABLE.mirror, TABLE.mirror.raw, TABLE.mirror.quarantine
-PATHS = {name: table_path("lake", name) for name in (RAW, MIRROR, QUARANTINE)}
+MIRROR, RAW, QUARANTINE, HISTORY = TABLE.mirror, TABLE.mirror.raw, TABLE.mirror.quarantine, TABLE.mirror.history
+PATHS = {name: table_path("lake", name) for name in (RAW, MIRROR, QUARANTINE, HISTORY)}
 KEYED = TableSchema((Column("key", "string"),), ("key",))
 PLAIN = TableSchema((Column("key", "string"),))
 PARTITIONS = 2
@@ -43,8 +45,20 @@ FAULTS: tuple[Fault, ...] = (
     "killed",
     "killed after",
 )
+#: How Iceberg's clients tell that nobody has answered a commit.
+NO_ANSWERS = (
+    ("CommitStateUnknownException", "ServiceFailureException"),
+    ("RESTException", "SocketTimeoutException"),
+    ("RESTException", "NoHttpResponseException"),
+    ("RESTException", "SomeIOException"),
+    ("UncheckedSQLException", "SQLNonTransientConnectionException"),
+    ("UncheckedSQLException", "PSQLException", "SocketException"),
+    ("RuntimeException", "TTransportException", "SocketTimeoutException"),
+)
 #: A row of raw: its place, then the message: number, key, value (None for a delete), position, whether it is held.
 Landed = tuple[tuple[int, int], int, int, str | None, int, bool]
+#: The rows of a table as readers see them, and how far its marker says that it was filled.
+Seen = tuple[tuple[Any, ...], Offsets]
 
 
 @dataclass(frozen=True)
@@ -157,14 +171,16 @@ class World:
         try:
             for name in PATHS if batches == 0 else ():
                 lake.load(name)
+            # Asked once, as a run does.
+            topic = self.state()
             for _ in range(batches):
-                if not advance(self, lake):
+                if not advance(self, lake, topic):
                     break
         except Killed:
             return "killed"
         except SourceRewound as stop:
             return str(stop.code)
-        except (LakeUnavailable, CommitUnknown) as error:
+        except (LakeUnavailable, CommitUnknown, SourceUnavailable) as error:
             now = self.catalog.tables
             assert all(kept <= set(now[path].snapshots) for path, kept in before.items()), "a snapshot was deleted"
             self.met.add(type(error).__name__)
@@ -194,6 +210,22 @@ class World:
         self.catalog.fault = self.pause = _no_fault
         return ended
 
+    def run_on_another_topic(self, at: int) -> str:
+        """A process under which the topic is made again at one of its commits, and soon longer than it was."""
+
+        def make_again() -> None:
+            self.catalog.fault = _no_fault
+            lengths = {partition: len(log) for partition, log in self.log.items()}
+            self.make_again()
+            for partition, length in lengths.items():
+                for _ in range(length + 2):
+                    self.change(partition, f"v{len(self.sent)}")
+
+        self.catalog.fault = self._at(at, make_again)
+        ended = self.run()
+        self.catalog.fault = _no_fault
+        return ended
+
     def _at(self, at: int, then: Callable[[], Fault | None]) -> Callable[[str], Fault | None]:
         left = [at]
 
@@ -204,6 +236,7 @@ class World:
         return fault
 
     def _strike(self, fault: Fault, *, silent: bool) -> Fault:
+        self.catalog.no_answer = self.chance.choice(NO_ANSWERS)
         self.catalog.is_silent = silent and fault in {"lost", "unanswered", "late", "contradicted"}
         return fault
 
@@ -228,12 +261,8 @@ class World:
             AssertionError: one is broken.
         """
         self.check_lines()
-        raw, mirror, held = (self._seen(name) for name in (RAW, MIRROR, QUARANTINE))
-        for name, seen in (("raw", raw), ("mirror", mirror), ("quarantine", held)):
-            if seen is not None:
-                before = self.reached.get(name, Offsets())
-                assert all(seen[1].get(p, -1) >= at for p, at in before.items()), f"{name} went back: {path}"
-                self.reached[name] = seen[1]
+        raw, mirror, held, history = (self._seen(name) for name in (RAW, MIRROR, QUARANTINE, HISTORY))
+        self.check_offsets({"raw": raw, "mirror": mirror, "quarantine": held, "history": history}, path)
         if raw is None:
             return
         places, numbers = [row[0] for row in raw[0]], [row[1] for row in raw[0]]
@@ -243,6 +272,7 @@ class World:
         if mirror is None:
             return
         assert all(at <= raw[1].get(p, 0) for p, at in mirror[1].items()), "the mirror is ahead of raw"
+        assert not (wrong := self._unaccounted()), wrong
         keys = [row[0] for row in mirror[0]]
         assert len(set(keys)) == len(keys), "a key has two rows"
         assert {row[0]: row[1:] for row in mirror[0]} == fold(raw[0], mirror[1]), "the mirror is not the fold of raw"
@@ -251,6 +281,27 @@ class World:
         found = [row[0] for row in held[0]] if held is not None else []
         assert len(set(found)) == len(found), "a message is twice in quarantine"
         assert bad <= set(found), "what is held is not in quarantine"
+        kept = [row[0] for row in history[0]] if history is not None else []
+        assert len(set(kept)) == len(kept), "a place is twice in history"
+        applied = {row[0] for row in taken(raw[0], _until(mirror[1])) if not row[5]}
+        assert applied <= set(kept), "what was applied is not in history"
+
+    def check_offsets(self, tables: Mapping[str, Seen | None], path: str) -> None:
+        """No table has forgotten how far it was.
+
+        Raises:
+            AssertionError: one has.
+        """
+        for name, seen in tables.items():
+            if seen is not None:
+                before = self.reached.get(name, Offsets())
+                assert all(seen[1].get(p, -1) >= at for p, at in before.items()), f"{name} went back: {path}"
+                self.reached[name] = seen[1]
+
+    def _unaccounted(self) -> list[str]:
+        """What `cdcm doctor` says of the mirror's newest snapshot."""
+        head = next(self.catalog.tables[PATHS[MIRROR]].line())
+        return list(broken_in(str(MIRROR), [SnapshotLine(head.number, head.parent, 0, head.told)], is_raw=False))
 
     def check_lines(self) -> None:
         """No table is another one than it was, and what readers see stands on what they saw before.
@@ -266,7 +317,7 @@ class World:
             if head is not None:
                 self.heads[path] = head
 
-    def _seen(self, name: Any) -> tuple[tuple[Any, ...], Offsets] | None:  # noqa: ANN401 - a TableName
+    def _seen(self, name: Any) -> Seen | None:  # noqa: ANN401 - a TableName
         metadata: Metadata | None = self.catalog.tables.get(PATHS[name])
         head = next(metadata.line(), None) if metadata is not None else None
         if head is None:
@@ -303,13 +354,13 @@ def _no_fault(_path: str) -> None:
     return None
 
 
-def advance(world: World, lake: Lake) -> bool:
+def advance(world: World, lake: Lake, topic: TopicState) -> bool:
     """One batch, in the steps of `pipeline.advance`; whether there was anything to do."""
     mirror = lake.load(MIRROR)
-    tables = Tables(lake.load(RAW), mirror, lake.load(QUARANTINE))
+    tables = Tables(lake.load(RAW), mirror, lake.load(QUARANTINE), lake.load(HISTORY))
     check_pair(tables)
-    topic, table = world.state(), TABLE.model_copy(update={"records_max": world.records_max})
-    span = plan_reading(table, topic, None if tables.raw is None else marker_of(tables.raw))
+    table = TABLE.model_copy(update={"records_max": world.records_max})
+    span = progress.plan_reading(table, topic, None if tables.raw is None else marker_of(tables.raw))
     raw = _land(world, lake, tables.raw, span, topic)
     landed, mirror = marker_of(raw), tables.mirror
     if mirror is None:
@@ -320,7 +371,7 @@ def advance(world: World, lake: Lake) -> bool:
     batch = plan_span(TOPIC, whole, whole, landed.offsets, world.records_max)
     if batch.is_empty:
         return not span.is_empty
-    _publish(lake, raw, mirror, tables.quarantine, batch)
+    _publish(lake, raw, replace(tables, mirror=mirror), batch)
     return True
 
 
@@ -337,14 +388,27 @@ def _land(world: World, lake: Lake, raw: LakeTable | None, span: Span, topic: To
     before = marker_of(raw)
     after = replace(before, batch=batch_id("model", raw.uuid, span), topic_id=topic.topic_id)
     after = replace(after, offsets=Offsets({**before.offsets, **span.end}))
+    if any(end - before.bases.get(partition, 0) > len(world.log[partition]) for partition, _, end in span.ranges()):
+        what = "The topic ends before."
+        raise SourceUnavailable(what, "Run again.")
     rows = [
         ((partition, offset), one.number, one.key, one.value, one.position, one.bad)
         for partition, start, end in span.ranges()
         for offset in range(start, end)
         if (one := world.log[partition][offset - before.bases.get(partition, 0)]) is not None
     ]
-    lake.publish(raw, after, lambda stage: stage.append(_frame(lake, rows)))
+    source: Any = SimpleNamespace(state=lambda _: world.state())
+
+    def append(stage: Stage) -> None:
+        stage.append(_frame(lake, rows))
+        progress.check_unchanged(source, TABLE, topic, span)
+
+    lake.publish(raw, after, append)
     return _again(lake, raw)
+
+
+def _until(end: Offsets) -> Span:
+    return Span(TOPIC, Offsets(dict.fromkeys(end, 0)), end)
 
 
 def taken(rows: Iterable[Landed], batch: Span) -> list[Landed]:
@@ -352,22 +416,29 @@ def taken(rows: Iterable[Landed], batch: Span) -> list[Landed]:
     return [row for row in rows if batch.start[row[0][0]] <= row[0][1] < batch.end[row[0][0]]]
 
 
-def _publish(lake: Lake, raw: LakeTable, mirror: LakeTable, quarantine: LakeTable | None, batch: Span) -> None:
+def stored(rows: Iterable[Landed], span: Span) -> int:
+    """How many messages raw has in a span, counted on their own."""
+    return sum(start <= row[0][1] < end for row in rows for p, start, end in span.ranges() if row[0][0] == p)
+
+
+def _publish(lake: Lake, raw: LakeTable, tables: Tables, batch: Span) -> None:
+    mirror = tables.mirror
+    assert mirror is not None
     known: Any = lake.rows(raw)
     end = batch.end
     own = taken(known, batch)
-    marker = _marker(raw, end, marker_of(raw).topic_id, batch_id("model", mirror.uuid, batch))
-    decided: Any = SimpleNamespace(span=batch, counts={"read": len(own)}, again=False)
-    line: Any = SimpleNamespace(lake=lake)
-    tally.check(line, raw, marker_of(mirror).offsets, decided)
     bad = [row for row in own if row[5]]
+    counts = {"upserted": len(own) - len(bad), "quarantined": len(bad)}
+    decided: Any = SimpleNamespace(span=batch, counts=counts, again=0)
+    line: Any = SimpleNamespace(lake=lake)
+    read = tally.check(line, raw, marker_of(mirror).offsets, decided, lambda _, span: stored(known, span))
+    marker = _marker(raw, end, marker_of(raw).topic_id, batch_id("model", mirror.uuid, batch))
+    marker = replace(marker, counts={**counts, "read": read})
     if bad:
-        quarantine = quarantine or lake.create(QUARANTINE, PLAIN, _marker(None, Offsets(), None), {})
-        there: Any = lake.rows(quarantine)
+        held = tables.quarantine or lake.create(QUARANTINE, PLAIN, _marker(None, Offsets(), None), {})
+        there: Any = lake.rows(held)
         found = [(row[0],) for row in bad if row[0] not in {one[0] for one in there}]
-        told = marker_of(quarantine).offsets
-        ahead = Offsets({p: max(at, told.get(p, 0)) for p, at in {**told, **end}.items()})
-        lake.publish(quarantine, replace(marker, offsets=ahead), lambda stage: stage.append(_frame(lake, found)))
+        lake.publish(held, quarantine.after(held, marker), lambda stage: stage.append(_frame(lake, found)))
     final = fold(known, end)
     keys = {row[2] for row in own if not row[5]}
     rows = [(key, *final[key]) for key in sorted(keys) if key in final]
@@ -379,7 +450,23 @@ def _publish(lake: Lake, raw: LakeTable, mirror: LakeTable, quarantine: LakeTabl
             stage.execute(delete_statement(lake, MIRROR, stage.branch, sorted(keys)), rows_max=len(keys))
         stage.append(_frame(lake, rows), len(rows))
 
-    lake.publish(mirror, marker, stage_rows)
+    applied = [(row[0],) for row in own if not row[5]]
+    reached = marker_of(mirror).offsets
+    lake.publish(mirror, marker, stage_rows, lambda: _keep(lake, tables.history, marker, reached, applied))
+
+
+def _keep(
+    lake: Lake, history: LakeTable | None, marker: Marker, reached: Offsets, found: list[tuple[Any, ...]]
+) -> None:
+    """The batch's applied changes, in the way of `history.keep`."""
+    if not found:
+        return
+    if history is None:
+        history = lake.create(HISTORY, PLAIN, replace(marker, batch="", offsets=reached), {})
+    if quarantine.is_ahead(history, reached) or marker_of(history).batch == marker.batch:
+        there: Any = lake.rows(history)
+        found = [row for row in found if row[0] not in {one[0] for one in there}]
+    lake.publish(history, quarantine.after(history, marker), lambda stage: stage.append(_frame(lake, found)))
 
 
 def _again(lake: Lake, table: LakeTable) -> LakeTable:
@@ -444,6 +531,15 @@ def _overtake(world: World) -> None:
     world.run_overtaken(chance.randint(1, 14), chance.randint(0, 3), unaware=unaware, after=after)
 
 
+def _make_again(world: World) -> None:
+    if world.chance.random() < 0.5:
+        world.make_again()
+        return
+    world.met.add("made again meanwhile")
+    if world.run_on_another_topic(world.chance.randint(1, 14)) == "OFFSET_REGRESSION":
+        world.adopt()
+
+
 def _resize(world: World) -> None:
     world.records_max = world.chance.randint(1, 7)
 
@@ -457,7 +553,7 @@ _STEPS: dict[str, tuple[int, Callable[[World], None]]] = {
     "deliver": (2, lambda world: world.catalog.deliver()),
     "maintain": (3, _maintain),
     "retain": (1, World.retain),
-    "make again": (1, World.make_again),
+    "make again": (1, _make_again),
     "resize": (1, _resize),
 }
 

@@ -9,10 +9,11 @@ every event that is sent for the first time the model knows which rows the table
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cdc_materializer.testing import kafka_partition
 from tests.model import reference
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -382,7 +383,13 @@ class Sent:
     reached: int
 
 
-def topic(events: Sequence[Event], seed: int, reach: int = 25, partitions: tuple[int, int] | None = None) -> list[Sent]:
+def topic(
+    events: Sequence[Event],
+    seed: int,
+    reach: int = 25,
+    partitions: tuple[int, int] | None = None,
+    key_of: Callable[[Event], bytes] | None = None,
+) -> list[Sent]:
     """The events as messages of a topic with one partition or some, to which more may be added in mid-life.
 
     Args:
@@ -390,6 +397,7 @@ def topic(events: Sequence[Event], seed: int, reach: int = 25, partitions: tuple
         seed: of partitions and crashes.
         reach: how many events a crash sends again at most, and after how many, on average, there is one.
         partitions: how many there are in the first half and in the second; left out, the seed decides.
+        key_of: the key's bytes, by which Kafka's partitioner chooses; left out, the key's own number does.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     several, more = partitions or chance.choice(((1, 1), (1, 1), (3, 3), (1, 3), (2, 3)))
@@ -401,6 +409,8 @@ def topic(events: Sequence[Event], seed: int, reach: int = 25, partitions: tuple
             # What is sent from then on, also again, goes where its key belongs now.
             several = more
         partition = (event.key or 0) % several
+        if key_of is not None and event.key is not None:
+            partition = kafka_partition(key_of(event), several)
         found.append(Sent(event, partition, offsets[partition], len(found), reached))
         offsets[partition] += 1
     return found

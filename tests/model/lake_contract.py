@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
@@ -10,7 +11,7 @@ from cdc_materializer import crash_points
 from cdc_materializer.errors import CommitConflict, ConfigError, InvariantBroken, LakeUnavailable
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import marker_of
-from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.schema import Column, TableSchema
@@ -50,6 +51,9 @@ class Bench(Protocol):
     def alter(self) -> None:
         """Another program changes the columns."""
 
+    def replace(self, rows: bool) -> None:  # noqa: FBT001
+        """Another program makes the table anew under its name, with a row or without (CREATE OR REPLACE TABLE)."""
+
     def make(self) -> None:
         """Another tool makes the table, with a row."""
 
@@ -76,6 +80,13 @@ def again(bench: Bench) -> LakeTable:
     return found
 
 
+def again_beside(bench: Bench) -> LakeTable:
+    """The table as another process sees it, which leaves branches alone."""
+    found = bench.process().load(bench.name())
+    assert found is not None
+    return found
+
+
 class LakeContract:
     """The tests; a subclass beside a fixture `bench` runs them."""
 
@@ -87,7 +98,61 @@ class LakeContract:
         assert found.head == head
         assert found.marker == marker("one", 5)
         assert bench.rows(found) == ["one"]
-        assert bench.refs() == {"main", MARKER_TAG}
+        assert bench.refs() == {"main", MARKER_TAG, GENESIS_TAG}
+
+    def test_the_first_snapshot_is_kept_for_good(self, bench: Bench) -> None:
+        """Its tag is set when the table is made, moved by nothing, and whoever expires snapshots leaves it."""
+        first = create(bench)
+        for number in (1, 2):
+            append(bench, again(bench), f"batch {number}", number)
+        bench.expire()
+
+        kept = bench.lake.iceberg(bench.name()).snapshot(GENESIS_TAG)
+        assert kept is not None
+        assert (kept.snapshotId(), bench.rows(first)) == (first.head, [])
+
+    @pytest.mark.parametrize("writes", [True, False])
+    def test_what_is_found_in_staged_rows_is_told_in_the_marker_that_is_published_with_them(
+        self,
+        bench: Bench,
+        writes: bool,  # noqa: FBT001
+    ) -> None:
+        """The rows are counted where they were written, and what readers see says it all."""
+
+        def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+            if writes:
+                stage.append(bench.frame([("one", "")]), 1)
+            stage.tell(replace(stage.marker, warned=("a rule",)))
+
+        head = bench.lake.publish(create(bench), marker("one", 5), stage)
+
+        found = again(bench)
+        assert (found.head, found.marker) == (head, replace(marker("one", 5), warned=("a rule",)))
+        assert bench.rows(found) == (["one"] if writes else [])
+
+    def test_what_is_done_before_a_batch_is_seen_is_done_when_it_was_found_right(self, bench: Bench) -> None:
+        """Once, behind everything that may refuse the batch; where it fails, readers see nothing of the batch."""
+        table, done = create(bench), list[list[str]]()
+
+        def publish(base: LakeTable, batch: str, stage: Any, then: Any) -> None:  # noqa: ANN401 - functions
+            bench.lake.publish(base, marker(batch, len(batch)), stage, then)
+
+        def note() -> None:
+            done.append(bench.rows(again_beside(bench)))
+
+        def fail(*_: object) -> None:
+            raise KeyError
+
+        with pytest.raises(KeyError):
+            publish(table, "refused", fail, note)
+        with pytest.raises(InvariantBroken, match="2 rows"):
+            publish(table, "wrong", lambda stage: stage.append(bench.frame([("a", "")]), 2), note)
+        with pytest.raises(KeyError):
+            publish(table, "undone", lambda stage: stage.append(bench.frame([("b", "")])), fail)
+        publish(table, "right", lambda stage: stage.append(bench.frame([("c", "")])), note)
+
+        assert done == [[]]
+        assert bench.rows(again(bench)) == ["c"]
 
     def test_the_loser_of_two_writers_changes_nothing(self, bench: Bench) -> None:
         """Both planned on one head; the second is told who was faster, and readers see the first one's rows alone."""
@@ -161,7 +226,7 @@ class LakeContract:
 
         again(bench)
 
-        assert bench.refs() == {"main", MARKER_TAG, "someone"}
+        assert bench.refs() == {"main", MARKER_TAG, GENESIS_TAG, "someone"}
 
     def test_a_failed_stage_can_be_tried_again(self, bench: Bench) -> None:
         """The branch of the first try, with the same batch id, does not stand in the second's way."""
@@ -197,6 +262,17 @@ class LakeContract:
 
         with pytest.raises(LakeUnavailable, match=r"no snapshot of it says how far.*makes it again from raw"):
             marker_of(again(bench))
+
+    @pytest.mark.parametrize("rows", [True, False])
+    def test_a_table_that_another_program_made_anew_is_refused(self, bench: Bench, rows: bool) -> None:  # noqa: FBT001
+        """Its tag still says how far it was filled, and what it was filled with is gone."""
+        append(bench, create(bench), "one", 5)
+        bench.replace(rows)
+
+        for _ in range(2):
+            with pytest.raises(LakeUnavailable, match="no snapshot of it says how far"):
+                marker_of(again(bench))
+            bench.expire()
 
     def test_a_table_whose_columns_were_changed_meanwhile_is_not_written_to(self, bench: Bench) -> None:
         """The batch was planned for other columns; planned anew it goes through."""

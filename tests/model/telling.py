@@ -34,10 +34,15 @@ class Telling:
     def __post_init__(self) -> None:
         """Send it all."""
         self.chance = random.Random(self.seeds[0])  # noqa: S311 - repeatable, not secret
-        self.messages = topic(self.events, self.seeds[0], self.reach, self.partitions)
         self.builder = TopicBuilder(f"model.public.{self.name}")
+        # Lives that share a table have keys that differ by KEYS in one partition.
+        key_of = self._key if len(self.seeds) == 1 else None
+        self.messages = topic(self.events, self.seeds[0], self.reach, self.partitions, key_of)
         for partition, key, value in self.layout.laid(self.builder.topic, self.events, self.messages):
             self.builder.add(key, value, partition=partition)
+
+    def _key(self, event: Event) -> bytes:
+        return self.layout.key(self.builder.topic, event) or b""
 
     @property
     def name(self) -> str:

@@ -18,6 +18,8 @@ from tests.model.layouts import Laid, Layout
 
 #: The columns of every history, as a contract declares them.
 TYPES: Mapping[str, str] = {"id": "bigint", "note": "text", "qty": "bigint"}
+#: The last of three.
+_LAST = 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,7 +93,10 @@ class Untyped(Layout):
 
 
 class Maxwell(Untyped):
-    """With `output_binlog_position` and `output_xoffset`; three rows an event of the binlog, whose files change."""
+    """With `output_binlog_position`, `output_commit_info` and `output_xoffset`; the binlog's files change.
+
+    Three rows an event of the binlog, which is a transaction: the last of them says so, and has no row number.
+    """
 
     def named(self, topic: str, change: Change) -> bytes | None:
         """Database, table and primary key."""
@@ -109,7 +114,8 @@ class Maxwell(Untyped):
             "type": {"c": "insert", "u": "update", "d": "delete", "r": "bootstrap-insert"}[change.op],
             "ts": change.event.ts_ms // 1000,
             "position": f"bin.{999_998 + file}:{90 + at}",
-            "xoffset": row,
+            "xid": block,
+            **({"commit": True} if row == _LAST else {"xoffset": row}),
             "data": change.row,
             **({"old": old} if change.op == "u" else {}),
         }

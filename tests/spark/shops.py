@@ -40,8 +40,12 @@ schema:
     properties:
       - {{name: id, primaryKey: true, logicalType: integer, physicalType: bigint}}
       - {{name: name, logicalType: string, physicalType: text}}
-      - {{name: price, logicalType: integer, physicalType: integer, logicalTypeOptions: {{minimum: {least}}}}}
+      - {{name: price, logicalType: integer, physicalType: integer, {rule}}}
 """
+_HOLDS = "logicalTypeOptions: {{minimum: {least}}}"
+_BLOCKS = """quality: [{{name: price-limit, type: custom, engine: greatExpectations,
+         implementation: {{type: expect_column_values_to_be_between, kwargs: {{min_value: {least}}}}},
+         customProperties: [{{property: action, value: block}}]}}]"""
 
 
 class Shop:
@@ -81,10 +85,11 @@ class Shop:
     def _contract(self) -> Path:
         return self.folder / "contract.yaml"
 
-    def judge(self, version: str, least: int) -> None:
-        """Put a contract in force that holds lower prices."""
+    def judge(self, version: str, least: int, *, blocks: bool = False) -> None:
+        """Put a contract in force that holds lower prices, or that blocks batches for them."""
         self.folder.mkdir(exist_ok=True)
-        self._contract.write_text(_CONTRACT.format(version=version, least=least), encoding="utf-8")
+        rule = (_BLOCKS if blocks else _HOLDS).format(least=least)
+        self._contract.write_text(_CONTRACT.format(version=version, rule=rule), encoding="utf-8")
 
     def send(self, *changes: tuple[str, int, int | None]) -> None:
         """Add changes to the topic."""

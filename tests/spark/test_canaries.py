@@ -2,9 +2,7 @@
 
 import io
 import itertools
-import logging
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +11,8 @@ import pytest
 import yaml
 from rich.console import Console
 
-from cdc_materializer.catalog import open_tables
-from cdc_materializer.cli import main
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BLOCKED, MAX_QUARANTINED
-from cdc_materializer.names import TableName
 from cdc_materializer.report.html import to_html
 from cdc_materializer.report.markdown import to_markdown
 from cdc_materializer.report.samples import Sampling
@@ -29,6 +24,7 @@ from cdc_materializer.sampling import open_sampler
 from cdc_materializer.trial import try_contract
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
+from tests.spark.canaries import CARD, MAIL, found_in, listening, logged, shown, summaries
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
-MAIL, CARD = "canary.ann@example.test", "4111-1111-1111-1111"
 #: A value of a public column, and one that makes its column's value too long to show whole.
 SHOWN, LONG = "shown-to-all", "long" * 100
 _numbers = itertools.count()
@@ -133,13 +128,6 @@ def _config(root: Path, space: str, recorder: Recorder, mail_action: str, limit:
     return load_config(path)
 
 
-def _summaries(config: Config, table: TableName) -> Iterator[str]:
-    """What the snapshots of the three tables say of themselves."""
-    lake = open_tables(config.catalog)
-    for name in (table, table.raw, table.quarantine):
-        yield from (str(dict(line.summary)) for line in lake.lines_of(name))
-
-
 def _sampled(config: Config, spark: "SparkSession") -> tuple[ViolationReport, list[str]]:
     """A report with samples, and every form of it."""
     with open_sampler(config, (), spark) as read:
@@ -162,7 +150,7 @@ def test_values_planted_in_violating_rows_are_in_no_output(
     for message in _CASE["messages"]:
         recorder.add(message)
     told: list[str] = []
-    with caplog.at_level(logging.DEBUG):
+    with listening(caplog):
         config = _config(lake_config.root, space, recorder, "quarantine")
         held = run_once(config, spark)
         recorder.add({"op": "c", "after": {"id": 9, **_ROW}})
@@ -173,24 +161,16 @@ def test_values_planted_in_violating_rows_are_in_no_output(
         docs = lake_config.root / f"{space}.docs"
         tried = try_contract(config, f"{space}.canaries", lake_config.root / f"{space}.contract.yaml", spark=spark)
         for words in _FORMS:
-            command = [{"TABLE": f"{space}.canaries", "FOLDER": str(docs)}.get(word, word) for word in words]
-            assert main([*command, "-c", str(config.path)]) == 0
-            shown = capsys.readouterr()
-            assert shown.out
-            told += [shown.out, shown.err]
+            told += shown(
+                [{"TABLE": f"{space}.canaries", "FOLDER": str(docs)}.get(w, w) for w in words], config, capsys
+            )
         sampled, forms = _sampled(config, spark)
-    # What `--debug` shows: of libraries nothing below INFO.
-    logged = [
-        caplog.handler.format(record)
-        for record in caplog.records
-        if record.levelno >= logging.INFO or record.name.startswith("cdc_materializer")
-    ]
-    told += [held.to_json(), blocked.to_json(), too_many.to_json(), tried.to_json(), *logged, *forms]
-    told += [*_summaries(config, config.tables[0].mirror), *(path.read_text("utf-8") for path in docs.iterdir())]
+    told += [held.to_json(), blocked.to_json(), too_many.to_json(), tried.to_json(), *logged(caplog), *forms]
+    told += [*summaries(config, config.tables[0].mirror), *(path.read_text("utf-8") for path in docs.iterdir())]
 
     assert held.tables[0].violations == {"CONTRACT": 5, "KEY_VALUE_MISMATCH": 1, "UNDECODABLE": 1}
     assert (blocked.exit_code, too_many.exit_code) == (EXIT_BLOCKED, EXIT_BLOCKED)
-    assert [canary for canary in (MAIL, "canary.ann", CARD, CARD[-5:]) for text in told if canary in text] == []
+    assert found_in(told) == []
     table = sampled.tables[0]
     assert table.sample_columns == SampleColumns(shown=["note"], left_out=["id", "mail", "card"])
     samples = {(group.rule, row.place.offset): row.values for group in table.violations for row in group.samples}

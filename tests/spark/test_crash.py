@@ -8,19 +8,33 @@ their turn in a run of the tests, by its `--randomly-seed`; all of them do with 
 import random
 import signal
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
+from cdc_materializer.testing import TopicBuilder, write_recorded_topic
 from tests.spark.marks import FIRST_TURN
 from tests.spark.passages import ALL
-from tests.spark.processes import TABLES, content, pipeline, refs, run_process, what_is_broken
+from tests.spark.processes import (
+    CHANGES,
+    MIRROR,
+    TABLES,
+    TOPIC,
+    add_changes,
+    content,
+    pipeline,
+    refs,
+    run_process,
+    what_is_broken,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,8 +45,8 @@ pytestmark = [pytest.mark.spark, FIRST_TURN]
 ORDER = (
     *("raw.made", "raw.branched", "raw.staged", "raw.published"),
     *("mirror.made", "quarantine.made", "quarantine.branched", "quarantine.staged", "quarantine.published"),
-    *("history.made", "history.branched", "history.staged", "history.published"),
-    *("mirror.branched", "mirror.staged", "mirror.published"),
+    *("mirror.branched", "mirror.staged"),
+    *("history.made", "history.branched", "history.staged", "history.published", "mirror.published"),
 )
 
 
@@ -118,4 +132,33 @@ def test_the_undisturbed_run_ends_where_it_should(aftermath: Aftermath) -> None:
 
 def test_no_branch_is_left(aftermath: Aftermath) -> None:
     """What was staged by killed runs is dropped when the tables are next loaded."""
-    assert refs(aftermath.config) == {str(name): {"main", MARKER_TAG} for name in TABLES}
+    assert refs(aftermath.config) == {str(name): {"main", MARKER_TAG, GENESIS_TAG} for name in TABLES}
+
+
+def _statuses(config: Config) -> list[tuple[int, str]]:
+    return sorted((row["offset"], row["status"]) for row in content(config)[str(MIRROR.quarantine)])
+
+
+def test_what_a_killed_run_has_not_ended_in_quarantine_the_next_one_ends(spark: "SparkSession", tmp_path: Path) -> None:
+    """Killed when readers see a good row again; the next run has no message to read, and ends what was held of it."""
+    config = pipeline(tmp_path, 1, records_max=len(CHANGES))
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:3])
+    assert run_once(config, spark).exit_code == 0
+    topic.write(config.root / "recorded")
+
+    assert run_process(config, CDCM_CRASH_AT="mirror.published").returncode == -signal.SIGKILL
+    shown = content(config)[str(MIRROR)]
+    left = _statuses(config)
+    next_one = run_once(config, spark)
+    commits = open_tables(config.catalog).lines_of(MIRROR.quarantine)
+    run_once(config, spark)
+
+    assert (2, "open") in left
+    assert (next_one.exit_code, next_one.tables[0].batches, next_one.tables[0].error) == (0, 0, None)
+    assert _statuses(config) == [(2, "superseded"), (5, "superseded"), (8, "open")]
+    assert content(config)[str(MIRROR)] == shown
+    assert what_is_broken(config) == []
+    # That is done once.
+    assert open_tables(config.catalog).lines_of(MIRROR.quarantine) == commits

@@ -11,11 +11,12 @@ import pytest
 from cdc_materializer.config import DatabaseConfig
 from cdc_materializer.databases import Database
 from cdc_materializer.errors import DatabaseUnavailable
+from tests.spark.marks import TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, TURNS]
 
 
 @contextmanager

@@ -26,6 +26,8 @@ _TYPES = {
     "tags": "array<string>",
     "pairs": "map<string,int>",
     "inner": "struct<x:int,y:int>",
+    "maps": "array<map<string,int>>",
+    "deep": "struct<m:map<string,map<string,int>>>",
 }
 _ROW = {
     "id": "id",
@@ -37,6 +39,8 @@ _ROW = {
     "tags": "array('t', NULL)",
     "pairs": "map('x', 1, 'y', id)",
     "inner": "struct(id, NULL)",
+    "maps": "array(map('x', 1, 'y', id), NULL)",
+    "deep": "struct(map('m', map('x', 1, 'y', id), 'n', NULL))",
 }
 _CDC = "struct('c', NULL, concat('p', id), 0, 't', 0, id)"
 
@@ -59,13 +63,19 @@ def _digest(rows: "DataFrame", types: Mapping[str, str] | None = None) -> Digest
 
 
 def test_order_and_wider_types_change_nothing(spark: "SparkSession") -> None:
-    """Nor does the order in which a map's entries lie."""
+    """Nor does the order in which a map's entries lie, wherever the map is."""
     one = _digest(_table(spark))
-    other = _table(spark, {"pairs": "map('y', id, 'x', 1)"}).repartition(7, "a").sort(F.desc("id"))
+    turned = {
+        "pairs": "map('y', id, 'x', 1)",
+        "maps": "array(map('y', id, 'x', 1), NULL)",
+        "deep": "struct(map('n', NULL, 'm', map('y', id, 'x', 1)))",
+    }
+    other = _table(spark, turned).repartition(7, "a").sort(F.desc("id"))
     wide = {"n": "bigint", "amount": "decimal(30,2)"}
 
     assert one.rows == 200
     assert one.differing(_digest(other)) == ()
+    assert compare_rows(_table(spark), other, _schema()).is_none
     assert one.differing(_digest(_table(spark, types=wide), wide)) == ()
 
 
@@ -79,6 +89,8 @@ def test_order_and_wider_types_change_nothing(spark: "SparkSession") -> None:
         ("tags", "if(id = 7, array(NULL, 't'), array('t', NULL))"),
         ("pairs", "if(id = 7, map('x', 1, 'z', id), map('x', 1, 'y', id))"),
         ("inner", "named_struct('x', if(id = 7, NULL, id), 'y', if(id = 7, id, NULL))"),
+        ("maps", "array(map('x', if(id = 7, 2, 1), 'y', id), NULL)"),
+        ("deep", "struct(map('m', map('x', 1, if(id = 7, 'z', 'y'), id), 'n', NULL))"),
     ],
 )
 def test_one_value_of_one_row_shows_in_one_bucket(spark: "SparkSession", name: str, value: str) -> None:

@@ -6,11 +6,14 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake import Lake
+from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.plan import plan_tables
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.rebuild_base import carried
 from cdc_materializer.report.plan_models import TablePlan
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
@@ -20,11 +23,12 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from tests.spark.marks import TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, TURNS]
 
 _ID = {"id": {"type": "int64", "optional": False}}
 _TEXT = {"type": "string", "optional": True}
@@ -189,6 +193,37 @@ def test_a_rebuilt_table_has_the_new_types(spark: "SparkSession", lake_config: C
     assert outgrown.fields() == before
     outgrown.run()
     assert outgrown.is_proved()
+
+
+def test_taking_back_other_types_leaves_what_a_run_has_published_meanwhile(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns, rows and marker go back in one commit, or not at all: the run's marker stands with the run's rows."""
+    overtaken = Table(lake_config, spark, "overtaken")
+    overtaken.send({"code": _NUMBER}, {"id": 1, "code": 1})
+    overtaken.run()
+    overtaken.send({"code": _TEXT}, {"id": 2, "code": "b"})
+    overtaken.run()
+    replay_tables(overtaken.config, (overtaken.mirror,), ReplayOptions(publish=True), spark)
+    overtaken.send({"code": _TEXT}, {"id": 3, "code": "c"})
+    runs = list[int]()
+
+    def overtake(old: Marker, now: Marker) -> Marker:
+        if not runs:
+            runs.append(1)
+            overtaken.run()
+        return carried(old, now)
+
+    monkeypatch.setattr("cdc_materializer.rebuild.carried", overtake)
+    with pytest.raises(CommitConflict, match="pipeline tests"):
+        roll_back(overtaken.config, (overtaken.mirror,), spark)
+
+    assert overtaken.rows() == [{"id": 1, "code": "1"}, {"id": 2, "code": "b"}, {"id": 3, "code": "c"}]
+    assert overtaken.is_proved()
+    roll_back(overtaken.config, (overtaken.mirror,), spark)
+    assert overtaken.rows() == [{"id": 1, "code": 1}]
+    overtaken.run()
+    assert overtaken.is_proved()
 
 
 def test_a_plan_tells_why_a_table_would_stop(spark: "SparkSession", lake_config: Config) -> None:

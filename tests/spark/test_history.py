@@ -14,12 +14,20 @@ import pytest
 import yaml
 from pyspark.sql import functions as F
 
-from cdc_materializer import type_2, type_2_query
+from cdc_materializer import crash_points, type_2, type_2_query
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import EXIT_BUG
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.run import run_once
+from cdc_materializer.testing import (
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
 from tests.model.history import History
 from tests.model.telling import Telling
 from tests.spark.marks import SECOND_TURN
@@ -175,3 +183,37 @@ def test_another_engine_makes_the_same_versions_with_the_query(outcome: Outcome)
 
 def _microseconds(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(int(part.timestamp() * 1_000_000) if hasattr(part, "timestamp") else part for part in row)
+
+
+def test_a_change_that_was_kept_before_a_kill_is_kept_once_however_the_rest_is_cut(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was tried had ten messages of one partition; the next batches have five of each, as the other has grown."""
+    topic, columns = TopicBuilder("shop.public.cut"), {"id": {"type": "int64", "optional": False}}
+    path = lake_config.root / "cut.yaml"
+    table = {"topic": topic.topic, "mirror": "cuts.t", "history": True, "records_max": 10}
+    path.write_text(yaml.safe_dump({"name": "cut", "source": {"files": "cut"}, "tables": [table]}), encoding="utf-8")
+    config = load_config(path)
+
+    def send(partition: int) -> None:
+        key, schema = connect_key_schema(topic.topic, columns), connect_envelope_schema(topic.topic, columns)
+        for _ in range(10):
+            row = {"id": len(topic.messages)}
+            change = debezium_envelope("c", None, row, lsn=100 + row["id"])
+            topic.add(debezium_json(row, key), debezium_json(change, schema), partition=partition)
+        topic.write(lake_config.root / "cut")
+
+    def killed(step: str, name: TableName) -> None:
+        if crash_points.point_of(step, name) == "history.published":
+            raise KeyError(step)
+
+    send(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "reach", killed)
+        assert run_once(config, spark).exit_code == EXIT_BUG
+    send(1)
+    report = run_once(config, spark)
+
+    assert report.exit_code == 0, report
+    places = [(row["partition"], row["offset"]) for row in spark.table("lake.cuts.t__history").collect()]
+    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(10)]

@@ -18,6 +18,7 @@ from cdc_materializer.contract.expectations import REFUSED as NOT_ON_SPARK
 from cdc_materializer.contract.judge import COMPILED, compile_rules
 from cdc_materializer.contract.model import Rule, Scope
 from cdc_materializer.errors import ContractInvalid
+from tests.spark.marks import TURNS
 
 # Importing Great Expectations 1.24 meets deprecations in its own dependencies.
 pytestmark = [
@@ -180,7 +181,7 @@ def rows(spark: SparkSession) -> DataFrame:
 def _count(rows: DataFrame, rules: list[Rule]) -> dict[str, int]:
     """Count the rows that fail each rule, in one pass."""
     compiled = compile_rules(rules, COLUMNS)
-    counts = rows.select(*(F.sum(F.when(c.failed, 1).otherwise(0)).alias(f"r{i}") for i, c in enumerate(compiled)))
+    counts = rows.select(*(F.count_if(c.failed).alias(f"r{i}") for i, c in enumerate(compiled)))
     return dict(zip([c.rule.name for c in compiled], counts.collect()[0], strict=True))
 
 
@@ -193,6 +194,11 @@ def counted(rows: DataFrame) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def native(rows: DataFrame) -> dict[str, int]:
     """Failed rows by case, from GX run natively on the same rows."""
+    return {name: result.get("unexpected_count", success) for name, (success, result) in _natively(rows).items()}
+
+
+def _natively(rows: DataFrame) -> dict[str, tuple[object, dict[str, Any]]]:
+    """GX's own verdict on each case, with what it counted; what went wrong in place of a verdict it could not make."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
     from great_expectations.expectations.registry import get_expectation_impl
@@ -208,8 +214,9 @@ def native(rows: DataFrame) -> dict[str, int]:
     suite = gx.ExpectationSuite("parity", expectations=expectations)
     outcome = batch.validate(suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0})
     return {
-        str(PARITY[result.expectation_config.meta["case"]]): result.result.get(
-            "unexpected_count", result.exception_info
+        str(PARITY[result.expectation_config.meta["case"]]): (
+            result.success if "unexpected_count" in result.result else result.exception_info,
+            result.result,
         )
         for result in outcome.results
     }
@@ -226,6 +233,17 @@ def _plain(value: object) -> object:
 def test_compiled_condition_counts_what_gx_counts(case: Case, counted: dict[str, int], native: dict[str, int]) -> None:
     """A compiled rule fails as many rows as Great Expectations run natively finds unexpected."""
     assert native[str(case)] == counted[str(case)]
+
+
+@TURNS
+def test_a_batch_without_rows_keeps_every_rule(rows: DataFrame) -> None:
+    """Natively too, though GX has no count of most then: NULL is what Spark sums up of no rows."""
+    nothing = rows.where("false")
+    native = _natively(nothing)
+
+    assert {success for success, _ in native.values()} == {True}
+    assert {result["unexpected_count"] for _, result in native.values()} <= {None, 0}
+    assert set(_count(nothing, [case.rule for case in PARITY]).values()) == {0}
 
 
 @pytest.mark.parametrize("case", PARITY, ids=str)

@@ -12,13 +12,13 @@ from cdc_materializer.key_ranges import RANGES_MAX, VALUES_MAX, find_ranges
 from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.run import run_once
 from cdc_materializer.schema import Column, TableSchema
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 FAR = 10**15
 

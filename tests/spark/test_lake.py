@@ -78,6 +78,15 @@ class _Bench:
         """Another program changes the columns."""
         self._sql("ALTER TABLE {} ADD COLUMN another string")
 
+    def replace(self, rows: bool) -> None:  # noqa: FBT001
+        """Another program makes the table anew under its name."""
+        made = (
+            "USING iceberg AS SELECT 'other' AS key, 'x' AS value"
+            if rows
+            else "(key string, value string) USING iceberg"
+        )
+        self._sql(f"CREATE OR REPLACE TABLE {{}} {made}")
+
     def make(self) -> None:
         """Another tool makes the table, with a row."""
         self._sql("CREATE TABLE {} (key string, value string) USING iceberg")

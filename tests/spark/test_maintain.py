@@ -22,7 +22,7 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
 from cdc_materializer.maintain_facts import read_facts
 from cdc_materializer.maintain_files import Compaction
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport
@@ -180,7 +180,7 @@ def test_maintenance_leaves_fewer_files_the_same_rows_and_the_marker(shop: Shop)
     assert shop.seen() == before
     assert shop.read() == read
     assert shop.is_right()
-    assert shop.refs(shop.mirror) == shop.refs(shop.mirror.raw) == {"main", MARKER_TAG}
+    assert shop.refs(shop.mirror) == shop.refs(shop.mirror.raw) == {"main", MARKER_TAG, GENESIS_TAG}
     shop.send(("d", 1, 0), ("c", 99, 9))
     shop.run()
     assert shop.is_right()
@@ -204,7 +204,8 @@ def test_old_snapshots_go_with_their_files_and_a_rollback_stays_possible(shop: S
     """What tags point to is kept with its files; everything else of a month ago goes."""
     base = shop.lake.load(shop.mirror)
     assert base is not None
-    keep(shop.lake, base, "cdcm-before-replay")
+    assert base.head is not None
+    keep(shop.lake, base.name, base.head, "cdcm-before-replay")
     then = shop.spark.table(f"lake.{shop.mirror}").collect()
     shop.maintain()
     files = len(list(shop.folder(shop.mirror).glob("data/*.parquet")))
@@ -213,7 +214,7 @@ def test_old_snapshots_go_with_their_files_and_a_rollback_stays_possible(shop: S
 
     assert done[""].error is None
     assert done[""].snapshots > 0
-    assert shop.refs(shop.mirror) == {"main", MARKER_TAG, "cdcm-before-replay"}
+    assert shop.refs(shop.mirror) == {"main", MARKER_TAG, GENESIS_TAG, "cdcm-before-replay"}
     kept = shop.spark.sql(f"SELECT * FROM lake.{shop.mirror} VERSION AS OF 'cdcm-before-replay'").collect()
     assert sorted(kept) == sorted(then)
     assert len(list(shop.folder(shop.mirror.raw).glob("data/*.parquet"))) == 1
@@ -252,13 +253,13 @@ def test_a_batch_that_loses_to_maintenance_is_planned_anew(shop: Shop, monkeypat
     lost: list[int] = []
     done: list[dict[str, MaintainedTable]] = []
 
-    def slow(lake: Lake, base: LakeTable, branch: str, head: int, attempts: int = 1) -> None:
+    def slow(lake: Lake, base: LakeTable, branch: str, head: int) -> None:
         if base.name == shop.mirror and not lost:
             lost.append(1)
             thread = threading.Thread(target=lambda: done.append(shop.maintain()))
             thread.start()
             thread.join()
-        original(lake, base, branch, head, attempts)
+        original(lake, base, branch, head)
 
     monkeypatch.setattr(Lake, "_fast_forward", slow)
     shop.run()
@@ -291,7 +292,7 @@ def test_maintenance_that_loses_to_a_batch_backs_off(shop: Shop, monkeypatch: py
     assert found.exit_code == CommitConflict.exit_code
     assert shop.is_right()
     assert shop.seen()[70] == 7
-    assert shop.refs(shop.mirror) == {"main", MARKER_TAG}
+    assert shop.refs(shop.mirror) == {"main", MARKER_TAG, GENESIS_TAG}
     assert shop.maintain()[""].error is None
     assert shop.is_right()
 

@@ -17,7 +17,7 @@ import pytest
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS, UPKEEP
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainReport
 from cdc_materializer.run import run_once
@@ -109,7 +109,7 @@ def test_readers_see_the_same_rows_whatever_is_killed(aftermath: Aftermath) -> N
 def test_the_last_one_ends_what_the_killed_ones_began(aftermath: Aftermath) -> None:
     """No branch of theirs is left, nothing is left to do, and `verify` finds the mirror equal."""
     assert [found.error for found in aftermath.last.tables] == [None] * 3
-    assert list(refs(aftermath.config).values()) == [{"main", MARKER_TAG}] * 3
+    assert list(refs(aftermath.config).values()) == [{"main", MARKER_TAG, GENESIS_TAG}] * 3
     assert aftermath.equal
 
 

@@ -24,7 +24,7 @@ from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +120,7 @@ def test_last4_never_shows_more_than_half(spark: "SparkSession") -> None:
     assert found == ["****", "****", "****", "****5678", "****éèêë", "****67\n8", "****1111", None]
 
 
+@TURNS
 def test_what_is_behind_a_mask_is_in_raw_alone(
     spark: "SparkSession",
     lake_config: Config,
@@ -176,6 +177,35 @@ def test_what_is_behind_a_mask_is_in_raw_alone(
     secrets = (MAIL, "canary.ann", CARD, "b@c.d", KEY, KEY.encode().hex())
     assert [secret for secret in secrets for text in told if secret in text] == []
     assert MAIL in found["__raw"]
+
+
+@TURNS
+def test_a_number_that_a_mask_makes_text_is_rebuilt_as_text(spark: "SparkSession", lake_config: Config) -> None:
+    """Nothing is published until then; the replay that masks it gives its column the type."""
+    space = f"masked_{next(_numbers)}"
+    case = {**_CASE, "columns": {**_CASE["columns"], "card": "optional int64"}}
+    recorder = Recorder(Case("numbers", 992, case, (), None), f"{space}.t.canaries")
+    contract, number = lake_config.root / f"{space}.contract.yaml", {"card": {"physicalType": "bigint"}}
+    recorder.add({"op": "c", "after": {"id": 1, "mail": MAIL, "card": 4_111_111_111_111_111}})
+    recorder.write(lake_config.root / space)
+    _contract(contract, {}, number)
+    config = _config(lake_config.root, space)
+    (name,) = [str(table.mirror) for table in config.tables]
+    assert run_once(config, spark).exit_code == 0
+    _contract(contract, {"card": {"mask": "last4"}}, number)
+    recorder.add({"op": "c", "after": {"id": 2, "mail": MAIL, "card": None}})
+    recorder.write(lake_config.root / space)
+
+    refused = run_once(config, spark)
+    replayed = replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0]
+    gone_on = run_once(config, spark)
+
+    assert refused.exit_code == EXIT_USAGE
+    assert f"`cdcm replay {name} --publish` rebuilds it" in str(refused.tables[0].error)
+    assert [(one.column, one.old, one.new) for one in replayed.types] == [("card", "bigint", "string")]
+    assert (replayed.error, gone_on.exit_code) == (None, 0)
+    assert {row["id"]: row["card"] for row in spark.table(f"lake.{name}").collect()} == {1: "****1111", 2: None}
+    assert verify_tables(config, spark).equal
 
 
 def _blocking() -> dict[str, Any]:

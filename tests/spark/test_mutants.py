@@ -89,13 +89,13 @@ MUTANTS = {
     ),
     "positions are compared as text": Mutant("changes.positions", "_number", _instead(lambda digits, *_: digits), 13),
     "snapshot rows are dropped by position": Mutant(
-        "batch", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
+        "past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
     ),
     "an absent column is NULL": Mutant(
-        "batch", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
+        "past", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
     ),
     "what is sent again must have been sent at one time": Mutant(
-        "batch", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
+        "past", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
     ),
     "a truncate wipes all that is before it": Mutant(
         "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104

@@ -12,13 +12,13 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config
 from tests.model.golden import Reading
 from tests.model.routed import routed_case
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL, CUT, WHOLE, passages
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 KEYS, CHANGES_MAX = 400, 14
 #: A change: its operation, the table that it names, and whether it counts (it was not sent before).

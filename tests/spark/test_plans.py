@@ -9,16 +9,16 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, life, owners, verdict
-from cdc_materializer.batch import Past
+from cdc_materializer import batch, earlier, fold, life, owners, verdict
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.contract import Action, Rule, Scope, load_contract
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line, reload
+from cdc_materializer.line import Line, marker_of, reload
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.past import Past
 from cdc_materializer.pipeline import advance, land, load, plan_landing
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import RecordedSource
@@ -29,6 +29,7 @@ from cdc_materializer.testing import (
     avro_key_schema,
     confluent_avro,
     debezium_envelope,
+    kafka_partition,
 )
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
@@ -219,19 +220,25 @@ def _jobs(spark: "SparkSession", line: Line, upserted: int = 3) -> int:
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 
 
-def test_only_a_late_batch_looks_into_its_past(
-    spark: "SparkSession", line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch whose changes are all new starts no job for what was there before; one that is sent again pays for it."""
+def _looked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each batch from here on looks into its past."""
     looked: list[bool] = []
-    history = batch._history
+    history = earlier.history_of
 
     def watched(*arguments: Any) -> Any:  # noqa: ANN401 - whatever it is
         found = history(*arguments)
         looked.append(found is not None)
         return found
 
-    monkeypatch.setattr(batch, "_history", watched)
+    monkeypatch.setattr(batch, "history_of", watched)
+    return looked
+
+
+def test_only_a_late_batch_looks_into_its_past(
+    spark: "SparkSession", line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose changes are all new starts no job for what was there before; one that is sent again pays for it."""
+    looked = _looked(monkeypatch)
     _jobs(spark, line)
     _write(tmp_path, 24)
     new = _jobs(spark, line)
@@ -240,3 +247,86 @@ def test_only_a_late_batch_looks_into_its_past(
 
     assert looked == [False, False, True]
     assert new < late, (new, late)
+
+
+def test_what_other_partitions_have_read_says_nothing_of_a_key_that_stays(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions are read at unequal speed; a key that Kafka's partitioner has put into one was never in another."""
+    looked = _looked(monkeypatch)
+    topic = TopicBuilder(TOPIC)
+
+    def send(key: int, name: str, lsn: int, elsewhere: int = 0) -> None:
+        row = {"id": key, "name": name, "amount": 1}
+        written, value = confluent_avro(1, KEY, {"id": key}), debezium_envelope("u", None, row, lsn=lsn)
+        partition = (kafka_partition(written, 3) + elsewhere) % 3
+        topic.add(written, confluent_avro(2, VALUE, value), partition=partition)
+
+    def run() -> tuple[dict[str, int], str | None, dict[int, str]]:
+        topic.write(tmp_path)
+        done = advance(line, line.source.state(TOPIC))
+        mirror = line.load_mirror()
+        assert done is not None
+        assert mirror is not None
+        rows = line.lake.rows(mirror).collect()
+        return done.counts, marker_of(mirror).home, {row["id"]: row["name"] for row in rows}
+
+    first, second, third = _one_of_each_partition()
+    for at, key in enumerate((first, second, third)):
+        send(key, "made", 100 + at)
+    _, home, _ = run()
+    send(first, "late in the log", 900)
+    run()
+    send(second, "earlier in the log", 500)
+    counts, still, rows = run()
+
+    assert home == still == "3 id:00000001"
+    assert looked == [False] * 3
+    assert counts["upserted"] == 1
+    assert rows == {first: "late in the log", second: "earlier in the log", third: "made"}
+
+    send(first, "sent again by another hand", 600, elsewhere=1)
+    counts, home, after = run()
+
+    assert home is None
+    assert looked == [False, False, False, True]
+    assert counts["superseded"] == 1
+    assert after == rows
+
+
+def _one_of_each_partition() -> tuple[int, int, int]:
+    by_partition = {kafka_partition(confluent_avro(1, KEY, {"id": key}), 3): key for key in range(50)}
+    return by_partition[0], by_partition[1], by_partition[2]
+
+
+def test_partitions_that_are_added_move_keys(line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of so many keys some are in another partition then, and what one has read may be of the keys of any.
+
+    Each change is above what its own partition has shown, and one of them is below what another one has.
+    """
+    looked = _looked(monkeypatch)
+    topic = TopicBuilder(TOPIC)
+    homes = []
+    for partitions, lsn in ((2, 100), (2, 200), (3, 300)):
+        for key in range(8):
+            written = confluent_avro(1, KEY, {"id": key})
+            partition = kafka_partition(written, partitions)
+            ahead = 1000 if partition == 1 and lsn == 200 else lsn
+            own = ahead + 1000 if partition == 1 and lsn == 300 else ahead
+            value = debezium_envelope("u", None, {"id": key, "name": "n", "amount": 1}, lsn=own + key)
+            topic.add(written, confluent_avro(2, VALUE, value), partition=partition)
+        topic.write(tmp_path)
+        assert advance(line, line.source.state(TOPIC)) is not None
+        mirror = line.load_mirror()
+        assert mirror is not None
+        homes.append(marker_of(mirror).home)
+
+    assert homes == ["2 id:00000001", "2 id:00000001", None]
+    assert looked == [False, False, True]
+
+
+def test_thousands_of_rules_are_no_chain_that_is_too_deep(spark: "SparkSession") -> None:
+    """A contract has a rule a column, and tables have thousands of them: Spark walks down a chain call by call."""
+    broken = spark.range(3_000).where(verdict._any([F.col("id") == at for at in range(0, 3_000, 2)] * 2))
+
+    assert broken.count() == 1_500

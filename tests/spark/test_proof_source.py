@@ -25,13 +25,13 @@ from cdc_materializer.report.models import TableVerify
 from cdc_materializer.run import RunOptions, open_work
 from cdc_materializer.session import beside
 from cdc_materializer.testing import TopicBuilder, debezium_envelope, debezium_json
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 _AT = 10_000
 

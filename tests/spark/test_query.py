@@ -8,16 +8,16 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
-from cdc_materializer.fresh import read
+from cdc_materializer.fresh import read, read_fresh
 from cdc_materializer.query import run_query
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import TopicBuilder, debezium_envelope
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 
 @pytest.fixture
@@ -69,6 +69,7 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
     published = run_query(config, wanted, 10, fresh=False, spark=spark)
     fresh = run_query(config, wanted, 10, fresh=True, spark=spark)
     rows = read(config, "asked.orders", spark).drop("__cdc")
+    told = read_fresh(config, "asked.orders", spark)
     again = run_query(config, "SELECT count(*), sum(asked.orders.total) FROM asked.orders", 1, fresh=False, spark=spark)
 
     assert published.rows == [[1, "10.50", "it's 1"], [2, "10.50", "it's 2"], [3, "10.50", "it's 3"]]
@@ -76,6 +77,9 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
     assert fresh.rows == [[1, "20.00", None], [3, "10.50", "it's 3"], [4, "4.25", "d"]]
     assert [(one.table, one.messages, one.held) for one in fresh.fresh] == [("asked.orders", 4, 1)]
     assert sorted(row["id"] for row in rows.collect()) == [1, 3, 4]
+    assert sorted(row["id"] for row in told.rows.collect()) == [1, 3, 4]
+    assert (told.messages, told.held, told.newest) == (4, 1, fresh.fresh[0].newest)
+    assert told.newest is not None
     assert again.rows == [[3, "31.50"]]
     assert run_query(config, wanted, 2, fresh=False, spark=spark).more
     times = "SELECT TIMESTAMP_NTZ '2026-01-02 03:04:05.000006', TIMESTAMP '0001-02-03 00:00:00.5Z', DATE '2026-01-02'"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cdc_materializer.branches import BEFORE_REPLAY, REPLAY_BRANCH
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.errors import UsageError
 from cdc_materializer.line import Batch
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import BEFORE_REPLAY, REPLAY_BRANCH, ReplayOptions, replay_tables, roll_back
+from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
     EPOCH,
@@ -54,7 +54,7 @@ def test_a_replay_of_a_sound_mirror_finds_no_difference_and_changes_nothing(shop
     assert list(found.held_live.values()) == [1]
     assert shop.rows() == before == {1: 11, 3: 30}
     assert sum(ref.startswith(REPLAY_BRANCH) for ref in shop.refs()) == 1
-    assert len(shop.refs()) == 3
+    assert len(shop.refs()) == 4
 
 
 def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_published(shop: Shop) -> None:
@@ -73,12 +73,12 @@ def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_publi
     published = shop.replay(publish=True)
     assert (published.batches, published.published) == (0, True), "it goes on with what was rebuilt"
     assert shop.rows() == {1: 11, 3: 30}
-    assert shop.refs() == {"main", MARKER_TAG, BEFORE_REPLAY}
+    assert shop.refs() == {"main", MARKER_TAG, GENESIS_TAG, BEFORE_REPLAY}
     assert shop.is_proven()
 
     assert roll_back(shop.config, (shop.mirror,), shop.spark).tables[0].rolled_back
     assert shop.rows() == {1: 99, 7: 7}
-    assert shop.refs() == {"main", MARKER_TAG}
+    assert shop.refs() == {"main", MARKER_TAG, GENESIS_TAG}
 
 
 def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(shop: Shop) -> None:
@@ -120,10 +120,39 @@ def test_a_replay_judges_by_the_contract_of_today(shop: Shop) -> None:
     assert shop.is_proven()
 
 
+def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_the_last(shop: Shop) -> None:
+    """A later batch of the branch may mend it: what is held at the end counts, and nobody reads what lies between."""
+    shop.judge("2", -9)
+    shop.send(("c", 5, 50), ("u", 3, -3), ("c", 6, 60), ("u", 3, 33), ("u", 6, -6))
+    shop.run()
+    shop.judge("3", 0, blocks=True)
+
+    found = shop.replay(publish=True)
+
+    assert found.error is not None
+    assert (found.error.code, "price-limit" in found.error.message) == ("CONTRACT", True)
+    assert (found.published, found.held_rebuilt) == (False, {"CONTRACT price-limit": 2})
+    assert (found.different, found.only_live) == (1, 0), "what it would change is told"
+    assert shop.rows() == {1: 11, 3: 33, 5: 50, 6: -6}
+
+    shop.judge("4", -9)
+    shop.send(("d", 4, None), ("u", 6, 66))
+    shop.run()
+    shop.judge("5", 0, blocks=True)
+    mended = shop.replay(publish=True)
+    assert (mended.error, mended.published, mended.equal, mended.held_rebuilt) == (None, True, True, {})
+    assert shop.rows() == {1: 11, 3: 33, 5: 50, 6: 66}
+    assert shop.is_proven()
+    shop.send(("u", 5, 51))
+    shop.run()
+    assert shop.is_proven()
+
+
 def test_a_table_without_a_mirror_cannot_be_rebuilt(shop: Shop) -> None:
     """It says so, and what to do; and there is nothing to roll back to before anything was swapped."""
-    with pytest.raises(UsageError, match="keeps no state"):
-        roll_back(shop.config, (shop.mirror,), shop.spark)
+    kept = roll_back(shop.config, (shop.mirror,), shop.spark).tables[0]
+    assert kept.error is not None
+    assert (kept.error.code, "keeps no state" in kept.error.message) == ("UsageError", True)
     shop.spark.sql(f"DROP TABLE lake.{shop.mirror}")
 
     found = shop.replay()

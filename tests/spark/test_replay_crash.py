@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_materializer.branches import BEFORE_REPLAY
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS, REBUILD
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_columns import REBUILT_PREFIX
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import BEFORE_REPLAY, ReplayOptions, replay_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
@@ -35,7 +36,7 @@ pytestmark = [pytest.mark.spark, THIRD_TURN]
 ORDER = (
     *("quarantine.branched", "quarantine.staged", "quarantine.published"),
     *("mirror.branched", "mirror.staged", "mirror.published"),
-    *("replay.begun", "replay.folded", "replay.compared", "replay.held", "replay.swapped", "replay.settled"),
+    *("replay.begun", "replay.folded", "replay.compared", "replay.marked", "replay.swapped", "replay.settled"),
 )
 #: From these points on readers see what was rebuilt.
 SWAPPED = ("replay.swapped", "replay.settled")
@@ -52,6 +53,7 @@ class Aftermath:
     seen: dict[str, list[dict[str, Any]]]
     damaged: list[dict[str, Any]]
     whole: dict[str, list[dict[str, Any]]]
+    taken_back: list[dict[str, Any]]
     last: TableReplay
 
 
@@ -76,7 +78,10 @@ def _seen(config: Config) -> list[dict[str, Any]]:
 def aftermath(
     spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Aftermath:
-    """A damaged mirror, replayed and killed at each chosen point in turn, then replayed to the end."""
+    """A damaged mirror, replayed and killed at each chosen point in turn, then replayed to the end.
+
+    That is taken back once, and done again.
+    """
     untouched, config = (pipeline(tmp_path_factory.mktemp(name), history=False) for name in ("whole", "replayed"))
     for one in (untouched, config):
         assert run_once(one, spark).exit_code == 0
@@ -93,8 +98,11 @@ def aftermath(
     for point in points:
         codes[point] = run_process(config, replay=True, CDCM_CRASH_AT=point).returncode
         broken[point], seen[point] = what_is_broken(config), _seen(config)
+    assert _replayed(config, spark).error is None
+    assert roll_back(config, (str(MIRROR),), spark).tables[0].rolled_back
+    taken_back = _seen(config)
     last = _replayed(config, spark)
-    return Aftermath(config, points, codes, broken, seen, damaged, whole, last)
+    return Aftermath(config, points, codes, broken, seen, damaged, whole, taken_back, last)
 
 
 def test_every_point_of_a_replay_has_its_turn() -> None:
@@ -115,13 +123,18 @@ def test_readers_see_the_one_mirror_or_the_other_whatever_is_killed(aftermath: A
     assert aftermath.broken == {point: [] for point in aftermath.points}
 
 
+def test_a_rollback_brings_back_what_was_there_before_all_of_them(aftermath: Aftermath) -> None:
+    """Those that came behind the swap have found what they would publish published, and kept nothing else."""
+    assert aftermath.taken_back == aftermath.damaged
+
+
 def test_the_last_one_ends_what_the_killed_ones_began(aftermath: Aftermath, spark: "SparkSession") -> None:
     """Mirror, raw and quarantine are as if no one had been killed, no branch is left, and the table goes on."""
     config = aftermath.config
 
     assert (aftermath.last.error, aftermath.last.published) == (None, True)
     assert content(config) == aftermath.whole
-    kept = {"main", MARKER_TAG, BEFORE_REPLAY}
+    kept = {"main", MARKER_TAG, GENESIS_TAG, BEFORE_REPLAY}
     assert {name: found - kept for name, found in refs(config).items()} == {name: set() for name in refs(config)}
     assert verify_tables(config, spark).tables[0].equal
     topic = TopicBuilder("shop.public.things")

@@ -25,13 +25,14 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from tests.cases.types import ColumnCase, Value, columns
+from tests.spark.marks import TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from cdc_materializer.config import Config
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, TURNS]
 
 TOPIC = "shop.public.types"
 FORMS, POLICIES = ("avro", "json"), ("null", "clamp")

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from cdc_materializer.config import Config
 from cdc_materializer.differences import hashed
 from cdc_materializer.lake import Lake
-from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import FOREIGN, TWICE
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
@@ -96,7 +96,7 @@ def test_what_another_engine_did_is_found_and_repaired(
     after = _load(shop)
     assert (after.offsets, after.positions) == (before.offsets, before.positions)
     assert after.counts == {"read": 0, "repaired": 1}
-    assert shop.refs() == {"main", MARKER_TAG}
+    assert shop.refs() == {"main", MARKER_TAG, GENESIS_TAG}
     assert shop.verify(repair=True).repaired_snapshot is None, "nothing is left to do"
     assert shop.is_proven()
     shop.send(("u", 3, 31), ("c", 9, 90))
@@ -186,6 +186,22 @@ def test_nothing_is_repaired_that_quarantine_would_be_wrong_about(shop: Shop) ->
     assert refused.error is not None
     assert (refused.error.code, "replay" in refused.error.message) == ("UsageError", True)
     assert shop.rows() == {1: 11, 3: 30}
+
+
+def test_a_difference_says_that_another_contract_has_judged(shop: Shop) -> None:
+    """Also where it judged a batch before the newest; what another program did to a rebuilt mirror is its own."""
+    shop.judge("2", 20)
+    edited = shop.verify()
+    shop.send(("c", 9, 90))
+    shop.run()
+    later = shop.verify()
+    assert shop.replay(publish=True).published
+    equal = shop.verify()
+    shop.spark.sql(f"DELETE FROM lake.{shop.mirror} WHERE id = 9")
+    other = shop.verify()
+
+    found = [(one.unexpected, one.missing, one.judged_otherwise) for one in (edited, later, equal, other)]
+    assert found == [(1, 0, True), (1, 0, True), (0, 0, False), (0, 1, False)]
 
 
 def test_a_message_that_is_twice_in_raw_is_found_and_nothing_repaired(shop: Shop) -> None:

@@ -8,9 +8,11 @@ import yaml
 
 from cdc_materializer import pipeline
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import UsageError
+from cdc_materializer.errors import EXIT_BLOCKED, UsageError
 from cdc_materializer.explain import Asked, why
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.moments import Moment, as_of
+from cdc_materializer.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.trial_models import RuleTrial, TrialReport
@@ -77,10 +79,11 @@ class Things:
         """Bring the mirror up to date."""
         assert run_once(self.config, self.spark).exit_code == 0
 
-    def contract(self, name: str, *, least: int, action: str = "quarantine") -> Path:
-        """Write a contract whose one rule asks for a least price."""
-        path = self.folder / name
-        path.write_text(_CONTRACT.replace("LEAST", str(least)).replace("ACTION", action), encoding="utf-8")
+    def contract(self, name: str, *, least: int, action: str = "quarantine", of_names: str = "") -> Path:
+        """Write a contract whose one rule asks for a least price; with more of the names, where that is said."""
+        path, name_column = self.folder / name, "{id: name, name: name, logicalType: string, physicalType: text"
+        found = _CONTRACT.replace("LEAST", str(least)).replace("ACTION", action)
+        path.write_text(found.replace(name_column, name_column + of_names), encoding="utf-8")
         return path
 
     def send(self, *changes: tuple[Any, ...]) -> None:
@@ -107,6 +110,11 @@ class Things:
         """Offset and status of what is in quarantine."""
         rows = self.spark.table(f"lake.{self.mirror}__quarantine").orderBy("offset").collect()
         return [(row["offset"], row["status"]) for row in rows]
+
+    def broken(self) -> list[tuple[str, str]]:
+        """Rule and status of what is in quarantine."""
+        rows = self.spark.table(f"lake.{self.mirror}__quarantine").collect()
+        return sorted((row["rule"], row["status"]) for row in rows)
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +253,41 @@ def test_rules_about_the_table_are_tried_on_what_history_ends_with(things: Thing
     assert found.blocks == ["two-rows", "nowhere"]
 
 
+# --- a rule that is only tried, and fails at a row ---------------------------------------------------------------
+
+_OF_NUMBERS = """, quality: [{name: of-numbers, type: custom, engine: greatExpectations,
+         implementation: {type: expect_column_value_lengths_to_be_between,
+                          kwargs: {max_value: 1, row_condition: cast(name as int) > 0, condition_parser: spark}},
+         customProperties: [{property: shadow, value: true}]}]"""
+
+
+def test_a_tried_rule_that_fails_at_a_row_stops_nobody_who_asks(spark: "SparkSession", lake_config: Config) -> None:
+    """As it stops no run: rows are proven, repaired, told as of then and explained without it, and a trial says so."""
+    shop = Things(spark, lake_config, "tried", 5)
+    shop.contract("contract.yaml", least=0, of_names=_OF_NUMBERS)
+    shop.send(("c", 1, 10), ("u", 1, -1), ("c", 2, 20))
+    shop.run()
+    proof = verify_tables(shop.config, spark).tables[0]
+    assert (proof.equal, proof.error, proof.held) == (True, None, 1)
+
+    spark.sql(f"DELETE FROM lake.{shop.mirror} WHERE id = 2")
+    repaired = verify_tables(shop.config, spark, VerifyOptions(repair=True)).tables[0]
+    assert (repaired.error, repaired.missing, shop.rows()) == (None, 1, {1: 10, 2: 20})
+
+    position = shop.why(key="2").messages[0].position
+    assert as_of(shop.config, shop.mirror, Moment(position=position), spark).count == 2
+    assert [(one.outcome, one.broke) for one in shop.why(key="1").messages] == [
+        ("upserted", []),
+        ("quarantined", ["CONTRACT price-limit"]),
+    ]
+
+    tried = try_contract(shop.config, shop.mirror, shop.folder / "contract.yaml", None, spark)
+    by_name = {rule.rule: rule for rule in tried.rules}
+    assert by_name["of-numbers"].why == "CAST_INVALID_INPUT"
+    assert (by_name["of-numbers"].messages, by_name["of-numbers"].share) == (0, None)
+    assert (by_name["price-limit"].messages, by_name["price-limit"].why) == (1, None)
+
+
 # --- held messages, released ----------------------------------------------------------------------------------------
 
 
@@ -268,3 +311,49 @@ def test_what_a_mended_contract_lets_through_is_published_and_the_rest_stays_hel
     assert shop.quarantine() == [(1, "released"), (2, "open"), (3, "released"), (4, "open")]
     assert verify_tables(shop.config, spark).equal
     assert release_held(shop.config, shop.mirror, Wanted(rule="another"), spark).tried == 0
+
+    shop.contract("contract.yaml", least=-10)
+    release_held(shop.config, shop.mirror, Wanted(), spark)
+    assert shop.rows() == {1: -1, 2: -5, 3: -9}
+    seen = shop.why(key="3").messages[0]
+    assert "before readers saw it" not in seen.reason, "they did, between the two releases"
+
+
+def test_a_rule_that_is_mended_ends_its_own_row_of_a_message_that_breaks_two(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """The message stays held by the other one alone: so say the release, `verify --repair` and a replay."""
+    shop = Things(spark, lake_config, "pairs", 5)
+    shop.contract("contract.yaml", least=0, of_names=", logicalTypeOptions: {maxLength: 3}")
+    shop.send(("c", 1, -1), ("c", 2, 20))
+    shop.run()
+    assert shop.broken() == [("name.length", "open"), ("name.length", "open"), ("price-limit", "open")]
+    shop.contract("contract.yaml", least=0)
+
+    found = release_held(shop.config, shop.mirror, Wanted(rule="name.length"), spark)
+
+    assert (found.tried, found.released, found.held, found.codes) == (2, 1, 1, {"CONTRACT price-limit": 1})
+    assert shop.broken() == [("name.length", "released"), ("name.length", "released"), ("price-limit", "open")]
+    spark.sql(f"INSERT INTO lake.{shop.mirror} SELECT 1, name, price, __cdc FROM lake.{shop.mirror}")
+    repaired = verify_tables(shop.config, spark, VerifyOptions(repair=True)).tables[0]
+    assert (repaired.error, repaired.unexpected, shop.rows()) == (None, 1, {2: 20})
+    replayed = replay_tables(shop.config, (shop.mirror,), ReplayOptions(), spark).tables[0]
+    assert (replayed.equal, replayed.held_rebuilt) == (True, replayed.held_live)
+
+
+def test_a_row_that_stopped_its_table_can_be_released_once_its_rule_only_holds(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """It is in quarantine since the stop, and from the next run on as what holds it now."""
+    shop = Things(spark, lake_config, "stopped", 5)
+    shop.contract("contract.yaml", least=0, action="block")
+    shop.send(("c", 1, -1), ("c", 2, 20))
+    assert run_once(shop.config, spark).exit_code == EXIT_BLOCKED
+    shop.contract("contract.yaml", least=0)
+    shop.run()
+    assert shop.rows() == {2: 20}
+    shop.contract("contract.yaml", least=-5)
+
+    found = release_held(shop.config, shop.mirror, Wanted(), spark)
+
+    assert (found.tried, found.released, shop.rows()) == (1, 1, {1: -1, 2: 20})

@@ -30,12 +30,12 @@ from cdc_materializer.testing import (
     confluent_avro,
     debezium_envelope,
 )
-from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 TOPIC = "shop.public.things"
 KEY = avro_key_schema(TOPIC, {"id": "long"})

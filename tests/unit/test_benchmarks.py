@@ -11,8 +11,11 @@ from benchmarks.bench_apply import told
 from benchmarks.bench_rules import RULES, contract
 from benchmarks.measure import Cost, in_pairs
 from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
+from benchmarks.reading import Reading, keep_events, reading_of
 from cdc_materializer.contract import load_contract
 from tests.unit.contracts import problems_of
+
+SQL = "org.apache.spark.sql.execution.ui.SparkListener"
 
 
 @pytest.mark.parametrize("encoding", ["avro", "json"])
@@ -69,3 +72,28 @@ def test_two_ways_are_measured_in_turns() -> None:
 
     assert "".join(runs) == "ab" + "ab" + "ba"
     assert measured.ratio(lambda cost: cost.cpu) == (1.5, 1.5, 1.5)
+
+
+def test_what_was_read_is_told_by_sparks_own_events(tmp_path: Path) -> None:
+    """The bytes of all tasks; the files of the scans of one table, whether Spark planned them at once or on the way."""
+
+    def scan(table: str, number: int) -> dict[str, object]:
+        metrics = [{"name": "number of result data files", "accumulatorId": number, "metricType": "sum"}]
+        return {"nodeName": f"BatchScan {table}", "simpleString": "", "metrics": metrics, "children": []}
+
+    def plan(event: str, *scans: dict[str, object]) -> dict[str, object]:
+        above = {"nodeName": "Project a.raw", "simpleString": "", "metrics": [], "children": list(scans)}
+        return {"Event": f"{SQL}{event}", "sparkPlanInfo": above}
+
+    task = {"Event": "SparkListenerTaskEnd", "Task Metrics": {"Input Metrics": {"Bytes Read": 40}}}
+    events = [
+        plan("SQLExecutionStart", scan("a.raw", 1), scan("a.mirror", 2)),
+        plan("SQLAdaptiveExecutionUpdate", scan("a.raw", 1), scan("a.raw", 3)),
+        {"Event": f"{SQL}DriverAccumUpdates", "accumUpdates": [[1, 4], [2, 9], [3, 10]]},
+        *[task, task, {"Event": "SparkListenerTaskEnd"}],
+    ]
+    (tmp_path / "pipeline.yaml").write_text("name: bench\n", encoding="utf-8")
+    keep_events(tmp_path)
+    (tmp_path / "events" / "local-1").write_text("\n".join(map(json.dumps, events)), encoding="utf-8")
+
+    assert reading_of(tmp_path, "a.raw") == Reading(input_bytes=80, scans=(10, 4))

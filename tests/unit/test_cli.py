@@ -393,6 +393,16 @@ def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str
     assert main(["contract", "lint"]) == EXIT_USAGE
 
 
+@pytest.mark.parametrize("asked", [["shop.parcels", "-t", "shop.letters"], ["shop.parcels", "shop.letters"]])
+def test_mirrors_to_verify_are_named_with_their_option_or_without(
+    pipeline: Path, capsys: pytest.CaptureFixture[str], asked: list[str]
+) -> None:
+    """As `replay` and `why` take them, and as all other commands do."""
+    assert main(["verify", *asked, "-c", str(pipeline), "--json"]) == EXIT_USAGE
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "There is no table shop.letters, shop.parcels in pipeline.yaml." in error["message"]
+
+
 def test_a_database_that_nothing_names_is_told_of_before_spark_starts(
     pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

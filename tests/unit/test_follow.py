@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import yaml
 
 from cdc_materializer.cli.following import Following
+from cdc_materializer.clocks import SystemClock
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BUG, LakeUnavailable, SourceUnavailable
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
@@ -25,10 +26,17 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.run import RunOptions, run_forever
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import TopicBuilder
+from cdc_materializer.testing_clock import FixedClock
 
 NAMES = ("shop.public.one", "shop.public.two", "shop.public.three")
 Advance = Callable[[Line, TopicState], Batch | None]
-Follow = Callable[[Advance, int], Following]
+
+
+class Follow(Protocol):
+    """Follows; see `follow`."""
+
+    def __call__(self, advance: Advance, rounds: int, clock: FixedClock | None = None) -> Following:
+        """So many rounds; with a clock, which goes on only while it is waited, by five seconds."""
 
 
 @pytest.fixture
@@ -60,11 +68,13 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
         def of(self, _: str) -> Any:  # noqa: ANN401 - as much of a Lake as is asked
             return SimpleNamespace(prepare=lambda _: None)
 
-    def go(advance: Advance, rounds: int) -> Following:
+    def go(advance: Advance, rounds: int, clock: FixedClock | None = None) -> Following:
         options = RunOptions()
         left = itertools.count(1)
 
-        def wait(_: float) -> bool:
+        def wait(seconds: float) -> bool:
+            if clock is not None:
+                clock.advance(seconds)
             if next(left) >= rounds:
                 options.stop.set()
             return options.stop.is_set()
@@ -72,7 +82,8 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
         stop = SimpleNamespace(set=options.stop.set, is_set=options.stop.is_set, wait=wait)
         monkeypatch.setattr("cdc_materializer.pipeline.advance", advance)
         told = Following("shop")
-        for report in run_forever(config, options=RunOptions(stop=stop), poll=0.0):  # type: ignore[arg-type]
+        asked = RunOptions(stop=stop, clock=clock or SystemClock())  # type: ignore[arg-type]
+        for report in run_forever(config, options=asked, poll=0.0 if clock is None else 5.0):
             told.add(report)
         return told
 
@@ -101,6 +112,24 @@ def test_one_bad_table_does_not_stop_the_others(follow: Follow) -> None:
     assert told.exit_code == EXIT_BUG
     assert worked["public.three"] >= 4
     assert {run.table: run.batches > 0 for run in told.report().tables}["public.three"]
+
+
+def test_a_table_that_failed_is_tried_again_when_its_pause_is_over(follow: Follow) -> None:
+    """By the clock that the run was given: after 5 seconds, then 10, 20 and 40; the others are looked at each time."""
+    clock, tried, others = FixedClock(), list[float](), set[float]()
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        if str(line.mirror) != "public.one":
+            others.add(clock.monotonic())
+            return None
+        tried.append(clock.monotonic())
+        assert line.now() == clock.now()
+        raise SourceUnavailable("It is down.", "Start it.")
+
+    follow(advance, 20, clock)
+
+    assert tried == [0.0, 5.0, 15.0, 35.0, 75.0]
+    assert others == {5.0 * number for number in range(20)}
 
 
 def test_a_table_that_another_process_works_on_is_left_to_it(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from cdc_materializer.changes.formats import all_formats, find, known
 from cdc_materializer.changes.formats.debezium_flat import DebeziumFlat
 from cdc_materializer.config_formats import known_formats
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.recognise import told_format
+from cdc_materializer.recognise import recognise, told_format
 from cdc_materializer.source import Message
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
 
@@ -48,6 +48,17 @@ def _plain(**fields: object) -> bytes:
     return json.dumps(fields).encode()
 
 
+def _block(**fields: object) -> bytes:
+    """A record with its schema beside it; what is an object is one of texts."""
+    return debezium_json(fields, {**_kind(fields), "name": "t"})
+
+
+def _kind(value: object) -> dict[str, object]:
+    if isinstance(value, dict):
+        return {"type": "struct", "optional": True, "fields": [{**_kind(v), "field": k} for k, v in value.items()]}
+    return {"type": {bool: "boolean", int: "int64"}.get(type(value), "string"), "optional": True}
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -66,11 +77,15 @@ def _plain(**fields: object) -> bytes:
         ("iceberg-cdc", [_plain(id=1, _cdc={"op": "I"})]),
         ("maxwell", [_plain(database="d", table="t", type="insert", ts=1, data={"id": 1})]),
         ("maxwell", [_plain(database="d", table="t", type="table-create", ts=1000, sql="create")]),
+        ("maxwell", [_plain(database="d", type="database-create", ts=1000, sql="create")]),
+        ("upsert", [_plain(database="d", table="t", type="click", ts=1)]),
         ("canal", [_plain(data=None, database="d", table="t", type="CREATE", es=1, ts=2, isDdl=True)]),
         ("canal", [_plain(data=[{"id": "1"}], database="d", table="t", type="INSERT", es=1, ts=2, isDdl=False)]),
         ("dms", [_plain(data={"id": 1}, metadata={"record-type": "data", "operation": "load"})]),
         ("dms", [_plain(metadata={"record-type": "control", "operation": "create-table"})]),
         ("goldengate", [_plain(table="S.T", op_type="I", op_ts="2026-01-01 00:00:00", pos="1", after={"ID": 1})]),
+        ("goldengate", [_plain(table="S.T", op_type="I", pos="1", after={"ID": 1})]),
+        ("goldengate", [_plain(op_type="D", before={"ID": 1})]),
         ("opencdc", [_plain(position="cA==", operation="create", key={"id": 1}, payload={"after": {"id": 1}})]),
     ],
 )
@@ -91,6 +106,22 @@ def test_a_format_is_told_by_its_messages(name: str, values: list[bytes | None])
         ([None], "only tombstones"),
         ([b"\x07"], "begin like nothing that is known"),
         ([_row("io.debezium.connector.common.Heartbeat", ts_ms=1)], "change no row"),
+        # Other tools' messages, whose parts would be columns, and whose deletes rows.
+        ([_block(table="S.T", op_type="D", op_ts="t", pos="1", before={"ID": 1})], "`op_type` and `op_ts`"),
+        ([_block(table="S.T", op_type="D", op_ts="t", current_ts="t", pos="1", ID=1)], "GoldenGate"),
+        ([_block(operation="delete", position="cA==", payload={"before": None}, key={"id": 1})], "OpenCDC"),
+        ([_block(database="d", table="t", type="delete", ts=1, data={"id": 1})], "Maxwell"),
+        ([_block(type="DELETE", isDdl=False, es=1, database="d", table="t", ts=1)], "Canal"),
+        ([_block(data={"id": 1}, metadata={"operation": "delete", "record_type": "data"})], "`data` and `metadata`"),
+        ([_plain(_id={"_data": "82"}, operationType="delete", documentKey={"_id": 1}, ns={"db": "d"})], "MongoDB"),
+        ([_block(_id="82", operationType="insert", fullDocument='{"_id": 1}', ns={"db": "d"})], "MongoDB"),
+        ([_plain(after={"id": 1}, updated="1.0")], "`after`"),
+        ([_plain(after=None, key=[1], updated="1.0"), _plain(after={"id": 1}, updated="1.0")], "`after`"),
+        ([_plain(op="+", before=None, id=1)], "`op` and `before`"),
+        ([_plain(op="+", before=None, after={"id": 1})], "`op` and `before`"),
+        ([_plain(message={"data": {"id": 1}, "headers": {"operation": "DELETE"}})], "Qlik"),
+        ([_plain(eventName="REMOVE", dynamodb={"Keys": {}})], "DynamoDB"),
+        ([_plain(op="c", after={"id": 1}), _plain(operationType="insert", fullDocument={"id": 1})], "MongoDB"),
     ],
 )
 def test_no_format_is_guessed(values: list[bytes | None], why: str) -> None:
@@ -161,3 +192,18 @@ def test_every_format_says_what_it_is() -> None:
         assert type(found).__doc__, name
         assert found.recognise(WireType("record"), None) is None, name
     assert {"debezium", "debezium-flat", "iceberg-cdc", "upsert"} <= set(known())
+
+
+@pytest.mark.parametrize(
+    ("name", "ddl"),
+    [("orders", "timestamp"), ("shop.public.orders.Value", "timestamp_ntz")],
+)
+def test_a_table_is_drafted_with_the_moments_of_its_format(name: str, ddl: str) -> None:
+    """Keys too: what `cdcm init` drafts is what a run makes."""
+    moment = {"type": "int64", "optional": False, "name": "org.apache.kafka.connect.data.Timestamp"}
+    key, value = connect_key_schema("t", {"at": moment}), connect_key_schema("t", {"at": moment, "id": _ID["id"]})
+    octets = debezium_json({"at": 7}, key), debezium_json({"at": 7, "id": 1}, {**value, "name": name})
+
+    found = recognise("t", [Message(0, 0, *octets)], None)
+
+    assert (found.schema.types, found.misfits) == ({"at": ddl, "id": "bigint"}, ())

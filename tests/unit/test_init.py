@@ -177,7 +177,7 @@ _ENVELOPE = connect_envelope_schema(_TOPIC, {"id": {"type": "int64", "optional":
         (b"\x00\x00\x00\x00\x09\x02", "the registry does not know the schema"),
         (b"\x07", "begin like nothing that is known"),
         (b'{"op":"c","after":{"id":1}}', "write a contract"),
-        (b'{"database":"d","table":"t","type":"insert","data":{}}', "write a contract"),
+        (b'{"database":"d","table":"t","type":"insert","ts":1,"data":{}}', "write a contract"),
         (b'{"id":1}', "set `format: upsert`"),
         (debezium_json({"id": 1}, _ROW_SCHEMA), "its messages have no keys"),
         (debezium_json({"id": 1}, _HEARTBEAT), "change no row"),

@@ -1,15 +1,19 @@
 """Several topics read as one: their numbers never change, and nothing of one is taken for another's."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.config import TableConfig
+from cdc_materializer.errors import ConfigError, OffsetRegression
 from cdc_materializer.lanes import WIDTH, joined, joined_ids, numbered, other_topics, split, topic_of
 from cdc_materializer.marker import Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.progress import check_unchanged
 from cdc_materializer.source import TopicState, as_raw_counts
 
 _topics = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
@@ -98,3 +102,27 @@ def test_what_was_lost_of_one_topic_is_no_others() -> None:
     assert skip_lost(before, "x,z", begin, ends).bases == {WIDTH: 7}
     assert skip_lost(before, "x,y", begin, ends, frozenset({1})).bases == {WIDTH: 7}
     assert skip_lost(before, "x,", Offsets({0: 0}), Offsets({0: 9})).bases == {WIDTH: 7}
+
+
+@pytest.mark.parametrize(("again", "place"), [("a", None), ("b", (WIDTH, 1)), ("", None)])
+def test_of_several_topics_those_that_were_read_have_to_be_what_they_were(
+    again: str, place: tuple[int, int] | None
+) -> None:
+    """One that a batch has nothing of is not asked for: it may be gone, and nothing of it was taken for another's."""
+    planned = TopicState("*", "id-a,id-b", Offsets(), Offsets(), (_state("a", 1), _state("b", 2)))
+    span = Span("*", Offsets({0: 1, WIDTH: 1}), Offsets({0: 1, WIDTH: 2}))
+    table = TableConfig.model_validate({"topic": "*", "mirror": "shop.t"})
+    asked: list[str] = []
+
+    def state(topic: str) -> TopicState:
+        asked.append(topic)
+        return replace(_state(topic, 9), topic_id="other") if topic == again else _state(topic, 9)
+
+    source: Any = SimpleNamespace(state=state)
+    if place is None:
+        check_unchanged(source, table, planned, span)
+    else:
+        with pytest.raises(OffsetRegression, match="Topic b was made again") as caught:
+            check_unchanged(source, table, planned, span)
+        assert caught.value.place == place
+    assert asked == ["b"]

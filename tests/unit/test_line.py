@@ -10,7 +10,8 @@ from cdc_materializer.adopt import _adopt
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, Tables, check_deletes, new_marker, reload
+from cdc_materializer.line import Line, Tables, new_marker, reload
+from cdc_materializer.line_checks import check_deletes
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema

@@ -36,6 +36,23 @@ def test_where_ancestors_have_expired_the_tagged_marker_counts() -> None:
     assert newest_marker([_line(1, None)], 1, 1) is None
 
 
+@pytest.mark.parametrize(
+    ("told", "is_kept"),
+    [
+        ({"operation": "append", "added-records": "2", "total-records": "2"}, False),
+        ({"operation": "append", "added-records": "2", "total-records": "7"}, True),
+        ({"operation": "replace", "added-records": "5", "deleted-records": "5", "total-records": "5"}, True),
+    ],
+    ids=["replaced", "cut off", "compacted and cut off"],
+)
+def test_the_tag_tells_nothing_of_a_table_that_was_replaced(told: dict[str, str], is_kept: bool) -> None:  # noqa: FBT001
+    """A line that begins with another program's rows, and none before them; expiry leaves one that counts more."""
+    kept = SnapshotLine(2, 1, 2, {**MARKER.to_summary(), "total-records": "5"})
+
+    assert newest_marker([kept, SnapshotLine(4, None, 4, told)], 4, 2) == (MARKER if is_kept else None)
+    assert newest_marker([kept, SnapshotLine(4, 3, 4, told)], 4, 2) == MARKER
+
+
 def _assert_both_ways_agree(lake: Lake, ids: list[int]) -> None:
     """Check that the fast reader and PyIceberg give the same rows, those with ``ids``."""
     table = lake.tables.load(NAME)

@@ -16,13 +16,11 @@ _SECRET = "hunter2-%s"  # noqa: S105 - made up
 def written() -> Iterator[list[str]]:
     """What the handler writes, with logging as it was before afterwards."""
     root = logging.getLogger()
-    before, level, own = list(root.handlers), root.level, logging.getLogger("cdc_materializer").level
+    before = list(root.handlers)
     lines: list[str] = []
     yield lines
     for added in [found for found in root.handlers if found not in before]:
         root.removeHandler(added)
-    root.setLevel(level)
-    logging.getLogger("cdc_materializer").setLevel(own)
     logging.captureWarnings(capture=False)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_materializer.errors import DuplicateColumn, InvalidName
-from cdc_materializer.names import TableName, check_columns, is_table_topic, nearest, quote, shown
+from cdc_materializer.names import TableName, check_columns, is_table_topic, nearest, quote, recovery, shown
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,27 @@ def test_the_tables_beside_a_mirror_are_named_after_it() -> None:
         "a.shop.orders__quarantine",
         "a.shop.orders__history",
     ]
+
+
+@pytest.mark.parametrize(
+    ("table", "told", "never"),
+    [
+        (TableName.parse("shop.orders"), "the next run makes it again from raw", "replay"),
+        (TableName.parse("shop.orders").raw, "the topic is landed again as far as it still goes", "from raw"),
+        (TableName.parse("shop.orders").quarantine, "`cdcm replay shop.orders --publish`", "the next run makes it"),
+        (TableName.parse("shop.orders").history, "begins anew with the next change", "the next run makes it"),
+    ],
+    ids=["mirror", "raw", "quarantine", "history"],
+)
+def test_what_to_do_about_a_table_without_progress_is_told_for_its_kind(
+    table: TableName, told: str, never: str
+) -> None:
+    """Only a mirror comes back by itself: what is held, and what history has told, no run finds again in raw."""
+    found = recovery(table)
+
+    assert told in found
+    assert never not in found
+    assert found.endswith("another `mirror` name.")
 
 
 def test_the_default_mirror_is_the_last_two_parts_of_the_topic() -> None:
@@ -200,3 +221,13 @@ def test_all_names_that_cannot_be_used_are_told_at_once() -> None:
     assert "`__cdc_op` (kept by cdc_materializer for its own columns)" in caught.value.what
     assert "`_POS`, `_file` (kept by Iceberg for its own columns)" in caught.value.what
     assert "`id`" not in caught.value.what
+
+
+def test_names_of_every_kind_that_cannot_be_used_are_told_in_one_error() -> None:
+    """Those that differ in case too: who has mended the ones is not told of the others by the next run."""
+    with pytest.raises(DuplicateColumn) as caught:
+        check_columns(["id", "ID", "_pos", "__cdc_op"])
+
+    assert "`id`, `ID`" in caught.value.what
+    assert "`_pos` (kept by Iceberg" in caught.value.what
+    assert "`__cdc_op` (kept by cdc_materializer" in caught.value.what

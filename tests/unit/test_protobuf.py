@@ -2,10 +2,12 @@
 
 import json
 import time
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import proto
 
 from cdc_materializer.config_connections import RegistryConfig
 from cdc_materializer.decode import proto_files
@@ -15,6 +17,7 @@ from cdc_materializer.decode.proto_files import bundle, compiled
 from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro
 from cdc_materializer.registry import open_registry
+from tests.protobufs import message_class
 
 HEAD = 'syntax = "proto3"; '
 EVERYTHING = (Path(__file__).parents[1] / "data" / "every_type.proto").read_text(encoding="utf-8")
@@ -47,9 +50,9 @@ def test_each_type_becomes_its_column() -> None:
     assert found["many_s"] == "array<int>"
     assert found["by_text"] == "map<string,bigint>"
     assert found["by_number"] == "array<struct<`key`:int,`value`:string>>"
-    assert found["moments"] == "map<string,timestamp_ntz>"
+    assert found["moments"] == "map<string,timestamp>"
     assert (found["text"], found["number"]) == ("string?", "bigint?")
-    assert (found["moment"], found["day"], found["clock"]) == ("timestamp_ntz?", "date?", "bigint?")
+    assert (found["moment"], found["day"], found["clock"]) == ("timestamp?", "date?", "bigint?")
     assert found["price"] == "decimal(10,2)?"
     assert (found["w_i32"], found["w_u64"]) == ("int?", "decimal(20,0)?")
     assert found["many_w"] == "array<string>"
@@ -95,14 +98,28 @@ def test_a_source_that_cannot_tell_null_has_it_where_a_zero_says_nothing() -> No
     assert lossy.get("after").get("a").optional is False  # type: ignore[union-attr]  # both are there
 
 
+def ref(name: str) -> str:
+    """Apicurio's `Ref` to a message, behind its length, as Google's library writes it."""
+    written = BytesIO()
+    proto.serialize_length_prefixed(message_class(HEAD + "message Ref { string name = 1; }", "Ref")(name=name), written)
+    return written.getvalue().hex()
+
+
 def test_the_first_message_is_meant_unless_another_is_an_envelope() -> None:
-    """Of the first message's place there are two spellings."""
+    """Of the first message's place there are two spellings; Apicurio's serializer writes its name (`Ref`)."""
     row = "message Row { int64 id = 1; }"
     envelope = "message Envelope { string op = 1; Row after = 2; }"
 
-    assert begins(HEAD + row) == ["00", "0200"]
-    assert begins(HEAD + row + envelope) == ["0202"]
+    assert begins(HEAD + row) == ["00", "0200", ref("Row")]
+    assert begins(HEAD + row + envelope) == ["0202", ref("Envelope")]
     assert read(HEAD + row + envelope).get("op") is not None
+
+
+def test_a_message_of_a_long_name() -> None:
+    """The length of its `Ref` has two bytes then, as those of its name."""
+    name = "M" * 300
+
+    assert begins(f"{HEAD}message {name} {{ int64 id = 1; }}")[-1] == ref(name)
 
 
 @pytest.mark.parametrize(

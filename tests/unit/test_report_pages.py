@@ -1,6 +1,7 @@
 """The report as an HTML page and as Markdown: what is in it, and that nothing in it can do harm."""
 
 import importlib
+import io
 import json
 import re
 from collections import Counter
@@ -9,11 +10,14 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.html import strips, to_html
 from cdc_materializer.report.markdown import to_markdown
-from cdc_materializer.report.violation_models import ViolationReport
+from cdc_materializer.report.quarantined import quarantine_details
+from cdc_materializer.report.terminal import render
+from cdc_materializer.report.violation_models import QuarantineDetails, ViolationReport
 from cdc_materializer.report.violations import ContractFile, violation_report
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line, row
 
@@ -122,6 +126,36 @@ def test_the_page_says_what_a_steward_needs() -> None:
         "shop.payments clean",
     ):
         assert words in seen
+
+
+def _in_terminal(report: ViolationReport | QuarantineDetails) -> str:
+    told = Console(file=io.StringIO(), width=200)
+    told.print(render(report, now=NOW))
+    assert isinstance(told.file, io.StringIO)
+    return told.file.getvalue()
+
+
+@pytest.mark.parametrize("action", ["quarantine", "block", "warn", "shadow"])
+@pytest.mark.parametrize("form", ["terminal", "json", "html", "markdown", "details in the terminal", "details as json"])
+def test_every_form_names_rule_column_place_and_schema(form: str, action: str) -> None:
+    """Whatever the rule does: which rule it is, of which column, at which offset, and written by which schema."""
+    broken = row(73, partition=5, rule="rule-of-it", column="column-of-it", action=action)
+    broken["status"] = "open" if action in {"quarantine", "block"} else "released"
+    lake = Lake({"shop.orders__quarantine": [broken]}, messages={"shop.orders": 9}, schemas={(5, 73): (3, 614)})
+    report = violation_report("shop", [ORDERS], lake, as_of=NOW)
+    details = quarantine_details("shop", ORDERS, lake, as_of=NOW, place=(5, 73))
+    told = {
+        "terminal": lambda: _in_terminal(report),
+        "json": report.to_json,
+        "html": lambda: _Page(to_html(report)).seen,
+        "markdown": lambda: to_markdown(report),
+        "details in the terminal": lambda: _in_terminal(details),
+        "details as json": details.to_json,
+    }[form]()
+
+    place = (r'"partition": ?5\b', r'"offset": ?73\b') if "json" in form else (r"partition 5, offset 73\b",)
+    for words in ("rule-of-it", "column-of-it", r"\b614\b", *place):
+        assert re.search(words, told), words
 
 
 def test_the_page_loads_nothing_runs_nothing_and_links_nowhere() -> None:

@@ -127,6 +127,9 @@ REPORTS: list[models.Report] = [
             models.TableVerify(
                 table="shop.stock", topic="t", method="ledger", equal=False, expected=4, found=3, buckets=1
             ),
+            models.TableVerify(
+                table="shop.shelves", topic="t", equal=False, found=1, unexpected=1, judged_otherwise=True
+            ),
             models.TableVerify(table="shop.lines", topic="t", equal=False, error=ERROR),
         ],
     ),
@@ -366,12 +369,49 @@ def test_an_empty_report_says_so(report: models.Report, words: str) -> None:
     assert words in _shown(report)
 
 
+def test_a_difference_says_what_to_do_when_the_contract_was_edited() -> None:
+    """Nobody looks for another program's doing then."""
+    found = models.TableVerify(table="a.b", topic="t", equal=False, unexpected=1, judged_otherwise=True)
+
+    shown = " ".join(_shown(models.VerifyReport(pipeline="p", tables=[found])).split())
+
+    assert "another contract than today's" in shown
+    assert "cdcm replay a.b" in shown
+
+
+def test_a_published_replay_says_what_is_kept_of_before() -> None:
+    """Rows from before a mask are among it; what was let go is told alone."""
+    done = models.TableReplay(table="a.b", topic="t", equal=True, published=True)
+    gone = models.TableReplay(table="a.b", topic="t", forgotten=True)
+
+    published, forgotten = (
+        " ".join(_shown(models.ReplayReport(pipeline="p", tables=[found])).split()) for found in (done, gone)
+    )
+
+    assert "`cdcm-before-replay`; `--forget` lets go of it" in published
+    assert "forgotten" in forgotten
+    assert not any(words in forgotten for words in ("swapped", "cdcm-before-replay", "gone:"))
+
+
 def test_no_mirror_is_told_equal_while_something_of_it_is_not_known() -> None:
     """What was not compared is neither equal nor wrong."""
     shown = _shown(_AGAINST_SOURCE)
 
     assert "Every mirror equals" not in shown
     assert [line for line in shown.splitlines() if line.strip().endswith("unsettled")]
+
+
+def test_a_rebuilt_mirror_that_may_not_be_published_is_compared_all_the_same() -> None:
+    """With why it is not, and what is held in it: nobody can decide anything without."""
+    found = models.TableReplay(
+        table="a", topic="t", different=2, columns={"price": 2}, held_rebuilt={"CONTRACT price": 1}, rebuilt_snapshot=7,
+        error=ERROR,
+    )  # fmt: skip
+    shown = _shown(models.ReplayReport(pipeline="p", tables=[found]), 140)
+
+    assert ERROR.message in " ".join(shown.split())
+    assert "held, rebuilt  CONTRACT price × 1" in shown
+    assert "--publish" not in shown
 
 
 def test_names_of_maintained_tables_are_whole_in_a_narrow_terminal() -> None:

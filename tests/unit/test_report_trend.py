@@ -1,7 +1,10 @@
 """The trend of a table, from the markers of its snapshots."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+from cdc_materializer.marker import STOPPED, Marker, beside_mirror
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.trend import OUTCOMES, POINTS_MAX, last_published, trend
 from tests.unit.quarantines import NOW, line
 
@@ -44,7 +47,7 @@ def test_a_batch_that_is_marked_again_is_counted_once() -> None:
     assert found[0].until == NOW - timedelta(minutes=60)
 
 
-def test_a_batch_that_is_only_in_quarantine_was_stopped() -> None:
+def test_a_batch_that_is_only_beside_mirror_was_stopped() -> None:
     """Its messages are counted where they are published, and not twice; so it is before there is a mirror."""
     quarantine = [line(2, 11, "b2", read=12), line(1, 30, "b1", read=10, quarantined=3)]
     found = trend([line(2, 10, "b2", read=12), line(1, 31, "start")], quarantine, {"b1": 1})
@@ -88,12 +91,19 @@ def test_the_last_publish_is_that_of_the_newest_batch() -> None:
     assert last_published(lines) == NOW - timedelta(minutes=20)
 
 
+def _ended() -> int:
+    """What quarantine's marker counts when a stop has been ended."""
+    start = Marker("shop", "b1", "t", None, Offsets({0: 3}), {}, None, None, {})
+    stopped = replace(start, counts={STOPPED: 1})
+    return beside_mirror(stopped, replace(stopped, counts={STOPPED: 0})).counts[STOPPED]
+
+
 def test_a_stop_that_no_message_carries_is_a_point_of_its_own() -> None:
     """A broken rule about the table: drawn once, until something is published; its end is no point."""
     mirror = [line(3, 20, "b2", read=5), line(2, 60, "b1", read=10)]
     quarantine = [
         line(6, 10, "b1", stopped=1),
-        line(5, 19, "b1", stopped=0),
+        line(5, 19, "b1", stopped=_ended()),
         line(4, 40, "b1", stopped=1),
         line(3, 41, "b1", stopped=1),
         line(2, 61, "b1", read=10),
@@ -119,6 +129,6 @@ def test_a_stop_of_a_batch_that_was_judged_is_told_once() -> None:
 
 def test_a_stop_before_anything_was_judged_is_told() -> None:
     """The quarantine table was made for it."""
-    quarantine = [line(3, 5, "x", stopped=0), line(2, 10, "x", stopped=1), line(1, 11, "x")]
+    quarantine = [line(3, 5, "x", stopped=_ended()), line(2, 10, "x", stopped=1), line(1, 11, "x")]
 
     assert [(point.batch, point.stopped) for point in trend([], quarantine, {})] == [("", 1)]

@@ -96,6 +96,26 @@ def test_a_mirror_that_was_rebuilt_from_an_offset_keeps_the_batches_before_it() 
 # --- the messages ---------------------------------------------------------------------------------------------------
 
 
+def test_of_two_messages_that_were_released_nobody_says_that_readers_never_saw_the_first() -> None:
+    """One release may have let go the one and another one the other; only what one batch read together is certain."""
+    released = RowViolation(
+        batch="batch2", detected_at=NOW, code="CONTRACT", rule="limit", column="price", action="quarantine",
+        status="released",
+    )  # fmt: skip
+    life = [
+        told(0, "superseded", passes=True, number=None),
+        told(1, "upserted", passes=True, number=None),
+        told(2, "superseded", passes=True, number=1),
+        told(3, "upserted", passes=True, number=1),
+    ]
+
+    found = story(life, published(2, 4), [(place(0), released), (place(1), released)])
+
+    assert found[0].by == place(1)
+    assert "nothing tells whether readers saw it in between" in found[0].reason
+    assert "of the same batch came after it, before readers saw it" in found[2].reason
+
+
 def test_a_row_is_told_message_by_message() -> None:
     """Each with its batch, the message that took its place, and the reason in words."""
     life = [

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from cdc_materializer import plan, proof, rebuild
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs, landed
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
@@ -30,7 +29,9 @@ from cdc_materializer.run import (
     run_once,
 )
 from cdc_materializer.source import TopicState
+from cdc_materializer.swapped import Swapped
 from cdc_materializer.testing import TopicBuilder
+from cdc_materializer.testing_clock import FixedClock
 from tests.unit.contracts import HEAD
 
 TOPICS = ("shop.public.orders", "shop.public.customers")
@@ -127,6 +128,48 @@ def test_messages_that_wait_for_their_schema_are_work(config: Config) -> None:
     assert not backlog(config, {0: 15}, here, here, retries=True).is_done
 
 
+@pytest.mark.parametrize(
+    ("mirror", "quarantine", "owes"),
+    [
+        ({"settles": "0"}, {"batch": "a"}, True),
+        ({"settles": "0"}, {"batch": "b"}, True),
+        ({"settles": "-7"}, {"batch": "b", "settled": "a"}, True),
+        ({"settles": "-7"}, {"batch": "b", "settled": "b"}, False),
+        # A later batch that was not published has been held since.
+        ({"settles": "-7"}, {"batch": "c", "settled": "b"}, False),
+        ({"settles": "0"}, None, False),
+        ({}, {"batch": "a"}, False),
+        ({"warned": ("rule",)}, None, True),
+        ({"warned": ("rule",)}, {"noted": "a", "settled": "a"}, True),
+        ({"warned": ("rule",)}, {"noted": "b"}, False),
+        # A replay's batch that was swapped in took what it noted with it.
+        ({"warned": ("rule",)}, {"settled": "b"}, False),
+        ({"warned": ("rule",), "settles": "-7"}, {"noted": "b"}, True),
+        ({"swapped": Swapped(7, 5)}, {}, True),
+        ({"swapped": Swapped(7)}, {"swapped": Swapped(7, 5), "settled": "b"}, True),
+        ({"swapped": Swapped(7, 5)}, {"swapped": Swapped(7, 5), "settled": "a"}, False),
+        ({"swapped": Swapped(7, 5), "warned": ("rule",)}, {"swapped": Swapped(7, 5), "settled": "b"}, False),
+        ({"swapped": Swapped(7, 5), "warned": ("rule",)}, {"noted": "b"}, True),
+        ({"swapped": Swapped(7, 5)}, None, False),
+        # A batch was published since.
+        ({}, {"swapped": Swapped(7, 5)}, False),
+    ],
+)
+def test_a_batch_that_has_not_ended_what_it_ends_in_quarantine_is_work(
+    mirror: dict[str, Any],
+    quarantine: dict[str, Any] | None,
+    owes: bool,  # noqa: FBT001
+    config: Config,
+) -> None:
+    """Its run was killed behind the commit that readers see, or a replay behind its swap; the markers tell."""
+    here = replace(marker({0: 15}), **mirror)
+    held = replace(here, **{"settles": None, "swapped": None, **quarantine}) if quarantine is not None else None
+
+    assert here == Marker.from_summary(here.to_summary())
+    assert is_unsettled(here, held) == owes
+    assert replace(backlog(config, {0: 15}, here, here), unsettled=owes).is_done != owes
+
+
 def test_a_topic_that_is_missing_is_its_own_tables_error(config: Config) -> None:
     """The other table is looked at all the same, and no table was made."""
     work = open_work(config, RunOptions())
@@ -191,12 +234,13 @@ def test_the_exit_code_is_no_part_of_the_document(config: Config) -> None:
 def test_a_failing_table_is_left_alone_for_longer_each_time() -> None:
     """Twice as long, up to five minutes, and no longer at all after a success."""
     quiet: dict[str, tuple[float, int]] = {}
-    pauses, failures = [], []
+    pauses, failures, clock = [], [], FixedClock()
     for _ in range(9):
-        _pause_failed(RunReport(pipeline="p", tables=[run_of("TOPIC_MISSING")]), quiet, 5.0)
-        pauses.append(round(quiet["shop.orders"][0] - time.monotonic()))
+        clock.advance(1_000)
+        _pause_failed(RunReport(pipeline="p", tables=[run_of("TOPIC_MISSING")]), quiet, 5.0, clock)
+        pauses.append(quiet["shop.orders"][0] - clock.monotonic())
         failures.append(quiet["shop.orders"][1])
-    _pause_failed(RunReport(pipeline="p", tables=[run_of()]), quiet, 5.0)
+    _pause_failed(RunReport(pipeline="p", tables=[run_of()]), quiet, 5.0, clock)
 
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300, 300]
     assert failures == list(range(1, 10))

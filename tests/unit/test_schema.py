@@ -84,6 +84,40 @@ def test_columns_that_differ_in_case_are_refused() -> None:
     assert caught.value.code == "DUPLICATE_COLUMN"
 
 
+def test_all_names_that_no_table_can_have_are_told_at_once() -> None:
+    """Those of fields too, wherever they stand."""
+    columns = ("id bigint", "_pos int", "s array<struct<`a`:int,`A`:int>>", "m map<string,struct<`b`:int,`B`:int>>")
+
+    with pytest.raises(DuplicateColumn) as caught:
+        plan_schema(None, [table(*columns)])
+
+    for name in ("`_pos`", "`s.element.a`, `s.element.A`", "`m.value.b`, `m.value.B`"):
+        assert name in caught.value.what
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("a struct<`b`:int>", "a.b int"),
+        ("a struct<`b`:int>", "A.B int"),
+        ("a.b struct<`c`:int>", "a struct<`b.c`:int>"),
+        ("a array<int>", "a.element int"),
+        ("a map<string,int>", "a.value int"),
+    ],
+)
+def test_a_name_with_a_dot_that_is_a_path_too_is_refused(columns: tuple[str, ...]) -> None:
+    """Iceberg finds fields by their dotted paths, and makes no table of two that have one."""
+    with pytest.raises(InvalidName, match="paths of fields"):
+        plan_schema(None, [table("id bigint", *columns)])
+
+
+def test_a_dot_in_a_name_is_no_path_by_itself() -> None:
+    """As the source spells them."""
+    schema = plan_schema(None, [table("id bigint", "a struct<`b`:int>", "a.c int", "b.a int")]).target
+
+    assert list(schema.types) == ["id", "a", "a.c", "b.a"]
+
+
 def test_a_column_with_our_prefix_is_refused() -> None:
     """Columns that begin `__cdc` are ours."""
     with pytest.raises(InvalidName):

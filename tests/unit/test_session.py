@@ -38,6 +38,15 @@ def test_a_local_session_uses_the_libraries_in_place(configured: Callable[[str],
     assert "spark.jars" not in settings
 
 
+def test_what_nobody_looks_at_is_not_kept(configured: Callable[[str], Config]) -> None:
+    """Spark keeps plans for the pages of its UI, whether it shows them or not; where it does, as many as it likes."""
+    name = "spark.sql.ui.retainedExecutions"
+
+    assert session_settings(configured("{}"), JARS, small=False)[name] == "20"
+    assert session_settings(configured(f"{{{name}: '5'}}"), JARS, small=False)[name] == "5"
+    assert name not in session_settings(configured("{spark.ui.enabled: 'true'}"), JARS, small=False)
+
+
 def test_a_cluster_is_sent_the_libraries(configured: Callable[[str], Config]) -> None:
     """On a cluster the libraries go to the executors, and the driver's address is the user's business."""
     settings = session_settings(configured("{spark.master: 'spark://there:7077'}"), JARS, small=False)

@@ -85,6 +85,19 @@ def test_a_trial_reads_well_in_a_terminal() -> None:
     assert "Would have stopped batches: known-status." in shown
 
 
+def test_a_tried_rule_that_cannot_be_judged_is_told_in_a_terminal() -> None:
+    """By the name of what went wrong: nobody takes it for one that history keeps."""
+    text = io.StringIO()
+    found = report("shadow", 0)
+    unjudged = found.rules[0].model_copy(update={"why": "CAST_INVALID_INPUT"})
+
+    told = found.model_copy(update={"rules": [unjudged]})
+    Console(file=text, width=80, no_color=True).print(render(told, now=NOW))
+
+    assert "known-status  cannot be judged (CAST_INVALID_INPUT)" in text.getvalue()
+    assert told.blocks == []
+
+
 @pytest.mark.parametrize(
     ("action", "messages", "code"),
     [("block", 1, EXIT_BLOCKED), ("block", 0, EXIT_DONE), ("quarantine", 3, EXIT_DONE), ("warn", 3, EXIT_DONE)],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_materializer.decode.json_schema import parse_json_schema
-from cdc_materializer.decode.wire import PAIR, WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.testing import avro_envelope_schema, avro_key_schema, connect_envelope_schema
 
 DATE = {"type": "int", "connect.name": "io.debezium.time.Date", "connect.version": 1}
@@ -182,6 +182,46 @@ INT64 = {"type": "integer", "connect.type": "int64"}
 def test_json_schema_says_what_connect_says(schema: dict[str, Any], wire: WireType) -> None:
     """Keywords that begin `connect.` are those of Confluent's JsonSchemaConverter; its titles are Connect's names."""
     assert parse_json_schema(json.dumps({"type": "object", "properties": {"v": schema}})).get("v") == wire
+
+
+@pytest.mark.parametrize(
+    ("schema", "wire"),
+    [
+        ({"enum": ["a", "b"]}, WireType("string")),
+        ({"enum": [1, None]}, WireType("long", optional=True)),
+        ({"const": True}, WireType("boolean")),
+        ({"enum": [1, "a"]}, WireType(UNTYPED, optional=True, parameters={"ddl": "string"})),
+        ({"enum": [1.5]}, WireType(UNTYPED, optional=True, parameters={"ddl": "string"})),
+        ({}, WireType(UNTYPED, optional=True, parameters={"ddl": "string"})),
+        (
+            {"description": "x", "default": 5},
+            WireType(UNTYPED, optional=True, parameters={"ddl": "string"}, doc="x"),
+        ),
+    ],
+)
+def test_a_json_schema_without_a_type_is_that_of_its_values(schema: dict[str, Any], wire: WireType) -> None:
+    """Of several types, or of none that it names, they are texts; an exact number is no double."""
+    assert parse_json_schema(json.dumps({"type": "object", "properties": {"v": schema}})).get("v") == wire
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "null"}, {"type": ["null"]}, {"oneOf": [{"type": "null"}]}, {"enum": [None]}, {"const": None}]
+)
+def test_what_a_json_schema_says_is_null_is_no_column(schema: dict[str, Any]) -> None:
+    """The others are read all the same."""
+    found = parse_json_schema(json.dumps({"type": "object", "properties": {"id": INT64, "v": schema}}))
+
+    assert (found.fields, found.nulls) == ((("id", WireType("long")),), ("v",))
+
+
+@pytest.mark.parametrize("kind", ["null", {"type": "null"}, ["null"]])
+def test_what_avro_says_is_null_is_no_column(kind: Any) -> None:  # noqa: ANN401 - Avro types
+    """Nor is it one of a struct."""
+    inner = {"type": "record", "name": "S", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": kind}]}
+    found = parse_avro(record(id="long", v=kind, s=inner))
+
+    assert ([name for name, _ in found.fields], found.nulls) == (["id", "s"], ("v",))
+    assert found.fields[1][1].fields == (("a", WireType("int")),)
 
 
 def test_json_schemas_fields_are_in_connects_order() -> None:

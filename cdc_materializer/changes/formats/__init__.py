@@ -137,6 +137,8 @@ class Format:
         tombstones_delete: whether a message without a value is a delete of its own also where `key:` is set. Otherwise
             it then repeats the delete before it, and is ignored.
         fills_keys: whether a delete's key may be made of defaults (`changes.fillers`).
+        moments: what moments become that may have a time zone or not (`columns.MOMENTS`): `timestamp`, or
+            `timestamp_ntz` where a connector writes columns without a zone so.
         is_last_resort: whether any message looks like one of this format, so that it is told by no other fitting.
     """
 
@@ -145,6 +147,7 @@ class Format:
     needs_contract: bool = False
     tombstones_delete: bool = False
     fills_keys: bool = False
+    moments: str = "timestamp"
     is_last_resort: bool = False
 
     def for_table(self, table: TableConfig) -> Format:
@@ -165,6 +168,10 @@ class Format:
     def value_type(self, row: WireType) -> WireType:
         """The type of a value in JSON without a schema, whose rows have the columns that a contract declares."""
         return row
+
+    def other_types(self) -> Mapping[str, WireType]:
+        """Other types that values may have in JSON without a schema, by a short name each; `plain_type` chooses."""
+        return {}
 
     def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
         """What gives a message of this format away, in words; None where it is no message of it.
@@ -189,10 +196,22 @@ class Format:
         del writer, options
         return row_ddl
 
+    def plain_type(self, value: Column) -> Column | None:
+        """Which of `other_types` a value in JSON without a schema has; NULL for that of `value_type`.
+
+        None for a format that has no others.
+
+        Args:
+            value: the message's value as text.
+        """
+        del value
+        return None
+
     def names(self, value: Column) -> Column | None:
         """The columns that a row really has: array<string>, or an array of such where `entries` has several rows.
 
-        Asked for JSON without a schema only. None: all that the contract declares; those left out are NULL.
+        Asked for JSON without a schema only. None, or NULL for one message: all that the contract declares; those left
+        out are NULL.
 
         Args:
             value: the message's value as text.

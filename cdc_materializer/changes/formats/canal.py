@@ -57,6 +57,8 @@ class Canal(UntypedRows):
         row, old = as_row(part, entry["row"]), as_row(part, entry["old"])
         told = in_words(F.upper(body["type"]), _WORDS, _NOTHING)
         is_row = told.isin("c", "u", "d")
+        # Some producers leave out the `old` of a row that has none: then nobody knows whose the others are.
+        is_unpaired = body["old"].isNotNull() & (F.array_size(body["old"]) != F.array_size(body["data"]))
         # A statement in `sql` has no rows, whatever it is called; nor has an empty list.
         no_rows = F.coalesce(body["isDdl"], F.lit(False)) | (F.array_size(body["data"]) == 0)
         op = F.when(is_row & no_rows, "m").otherwise(told)
@@ -66,7 +68,8 @@ class Canal(UntypedRows):
             before=before_of(part, F.when(op == "u", old), row),
             source={"ts_ms": body["es"], "db": body["database"], "table": body["table"]},
             # What was there before may have had another key.
-            corrupt=op.isin("c", "u", "d") & (row.isNull() | ((op == "u") & is_no_row(entry["old"], old))),
+            corrupt=op.isin("c", "u", "d")
+            & (row.isNull() | ((op == "u") & (is_unpaired | is_no_row(entry["old"], old)))),
         )
 
 

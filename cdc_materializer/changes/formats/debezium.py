@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer.changes.documents import document_ddl, document_of, document_row
+from cdc_materializer.changes.document_columns import IS_NONE, ROW
+from cdc_materializer.changes.documents import (
+    document_ddl,
+    document_of,
+    document_row,
+    entries,
+    has_no_text,
+    is_of_documents,
+    plain_documents,
+)
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.formats import Format, Part, Said
 from cdc_materializer.changes.source_fields import SOURCE_FIELDS
@@ -18,12 +27,15 @@ if TYPE_CHECKING:
     from cdc_materializer.decode.writers import Writer
 
 _TEXT = WireType("string", optional=True)
+_OPS = frozenset("crudtm")
+_DOCUMENTS = "documents"
 
 
 class Debezium(Format):
     """The envelope as connectors send it, in Avro, JSON with a schema block, or JSON without."""
 
     depth = 2
+    moments = "timestamp_ntz"
     fills_keys = True
 
     def row(self, wire: WireType) -> WireType | None:
@@ -48,10 +60,14 @@ class Debezium(Format):
         )
         return WireType("record", fields=fields)
 
+    def other_types(self) -> Mapping[str, WireType]:
+        """The envelope of MongoDB's documents."""
+        return {_DOCUMENTS: plain_documents()}
+
     def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
-        """By `op` beside an image."""
+        """By an operation beside an image."""
         images = {"after", "before"} & (value or {}).keys()
-        is_plain = value is not None and "op" in value and any(_is_image(value[name]) for name in images)
+        is_plain = value is not None and _is_op(value.get("op")) and any(_is_image(value[name]) for name in images)
         return "`op` beside images" if is_plain or (wire is not None and self.row(wire) is not None) else None
 
     def ddl(self, writer: Writer, row_ddl: str, options: Options) -> str:
@@ -69,6 +85,16 @@ class Debezium(Format):
         parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions)
         return ", ".join(parts)
 
+    def entries(self, body: Column, writer: Writer) -> Column | None:
+        """Of documents of which a contract declares columns, the one that the message shows, parsed."""
+        return entries(body, writer.wire) if document_row(writer.wire) is not None else None
+
+    def plain_type(self, value: Column) -> Column | None:
+        """Documents, by the connector."""
+        from pyspark.sql import functions as F
+
+        return F.when(is_of_documents(value), _DOCUMENTS)
+
     def names(self, value: Column) -> Column | None:
         """Those of `after`."""
         from pyspark.sql import functions as F
@@ -80,13 +106,18 @@ class Debezium(Format):
         from pyspark.sql import functions as F
 
         from cdc_materializer.changes.transactions import ranks, transaction
+        from cdc_materializer.decode.texts import any_of
 
         body, writer, options = part.body, part.writer, part.options
         if document_row(writer.wire) is not None:
             known = {name: part.field("source", name) for name in SOURCE_FIELDS}
             known["table"] = part.field("source", "collection")
+            corrupt = has_no_text(part)
+            if part.entry is not None:
+                corrupt = any_of([corrupt, F.coalesce(part.entry[IS_NONE], F.lit(False))])
+                return Said(F.lower(body["op"]), after=part.entry[ROW], source=known, corrupt=corrupt)
             document, patch = document_of(part)
-            return Said(op=F.lower(body["op"]), after=document, source=known, patch=patch)
+            return Said(F.lower(body["op"]), after=document, source=known, patch=patch, corrupt=corrupt)
         sides = _sides(writer, options)
         source = {name: part.field("source", name).try_cast(ddl) for name, ddl in SOURCE_FIELDS.items()}
         return Said(
@@ -96,6 +127,10 @@ class Debezium(Format):
             source=source | ranks(body, writer, part.reader),
             transaction=transaction(body, writer if options.transactions else None),
         )
+
+
+def _is_op(value: object) -> bool:
+    return isinstance(value, str) and value.lower() in _OPS
 
 
 def _is_image(value: object) -> bool:

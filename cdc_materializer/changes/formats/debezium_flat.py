@@ -49,6 +49,7 @@ class DebeziumFlat(Format):
     """Flattened rows."""
 
     tombstones_delete = True
+    moments = "timestamp_ntz"
 
     def __init__(self, fields: Sequence[str] = (), prefix: str = PREFIX) -> None:
         """Take the transform's `add.fields` (or `add.headers`) and its prefix; no fields: all that Debezium has."""

@@ -3,7 +3,7 @@
 Columns that are NULL are left out, unless the endpoint has `IncludeNullAndEmpty`: so one that is not there is NULL.
 A key that an update changed stands in `before-image` (`BeforeImageSettings`). `stream-position`, where the endpoint
 tells it, can be compared for PostgreSQL, of which it begins with an LSN, and MySQL, of which it begins with file and
-place; rows of other sources are in the order of the topic.
+place, and `transaction-record-id` counts the rows; rows of other sources are in the order of the topic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Dms(UntypedRows):
     fields = (
         "`data` struct<{row}>, `before-image` struct<{row}>, `before` struct<{row}>, `metadata` struct<"
         "`record-type` string, `operation` string, `timestamp` string, `commit-timestamp` string, "
-        "`schema-name` string, `table-name` string, `stream-position` string>"
+        "`schema-name` string, `table-name` string, `stream-position` string, "
+        "`transaction-record-id` string>"
     )
     bytes = HEX
     keeps_absent = False
@@ -62,7 +63,7 @@ class Dms(UntypedRows):
             after=F.when(op.isin("c", "u", "r"), row),
             before=before_of(part, F.when(op == "u", old), row),
             source={
-                **{name: F.when(op != "r", column) for name, column in _place(told["stream-position"]).items()},
+                **{name: F.when(op != "r", column) for name, column in _place(told).items()},
                 "ts_us": micros_of(F.coalesce(told["commit-timestamp"], told["timestamp"])),
                 "schema": F.nullif(told["schema-name"], F.lit("")),
                 "table": told["table-name"],
@@ -71,10 +72,11 @@ class Dms(UntypedRows):
         )
 
 
-def _place(stream: Column) -> dict[str, Column]:
+def _place(told: Column) -> dict[str, Column]:
     """What is known of a `stream-position`, by Debezium's names; NULL where it is of another source."""
     from pyspark.sql import functions as F
 
+    stream = told["stream-position"]
     high, low = (F.regexp_extract(stream, _LSN, at) for at in (1, 2))
     lsn = F.conv(F.concat(high, F.lpad(low, _HALF_DIGITS, "0")), 16, 10)
     file, place = (F.regexp_extract(stream, _PLACE, at) for at in (1, 2))
@@ -84,6 +86,7 @@ def _place(stream: Column) -> dict[str, Column]:
         "lsn": F.when(connector == "postgresql", lsn),
         "file": F.when(connector == "mysql", file),
         "pos": F.when(connector == "mysql", place),
+        "row": F.when(connector == "mysql", told["transaction-record-id"]),
     }
 
 

@@ -33,9 +33,14 @@ class GoldenGate(UntypedRows):
     )
 
     def recognise(self, wire: WireType | None, value: Mapping[str, Any] | None) -> str | None:
-        """By the names of what it says beside the images."""
-        known = {"table", "op_type", "op_ts"} <= (value or {}).keys()
-        return "`table`, `op_type` and `op_ts`" if wire is None and known else None
+        """By what it says beside the images, or beside columns; the formatter may be told to leave out most of it."""
+        if wire is not None or value is None:
+            return None
+        if {"table", "op_type", "op_ts"} <= value.keys():
+            return "`table`, `op_type` and `op_ts`"
+        has_image = any(isinstance(value.get(side), Mapping) for side in ("before", "after"))
+        is_known = value.get("op_type") in _WORDS and (has_image or "table" in value)
+        return "an `op_type` of GoldenGate's" if is_known else None
 
     def ddl(self, writer: Writer, row_ddl: str, options: Options) -> str:
         """Beside each column whether it is missing."""

@@ -2,6 +2,9 @@
 
 The transform makes an insert of everything that is neither update nor delete, and drops the position: `_cdc.offset` is
 a Kafka offset of the topic before it. So changes have the order of their messages.
+
+Of DMS it keeps the row as it is, which leaves out columns that are NULL, and the time as a text, where Debezium's is a
+number: so by that text a row is known to have no other columns than those that it shows.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.formats import Format, Part, Said
+from cdc_materializer.changes.untyped_rows import micros_of
 from cdc_materializer.decode.wire import WireType
 
 if TYPE_CHECKING:
@@ -21,11 +25,14 @@ if TYPE_CHECKING:
 
 _BLOCK = "_cdc"
 _OPS = {"I": "c", "U": "u", "D": "d"}
+_NUMBER = "^-?\\d+$"
 _READ = ("op", "ts", "source")
 
 
 class IcebergCdc(Format):
     """The row with what changed it beside its columns; a delete's row is the one that it ends."""
+
+    moments = "timestamp_ntz"
 
     def row(self, wire: WireType) -> WireType | None:
         """All columns but the block."""
@@ -52,10 +59,11 @@ class IcebergCdc(Format):
         return f"{row_ddl}, {_BLOCK} struct<{', '.join(known)}>"
 
     def names(self, value: Column) -> Column | None:
-        """The object's own."""
+        """The object's own; of DMS's rows all."""
         from pyspark.sql import functions as F
 
-        return F.json_object_keys(value)
+        time = F.get_json_object(value, f"$.{_BLOCK}.ts")
+        return F.when(F.coalesce(time.rlike(_NUMBER), F.lit(True)), F.json_object_keys(value))
 
     def said(self, part: Part) -> Said:
         """What the block says of the row."""
@@ -66,12 +74,14 @@ class IcebergCdc(Format):
         for code, ours in _OPS.items():
             op = F.when(F.upper(told) == code, F.lit(ours)).otherwise(op)
         is_delete = F.coalesce(op == "d", F.lit(False))
+        time = part.field(_BLOCK, "ts").cast("string")
         return Said(
             op=op,
             after=F.when(~is_delete, part.body),
             before=part.body,
             source={
-                "ts_ms": part.field(_BLOCK, "ts").cast("string"),
+                "ts_ms": F.when(time.rlike(_NUMBER), time),
+                "ts_us": F.when(~time.rlike(_NUMBER), micros_of(time)),
                 "table": part.field(_BLOCK, "source").cast("string"),
             },
         )

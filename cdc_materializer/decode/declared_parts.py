@@ -1,0 +1,96 @@
+"""Texts and numbers of JSON without a schema, and what stands in arrays and structs there, by a contract's types.
+
+Read as variants, which alone tell a number from a text and keep its digits: Spark's JSON reader makes 1.23E39 of forty
+digits in a text, and 1.24 of 1.239 in an array of decimals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode.decimals import declared_decimal, fits, plain_digits
+from cdc_materializer.decode.reading import Reading, Settings
+from cdc_materializer.decode.units import VARIABLE
+from cdc_materializer.decode.untyped import plain_text, text_of
+from cdc_materializer.decode.wire import WireType
+from cdc_materializer.schema_types import entry_of, fields_of, item_of
+
+#: How a variant describes Debezium's VariableScaleDecimal, its bytes in Base64.
+_VARIABLE_SCALE = "OBJECT<scale: BIGINT, value: STRING>"
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
+def declared_text(settings: Settings, wire: WireType) -> Reading:
+    """A text, and a number as its digits; of a number with a scale of its own, where the contract declares such."""
+    plain = plain_text()
+
+    def unavailable(given: Column) -> Column:
+        return settings.text_is_placeholder(text_of(given))
+
+    if VARIABLE not in wire.parameters:
+        return replace(plain, unavailable=unavailable)
+
+    def value(given: Column) -> Column:
+        is_plain = ~F.schema_of_variant(given).rlike("^(OBJECT|ARRAY)")
+        return F.coalesce(_digits(given), F.when(is_plain, plain.apply(given)))
+
+    def invalid(given: Column) -> Column:
+        return text_of(given).isNotNull() & value(given).isNull()
+
+    return Reading("string", "variant", value, invalid=invalid, unavailable=unavailable)
+
+
+def declared_number(ddl: str) -> Reading:
+    """A decimal: a number, the text of one, or one with a scale of its own, exactly."""
+    plain = declared_decimal(ddl)
+
+    def value(given: Column) -> Column:
+        digits = _digits(given)
+        return F.coalesce(plain.apply(given), F.when(fits(digits, ddl), digits.try_cast(ddl)))
+
+    return Reading(ddl, "variant", value, invalid=lambda given: text_of(given).isNotNull() & value(given).isNull())
+
+
+def _digits(given: Column) -> Column:
+    """The digits of a number with a scale of its own; NULL for anything else."""
+    is_one = F.schema_of_variant(given) == _VARIABLE_SCALE
+    scale = F.try_variant_get(given, "$.scale", "int")
+    written = F.when(is_one, F.try_variant_get(given, "$.value", "string"))
+    octets = F.unbase64(F.when(written.rlike(_BASE64), written))
+    return F.when(octets.isNotNull(), plain_digits(F.struct(scale.alias("scale"), octets.alias("value"))))
+
+
+def parts_of(ddl: str) -> WireType | None:
+    """An array, a map or a struct as a type whose parts are declared in turn; None for what has no parts."""
+    item, entry, fields = item_of(ddl), entry_of(ddl), fields_of(ddl)
+    if item is not None:
+        return WireType("array", optional=True, items=_part(item))
+    if fields is not None:
+        return WireType("record", optional=True, fields=tuple((name, _part(part)) for name, part in fields.items()))
+    return WireType("map", optional=True, items=_part(entry[1])) if entry is not None else None
+
+
+def _part(ddl: str) -> WireType:
+    return WireType("declared", optional=True, parameters={"ddl": ddl})
+
+
+def with_keys(read: Reading, key: str) -> Reading:
+    """A map whose keys are of another type than text: JSON writes all of them as texts."""
+
+    def is_none(given: Column) -> Column:
+        return F.coalesce(
+            F.exists(F.map_keys(given), lambda one: ~one.try_cast(key).cast("string").eqNullSafe(one)), F.lit(False)
+        )
+
+    def value(given: Column) -> Column:
+        # Only of those that are keys of the type: two that become one would stop Spark.
+        return F.when(~is_none(given), F.transform_keys(read.apply(given), lambda one, _: one.try_cast(key)))
+
+    def invalid(given: Column) -> Column:
+        return is_none(given) | (read.invalid(given) if read.invalid else F.lit(False))
+
+    _, item = entry_of(read.ddl) or ("", "")
+    return replace(read, ddl=f"map<{key},{item}>", value=value, invalid=invalid)

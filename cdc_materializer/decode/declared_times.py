@@ -1,0 +1,172 @@
+"""Dates and times of JSON without a schema, in the types that a contract declares: texts, or counts of a known unit.
+
+Debezium's `time.precision.mode` decides what a time is on the wire: its default counts in milliseconds, microseconds or
+nanoseconds, by the precision of the database's type, `isostring` writes texts. A text says what it is; a number does
+only where the contract says its unit (`units`). Otherwise it is foreign: by a wrong one it would be another time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode import times
+from cdc_materializer.decode.reading import Reading, Settings
+from cdc_materializer.decode.units import UNIT, TimeUnit
+from cdc_materializer.decode.wire import WireType
+
+_INTEGER = r"^-?\d+$"
+#: What a text of a date or moment begins with; Spark takes one of a clock alone for a time of today.
+_DATED = r"^([+-]?\d{4,}-\d{2}-\d{2}|-?infinity$)"
+_LONG = (-(2**63), 2**63 - 1)
+_INT = (-(2**31), 2**31 - 1)
+#: What PostgreSQL's infinities are as microseconds, by its connector.
+_INFINITIES = (-9_223_372_036_832_400_000, 9_223_372_036_825_200_000)
+
+#: A count in microseconds.
+_MICROS: Mapping[TimeUnit, Callable[[Column], Column]] = {
+    TimeUnit.MILLISECONDS: lambda count: F.try_multiply(count, F.lit(1000)),
+    TimeUnit.MICROSECONDS: lambda count: count,
+    TimeUnit.NANOSECONDS: times.floor_thousandth,
+}
+#: The counts that stand for an infinity. All others that are outside of the years 1 to 9999 have another unit, sooner
+#: than being meant, and no column takes them for none.
+_SPECIAL: Mapping[TimeUnit, tuple[int, ...]] = {
+    TimeUnit.MILLISECONDS: (*_LONG, *[-(-end // 1000) if end < 0 else end // 1000 for end in (*_LONG, *_INFINITIES)]),
+    TimeUnit.MICROSECONDS: (*_LONG, *_INFINITIES),
+    TimeUnit.NANOSECONDS: _LONG,
+}
+
+
+def unit_of(wire: WireType) -> TimeUnit:
+    """The unit in which a declared time is counted."""
+    return TimeUnit(wire.parameters.get(UNIT, TimeUnit.UNSETTLED))
+
+
+def _is_count(text: Column) -> Column:
+    return F.coalesce(text.rlike(_INTEGER), F.lit(False))
+
+
+def _count(text: Column) -> Column:
+    return F.when(_is_count(text), text).try_cast("bigint")
+
+
+def declared_date(settings: Settings, wire: WireType) -> Reading:
+    """A day: counted in days in every mode; what the connector cannot have sent as one is no day."""
+
+    def is_special(count: Column) -> Column:
+        return count.between(*_INT) & ~count.between(times.DAYS_MIN, times.DAYS_MAX)
+
+    def made(count: Column) -> Column:
+        return F.date_from_unix_date(count.cast("int"))
+
+    bounds = (times.DAYS_MIN, times.DAYS_MAX)
+    return _with_counts(settings, times.zoned("date")(settings, wire), bounds, made, is_special)
+
+
+def declared_moment(settings: Settings, wire: WireType) -> Reading:
+    """A moment with or without a zone, by the declared type."""
+    ddl, unit = wire.parameters["ddl"], unit_of(wire)
+    texts = times.zoned(ddl)(settings, wire)
+    if unit is TimeUnit.UNSETTLED:
+        return _without_counts(settings, texts)
+
+    def is_special(count: Column) -> Column:
+        return count.isin(*sorted(set(_SPECIAL[unit])))
+
+    def made(count: Column) -> Column:
+        moment = F.timestamp_micros(_MICROS[unit](count))
+        return moment.cast("timestamp_ntz") if ddl == "timestamp_ntz" else moment
+
+    factor = {TimeUnit.MILLISECONDS: (1, 1000), TimeUnit.MICROSECONDS: (1, 1), TimeUnit.NANOSECONDS: (1000, 1)}[unit]
+    low, high = ((end * factor[0]) // factor[1] for end in (times.MICROS_MIN, times.MICROS_MAX))
+    # A long of nanoseconds ends before the years do, at its infinities: there is no last one to clamp those to.
+    bounds, clamps = (max(low, _LONG[0] + 1), min(high, _LONG[1] - 1)), unit is not TimeUnit.NANOSECONDS
+    return _with_counts(settings, texts, bounds, made, is_special, clamps=clamps)
+
+
+def declared_clock(settings: Settings, wire: WireType) -> Reading:
+    """A time of day, as microseconds."""
+    unit, texts = unit_of(wire), times.time_text(settings, wire)
+    is_settled = unit is not TimeUnit.UNSETTLED
+
+    def value(text: Column) -> Column:
+        read = texts.apply(text)
+        return F.when(_is_count(text), _MICROS[unit](_count(text))).otherwise(read) if is_settled else read
+
+    def invalid(text: Column) -> Column:
+        is_none = text.isNotNull() & ~settings.text_is_placeholder(text) & value(text).isNull()
+        return is_none if is_settled else is_none & ~_is_count(text)
+
+    foreign = None if is_settled else _is_count
+    return Reading(
+        "bigint", "string", value, invalid=invalid, unavailable=settings.text_is_placeholder, foreign=foreign
+    )
+
+
+def _told(text: Column) -> Column:
+    """A text that has the form of a date or moment, whether or not there is such a day; NULL for others."""
+    return F.when(~_is_count(text) & text.rlike(_DATED), text)
+
+
+def _is(test: Column | None) -> Column:
+    return F.lit(False) if test is None else F.coalesce(test, F.lit(False))
+
+
+def _without_counts(settings: Settings, texts: Reading) -> Reading:
+    def special(text: Column) -> Column:
+        return _is(texts.special(_told(text)) if texts.special else None)
+
+    def value(text: Column) -> Column:
+        return texts.apply(_told(text))
+
+    def invalid(text: Column) -> Column:
+        is_known = _is_count(text) | special(text) | settings.text_is_placeholder(text)
+        return text.isNotNull() & ~is_known & value(text).isNull()
+
+    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder, foreign=_is_count)
+
+
+def _with_counts(
+    settings: Settings,
+    texts: Reading,
+    bounds: tuple[int, int],
+    made: Callable[[Column], Column],
+    is_infinite: Callable[[Column], Column],
+    *,
+    clamps: bool = True,
+) -> Reading:
+    """A reading of texts that takes counts too.
+
+    Args:
+        settings: the table's.
+        texts: the reading of texts.
+        bounds: the least and the largest count that stands for a moment.
+        made: the moment of a count within them.
+        is_infinite: whether a count is one that stands for no moment.
+        clamps: whether the bounds are those of the type, and stand for such a one under `special_values: clamp`.
+    """
+    plain = _without_counts(settings, texts)
+    low, high = bounds
+
+    def counted(text: Column) -> Column:
+        count = _count(text)
+        known = F.when(count.between(low, high), count)
+        if clamps and settings.special_values == "clamp":
+            ends = F.when(count < 0, F.lit(low)).otherwise(F.lit(high))
+            known = F.when(is_infinite(count), ends).otherwise(known)
+        return made(known)
+
+    def value(text: Column) -> Column:
+        return F.when(_is_count(text), counted(text)).otherwise(plain.apply(text))
+
+    def special(text: Column) -> Column:
+        return _is(is_infinite(_count(text))) | _is(plain.special(text) if plain.special else None)
+
+    def invalid(text: Column) -> Column:
+        is_no_count = _is_count(text) & ~special(text) & value(text).isNull()
+        return is_no_count | _is(plain.invalid(text) if plain.invalid else None)
+
+    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder)

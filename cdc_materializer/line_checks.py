@@ -1,0 +1,68 @@
+"""What a line's tables are refused for before anything is read: what they say would not fit what is done to them."""
+
+from __future__ import annotations
+
+from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable
+from cdc_materializer.invariants import cut_in
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_line import snapshots_of
+from cdc_materializer.line import Line, Tables, marker_of
+
+
+def check_pair(tables: Tables) -> None:
+    """Refuse a mirror that says more than raw, or that another raw table was folded into.
+
+    Raises:
+        LakeUnavailable: raw was replaced, emptied or rolled back since.
+    """
+    if tables.mirror is None or tables.mirror.marker is None:
+        return
+    marker, raw = tables.mirror.marker, tables.raw
+    do = "Nothing was written. Bring raw back, or move the mirror away: the next run makes it again from what raw has."
+    if raw is None or marker.raw_table not in (None, raw.uuid):
+        raise LakeUnavailable(f"{tables.mirror.name} was folded from a raw table that is gone.", do)
+    reached = marker_of(raw).offsets
+    ahead = [partition for partition, offset in marker.offsets.items() if offset > reached.get(partition, 0)]
+    if ahead:
+        what = f"{tables.mirror.name} has messages of partition {ahead[0]} that {raw.name} has not: raw went back."
+        raise LakeUnavailable(what, do)
+
+
+def check_whole(line: Line, raw: LakeTable) -> None:
+    """Refuse to fold a raw table of which another program has taken messages: the result would not be what was sent.
+
+    Raises:
+        LakeUnavailable: says which snapshot has them still.
+    """
+    cut = cut_in(snapshots_of(line.lake.iceberg(raw.name), raw.head))
+    if cut is not None:
+        raise LakeUnavailable(*cut.told(str(raw.name)))
+
+
+def check_deletes(line: Line, mirror: LakeTable | None) -> None:
+    """Refuse a mirror that was made under the other setting of `deletes`: it would hold one kind of row for a while."""
+    if mirror is None or mirror.keeps_deleted == line.is_soft:
+        return
+    made, asked = ("soft", "hard") if mirror.keeps_deleted else ("hard", "soft")
+    what = f"{line.mirror} was made with `deletes: {made}`, and pipeline.yaml says `{asked}`. Nothing was written."
+    raise ConfigError(what, f"Set `deletes: {made}`, or mirror the topic under another `mirror` name.")
+
+
+def check_masks(line: Line, mirror: LakeTable | None) -> None:
+    """Refuse a mirror whose rows were masked otherwise: some of them would be hidden, and some would not.
+
+    Raises:
+        ContractInvalid: says which columns, and what to do.
+    """
+    if mirror is None:
+        return
+    types, stored = mirror.schema.types, line.masks.stored(mirror.schema).types
+    retyped = sorted(name for name, ddl in types.items() if stored[name] != ddl)
+    if retyped:
+        what = f"The contract masks {', '.join(retyped)} as text, and {line.mirror} has another type. Nothing was read."
+        do = f"`cdcm replay {line.mirror} --publish` rebuilds it; a mask of `null` keeps the type."
+        raise ContractInvalid(what, do)
+    changed = line.masks.changed(marker_of(mirror).masks, types)
+    if changed:
+        what = f"The rows of {line.mirror} were masked otherwise than the contract says: {', '.join(changed)}."
+        raise ContractInvalid(what, f"`cdcm replay {line.mirror} --publish` rebuilds it; until then only raw goes on.")

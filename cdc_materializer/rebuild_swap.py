@@ -1,0 +1,99 @@
+"""The swap of a rebuilt mirror for the one that readers see, and the way back.
+
+Mirror and quarantine are two tables, and no commit changes both. The mirror goes first, in one commit that also says
+which snapshot of quarantine goes with it (`Marker.swapped`); then quarantine follows. Whoever writes the table next, or
+rebuilds it again, ends that first (`settling`), so a kill between the two loses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc_materializer import crash_points
+from cdc_materializer.branches import BEFORE_REPLAY, drop_tag, go_back, keeps, swap
+from cdc_materializer.errors import UsageError
+from cdc_materializer.lake import MAIN, Lake
+from cdc_materializer.lake_errors import translated
+from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.rebuild_base import carried
+from cdc_materializer.settling import held_with, swap_ended
+from cdc_materializer.swapped import Swapped
+
+_KEEPS_NONE = "{} keeps no state from before a replay. Nothing was written."
+
+
+def load_all(line: Line) -> Tables:
+    """Raw as it is, mirror and quarantine as they are on the branch of the line's lake."""
+    name, lake = line.mirror, line.lake
+    return Tables(replace(lake, branch=MAIN).load(name.raw), line.load_mirror(), lake.load(name.quarantine))
+
+
+def begin_anew(line: Line, tables: Tables) -> Tables:
+    """The tables, once an earlier swap is ended; where that cannot be any more, both are about to be rebuilt."""
+    is_there = tables.is_half_swapped and held_with(line, tables) is not None
+    return swap_ended(line, tables) if is_there else tables
+
+
+def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes: bool) -> bool:
+    """Make a rebuilt mirror the one that readers see, and its quarantine with it.
+
+    Args:
+        line: the table's live way.
+        beside: the way to the branch that it was rebuilt on.
+        live: the live tables as they were compared.
+        rebuilt: the branch as it was then.
+        changes: whether the two differ. Where they do not, what is kept from before an earlier replay stays kept.
+
+    Returns:
+        False where the live mirror has moved meanwhile.
+    """
+    now, lake, new = load_all(line), line.lake, rebuilt.quarantine
+    if live.mirror is None or now.mirror is None or now.mirror.head != live.mirror.head:
+        return False
+    if rebuilt.mirror is None or new is None or new.head is None or now.quarantine is None:
+        return False
+    kept = BEFORE_REPLAY if changes or not keeps(lake, line.mirror, BEFORE_REPLAY) else None
+    swapped = Swapped(new.head, now.quarantine.head if kept is not None else None)
+    marker = replace(marker_of(rebuilt.mirror), swapped=swapped)
+    if not swap(lake, live.mirror, rebuilt.mirror, beside.lake.branch, marker, kept):
+        return False
+    crash_points.reach("swapped", line.mirror)
+    swap_ended(line, load_all(line))
+    return True
+
+
+def take_back(line: Line) -> None:
+    """Give readers of a mirror back what the last published replay has replaced, and quarantine with it.
+
+    Raises:
+        UsageError: there is nothing to go back to.
+    """
+    found, lake, name = load_all(line), line.lake, line.mirror
+    with translated(name):
+        live, kept = swap_ended(line, found), Lake(lake.spark, lake.catalog, branch=BEFORE_REPLAY)
+        held, before = kept.load(name.quarantine), kept.load(name)
+    if found.is_half_swapped and before is None:
+        # A swap keeps what it replaces: this was a rollback that was killed, and it is ended.
+        return
+    if live.mirror is None or held is None or held.head is None or before is None:
+        raise UsageError(_KEEPS_NONE.format(name), "Only what `cdcm replay --publish` replaced can be taken back.")
+    now, swapped = marker_of(live.mirror), Swapped(held.head)
+    with translated(name):
+        go_back(lake, live.mirror, BEFORE_REPLAY, lambda old: replace(carried(old, now), swapped=swapped))
+        crash_points.reach("swapped", name)
+        swap_ended(line, load_all(line))
+
+
+def forget(line: Line) -> None:
+    """Keep what the last published replay has replaced no longer: its files go when its snapshots expire.
+
+    Raises:
+        UsageError: nothing is kept.
+    """
+    with translated(line.mirror):
+        tables = swap_ended(line, load_all(line))
+        # The mirror's last: as long as that is there, this can be done again.
+        there = [table.name for table in (tables.quarantine, tables.mirror) if table is not None]
+        found = [drop_tag(line.lake, name, BEFORE_REPLAY) for name in there]
+    if not any(found):
+        raise UsageError(_KEEPS_NONE.format(line.mirror), "There is nothing to forget.")

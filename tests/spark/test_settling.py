@@ -1,0 +1,273 @@
+"""What runs that were killed behind the mirror's commit have left open in quarantine, and who ends it.
+
+Kills are exceptions here, at the named points; `test_crash` kills processes.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_materializer import crash_points, pipeline, quarantine
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.config import Config
+from cdc_materializer.errors import EXIT_BUG, EXIT_SOURCE, OffsetGap, OffsetRegression, RegistryUnavailable
+from cdc_materializer.lake import Lake
+from cdc_materializer.line import Line
+from cdc_materializer.marker import STOPPED, Marker, is_unsettled
+from cdc_materializer.names import TableName
+from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.proof import VerifyOptions, verify_tables
+from cdc_materializer.report.models import RunReport
+from cdc_materializer.run import RunOptions, open_work, run_once
+from cdc_materializer.session import adopt_session
+from cdc_materializer.testing import TopicBuilder, write_recorded_topic
+from tests.spark import processes
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.processes import CHANGES, MIRROR, TOPIC, add_changes, content
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+#: How many messages the first batch of each test has; the last of them is held.
+_FIRST = 3
+
+
+@pytest.fixture
+def config(spark: "SparkSession", tmp_path: Path) -> Config:
+    """A table whose first batch is published; the rest of its messages has come since."""
+    made = _pipeline(tmp_path)
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    write_recorded_topic(made.root / "recorded", TOPIC, topic.messages[:_FIRST])
+    assert run_once(made, spark).exit_code == 0
+    topic.write(made.root / "recorded")
+    return made
+
+
+def _pipeline(root: Path, **settings: Any) -> Config:  # noqa: ANN401 - the table's
+    return processes.pipeline(root, records_max=len(CHANGES), history=False, **settings)
+
+
+def _line(config: Config, spark: "SparkSession") -> Line:
+    work = open_work(config, RunOptions())
+    lake = Lake(adopt_session(spark, config), config.catalog.name)
+    return Line(config.name, work.tables[0], work.source, work.registry, None, lake)
+
+
+def _killed(config: Config, spark: "SparkSession", point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run until a named point is reached."""
+
+    def reach(step: str, table: TableName) -> None:
+        if crash_points.point_of(step, table) == point:
+            raise KeyError(point)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "reach", reach)
+        assert run_once(config, spark).exit_code == EXIT_BUG
+
+
+def _markers(config: Config) -> tuple[Marker | None, Marker | None]:
+    lake = open_tables(config.catalog)
+    return lake.marker_of(MIRROR), lake.marker_of(MIRROR.quarantine)
+
+
+def _marker(config: Config) -> Marker:
+    found = open_tables(config.catalog).marker_of(MIRROR)
+    assert found is not None
+    return found
+
+
+def _statuses(config: Config) -> set[tuple[int, str, str]]:
+    return {(row["offset"], row["code"], row["status"]) for row in content(config)[str(MIRROR.quarantine)]}
+
+
+def _commits(config: Config) -> int:
+    return len(open_tables(config.catalog).lines_of(MIRROR.quarantine))
+
+
+def test_what_is_no_batchs_in_quarantine_keeps_no_batch_from_being_settled(
+    spark: "SparkSession", config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules about the table and stops are noted at an offset that a batch reads; a stop is ended once, for good."""
+    line, place = _line(config, spark), (0, _FIRST)
+    quarantine.warn_of(line, ["rows-at-least"], _marker(config))
+    with pytest.raises(OffsetGap), quarantine.noting_stops(line, pipeline.load(line)):
+        raise OffsetGap("a", "b", place)
+    _killed(config, spark, "mirror.published", monkeypatch)
+    left, unsettled = _statuses(config), is_unsettled(*_markers(config))
+
+    assert run_once(config, spark).exit_code == 0
+    mirror, held = _markers(config)
+
+    assert unsettled
+    assert {(2, "SCHEMA_INCOMPATIBLE", "open"), (3, "OFFSET_GAP", "open"), (3, "CONTRACT", "released")} <= left
+    assert {(2, "SCHEMA_INCOMPATIBLE", "superseded"), (3, "OFFSET_GAP", "released")} <= _statuses(config)
+    assert mirror is not None
+    assert held is not None
+    assert (held.settled, held.counts.get(STOPPED)) == (mirror.batch, None)
+    # A batch that ends nothing writes nothing there, and says so.
+    commits, topic = _commits(config), TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    add_changes(topic, 1)
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[: len(CHANGES) + 2])
+    assert run_once(config, spark).tables[0].batches == 1
+    assert _commits(config) == commits
+    assert _markers(config)[0] == replace(_markers(config)[0] or mirror, settles=None)
+
+
+#: A contract of one rule about the table, which a table of few rows breaks.
+_WARNS = """
+apiVersion: v3.1.0
+kind: DataContract
+id: things
+name: Things
+version: 1.0.0
+status: active
+schema:
+  - name: things
+    quality:
+      - name: many rows
+        metric: rowCount
+        mustBeGreaterThan: 100
+        customProperties: [{property: action, value: warn}]
+"""
+
+
+def _warning(root: Path) -> Config:
+    (root / "contract.yaml").write_text(_WARNS, encoding="utf-8")
+    return _pipeline(root, contract="contract.yaml")
+
+
+def _notes(config: Config) -> list[tuple[str, str]]:
+    rows = content(config)[str(MIRROR.quarantine)]
+    return [(row["rule"], row["status"]) for row in rows if row["code"] == "CONTRACT"]
+
+
+@pytest.mark.parametrize("point", ["mirror.published", "quarantine.published"])
+def test_what_a_batch_only_warns_of_is_noted_once_wherever_its_run_was_killed(
+    point: str, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the mirror's commit the next run notes it, without news; behind the note it has nothing to do."""
+    config, topic = _warning(tmp_path), TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:2])
+    _killed(config, spark, point, monkeypatch)
+    left = _notes(config)
+
+    found = [(_told(run_once(config, spark)), _notes(config)) for _ in range(2)]
+
+    note = ("many rows", "released")
+    assert left == ([] if point == "mirror.published" else [note])
+    assert found == [((0, 0), [note])] * 2
+    mirror, held = _markers(config)
+    assert mirror is not None
+    assert held is not None
+    assert (mirror.warned, held.noted) == (("many rows",), mirror.batch)
+
+
+def test_what_a_killed_batch_warns_of_and_what_it_ends_are_both_told(
+    spark: "SparkSession", config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so they are by a run that nothing kills, one after the other."""
+    warning = _warning(tmp_path)
+    _killed(warning, spark, "mirror.published", monkeypatch)
+    left = _notes(warning), is_unsettled(*_markers(warning))
+
+    assert _told(run_once(warning, spark)) == (0, 0)
+
+    assert left == ([], True)
+    assert _notes(warning) == [("many rows", "released")]
+    assert (2, "SCHEMA_INCOMPATIBLE", "superseded") in _statuses(config)
+    assert not is_unsettled(*_markers(warning))
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    add_changes(topic, 1)
+    topic.write(config.root / "recorded")
+    assert _told(run_once(warning, spark)) == (0, 1)
+    assert _notes(warning) == [("many rows", "released")] * 2
+    assert not is_unsettled(*_markers(warning))
+
+
+def test_a_stop_that_only_a_person_ends_is_ended_by_no_batch(spark: "SparkSession", config: Config) -> None:
+    """When the topic has grown again, it is all that tells of what it lost."""
+    line = _line(config, spark)
+    with pytest.raises(OffsetRegression), quarantine.noting_stops(line, pipeline.load(line)):
+        raise OffsetRegression("a", "b", (0, _FIRST))
+    held = line.lake.load(MIRROR.quarantine)
+    assert held is not None
+
+    assert quarantine.go_on(line, held) == held
+    assert (3, "OFFSET_REGRESSION", "open") in _statuses(config)
+
+
+def _without_registry(patched: pytest.MonkeyPatch) -> Callable[[], None]:
+    def decide(*_: object) -> None:
+        raise RegistryUnavailable("a", "b")
+
+    patched.setattr(pipeline, "decide", decide)
+    return patched.undo
+
+
+def _told(report: RunReport) -> tuple[int, int]:
+    return report.exit_code, report.tables[0].batches
+
+
+def test_what_a_failed_run_has_held_is_ended_by_a_batch_that_was_killed_too(
+    spark: "SparkSession", config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the settings of today its messages pass; a run that cannot do it leaves it to the next, or to a repair."""
+    _killed(config, spark, "quarantine.published", monkeypatch)
+    line, span = _line(config, spark), Span(TOPIC, Offsets({0: _FIRST}), Offsets({0: len(CHANGES)}))
+    keys = [quarantine.held_keys(line, line.lake.load(MIRROR.quarantine), only) for only in (None, span)]
+    other = _pipeline(tmp_path, incompatible_schema="new_column")
+    _killed(other, spark, "mirror.published", monkeypatch)
+    left = _statuses(other)
+
+    with monkeypatch.context() as patched:
+        _without_registry(patched)
+        alone = _told(run_once(other, spark))
+        after_it = _statuses(other)
+        topic = TopicBuilder(TOPIC)
+        add_changes(topic, 0)
+        add_changes(topic, 1)
+        topic.write(other.root / "recorded")
+        with_messages = _told(run_once(other, spark))
+    assert verify_tables(other, spark, VerifyOptions(repair=True)).tables[0].equal
+
+    assert [found.distinct().count() for found in keys if found is not None] == [2, 1]
+    assert {(offset, status) for offset, _, status in left} == {(2, "open"), (5, "superseded"), (8, "open")}
+    assert (alone, after_it, with_messages) == ((0, 0), left, (EXIT_SOURCE, 0))
+    assert {(offset, status) for offset, _, status in _statuses(other)} == {
+        (2, "superseded"),
+        (5, "released"),
+        (8, "released"),
+    }
+    assert not is_unsettled(*_markers(other))
+
+
+def test_a_batch_that_comes_to_something_else_by_now_ends_no_violation(
+    spark: "SparkSession", config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it held would pass under the settings of today: nothing says that a row is good which readers do not see."""
+    line = _line(config, spark)
+    with pytest.raises(OffsetGap), quarantine.noting_stops(line, pipeline.load(line)):
+        raise OffsetGap("a", "b", (0, _FIRST))
+    _killed(config, spark, "mirror.published", monkeypatch)
+    left, shown = _statuses(config), content(config)[str(MIRROR)]
+    other = _pipeline(tmp_path, incompatible_schema="new_column")
+
+    first, commits = _told(run_once(other, spark)), _commits(other)
+    again = _told(run_once(other, spark))
+
+    assert (first, again, _commits(other)) == ((0, 0), (0, 0), commits)
+    assert content(other)[str(MIRROR)] == shown
+    # The batch was published, so the table goes on all the same.
+    stop = (3, "OFFSET_GAP", "open")
+    assert {(2, "SCHEMA_INCOMPATIBLE", "open"), stop} <= left
+    assert _statuses(other) == left - {stop} | {(3, "OFFSET_GAP", "released")}
+    assert not is_unsettled(*_markers(other))

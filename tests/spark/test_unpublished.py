@@ -1,0 +1,96 @@
+"""What history keeps of a batch that readers of the mirror never saw: nothing."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_materializer import crash_points
+from cdc_materializer.config import Config
+from cdc_materializer.errors import EXIT_BUG, ContractBlocked
+from cdc_materializer.names import TableName
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import TopicBuilder, write_recorded_topic
+from tests.spark import processes
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.processes import MIRROR, TOPIC, add_changes, content
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+_CONTRACT = """
+apiVersion: v3.1.0
+kind: DataContract
+id: things
+name: Things
+version: 1.0.0
+status: active
+schema:
+  - name: things
+    quality: RULES
+    properties:
+      - {name: id, primaryKey: true, logicalType: integer}
+      - name: price
+        logicalType: integer
+        logicalTypeOptions: {maximum: MOST}
+"""
+#: A table of two rows breaks it, and nothing of the batch is published.
+_FEW = "[{name: few rows, metric: rowCount, mustBeLessThan: 2}]"
+
+
+def _pipeline(root: Path, rules: str, most: int) -> Config:
+    text = _CONTRACT.replace("RULES", rules).replace("MOST", str(most))
+    (root / "contract.yaml").write_text(text, encoding="utf-8")
+    config = processes.pipeline(root, records_max=9, contract="contract.yaml")
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    # Row 1 of price 10, and row 2 of price 20.
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:2])
+    return config
+
+
+def _history(config: Config) -> list[int]:
+    return sorted(row["offset"] for row in content(config)[str(MIRROR.history)])
+
+
+def _mirror(config: Config) -> list[int]:
+    return sorted(row["id"] for row in content(config)[str(MIRROR)])
+
+
+def test_a_change_that_a_rule_about_the_table_blocked_is_in_no_history(spark: "SparkSession", tmp_path: Path) -> None:
+    """Nor afterwards, when the contract that lets the rest through holds it."""
+    config = _pipeline(tmp_path, _FEW, 99)
+    assert run_once(config, spark).exit_code == ContractBlocked.exit_code
+    blocked = _history(config)
+
+    config = _pipeline(tmp_path, "[]", 15)
+    assert run_once(config, spark).exit_code == 0
+
+    assert (blocked, _history(config), _mirror(config)) == ([], [0], [1])
+
+
+@pytest.mark.parametrize(("most", "kept"), [(15, [0]), (5, []), (99, [0, 1])])
+def test_what_was_kept_of_a_killed_batch_goes_where_the_next_run_decides_otherwise(
+    most: int, kept: list[int], spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between history's commit and the mirror's; then the contract holds one change, both, or none."""
+    config = _pipeline(tmp_path, "[]", 99)
+
+    def killed(step: str, table: TableName) -> None:
+        if crash_points.point_of(step, table) == "history.published":
+            raise KeyError(step)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "reach", killed)
+        assert run_once(config, spark).exit_code == EXIT_BUG
+    left = _history(config)
+
+    config = _pipeline(tmp_path, "[]", most)
+    assert run_once(config, spark).exit_code == 0
+
+    assert left == [0, 1]
+    assert _history(config) == kept
+    assert _mirror(config) == [offset + 1 for offset in kept]
+    assert run_once(config, spark).tables[0].batches == 0

@@ -1,0 +1,53 @@
+"""The markers of quarantine, which tell of more than its newest batch."""
+
+from dataclasses import replace
+
+from cdc_materializer.marker import STOPPED, Marker, beside_mirror, is_unnoted
+from cdc_materializer.offsets import Offsets
+from cdc_materializer.swapped import Swapped
+
+BEFORE = Marker("p", "a", "t", None, Offsets({0: 9, 1: 2}), {}, None, None, {"read": 4, STOPPED: 1}, settled="a")
+BATCH = Marker("p", "b", "t", None, Offsets({0: 5, 2: 1}), {}, None, None, {"read": 5}, ledger="1 2", settles="17")
+WARNED = replace(BATCH, warned=("rows at least", 'a "rule"'))
+
+
+def test_a_batch_leaves_beside_mirror_what_is_no_batchs() -> None:
+    """It was held, and not published: the stop stays, so do the batch that was settled and all that was read."""
+    found = beside_mirror(BEFORE, BATCH)
+
+    assert (found.batch, found.offsets) == ("b", Offsets({0: 9, 1: 2, 2: 1}))
+    assert found.counts == {"read": 5, STOPPED: 1}
+    assert (found.settled, found.settles, found.ledger) == ("a", None, None)
+    assert beside_mirror(BEFORE, replace(BATCH, settled="b")).settled == "b"
+    swapped = beside_mirror(BEFORE, replace(BATCH, swapped=Swapped(7, 5)))
+    assert beside_mirror(swapped, BATCH).swapped == Swapped(7, 5)
+    assert beside_mirror(swapped, replace(BATCH, swapped=Swapped(5))).swapped == Swapped(5)
+
+
+def test_what_a_batch_warns_of_is_told_in_quarantine_once() -> None:
+    """The mirror's marker has the rules' names; quarantine's keeps of which batch it was told, whoever comes next."""
+    noted = replace(BEFORE, noted="b")
+
+    assert Marker.from_summary(WARNED.to_summary()) == WARNED
+    assert (beside_mirror(noted, WARNED).warned, beside_mirror(noted, WARNED).noted) == ((), "b")
+    assert [is_unnoted(WARNED, held) for held in (None, BEFORE, noted, replace(BEFORE, settled="b"))] == [
+        *(True, True),
+        *(False, False),
+    ]
+    assert not is_unnoted(BATCH, None)
+    assert Marker.begin(WARNED).warned == ()
+
+
+def test_a_log_that_is_read_once_more_has_neither_truncates_nor_a_swap() -> None:
+    """What is known of the rows that were there is not said of those that are folded anew."""
+    begun = Marker.begin(replace(WARNED, truncates=3, swapped=Swapped(7, 5)))
+
+    assert (begun.truncates, begun.warned, begun.swapped, begun.settles) == (0, (), None, None)
+
+
+def test_a_stop_that_was_ended_stays_ended() -> None:
+    """What the marker says itself goes before what the one before it said; nothing brings the stop back."""
+    ended = beside_mirror(BEFORE, replace(BEFORE, counts={STOPPED: 0}))
+
+    assert ended.counts == {STOPPED: 0}
+    assert beside_mirror(ended, BATCH).counts == {"read": 5}
