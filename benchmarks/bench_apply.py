@@ -7,24 +7,19 @@ read the same messages, in turns, and end with the same rows: a digest says so a
 import argparse
 import functools
 import json
-import os
 import shutil
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from benchmarks import jobs
-from benchmarks.measure import Cost, machine
+from benchmarks.measure import Cost, in_session, machine, session
 from benchmarks.traffic import COLUMNS, TOPIC, Batch, Keys
 from cdc_materializer import run_once
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.session import open_session, stop
 from integration.chain.downloads import parts
 from integration.chain.kafka import Kafka
 from integration.chain.running import running
@@ -44,7 +39,6 @@ TARGETS = {
 #: Batches that go before those that count: a JVM compiles what it does often.
 _WARM = 2
 _SEED = 20_261_122
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def prepare(folder: Path, bootstrap: str) -> Config:
@@ -68,30 +62,6 @@ def prepare(folder: Path, bootstrap: str) -> Config:
     return load_config(folder / "pipeline.yaml")
 
 
-def seconds_of(*processes: int) -> float:
-    """The CPU-seconds that processes have had so far, and those of their children that are gone."""
-    total = 0
-    for process in processes:
-        told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        total += sum(int(ticks) for ticks in told[11:15])
-    return total / _TICKS
-
-
-@contextmanager
-def session(config: Config) -> Iterator["SparkSession"]:
-    """A session as `cdcm run --follow` has it: for throughput, kept open."""
-    opened = open_session(config, small=False)
-    try:
-        yield opened
-    finally:
-        stop(opened)
-
-
-def jvm_of(spark: "SparkSession") -> int:
-    """The process of a session's JVM."""
-    return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-
-
 def digest(spark: "SparkSession", table: str) -> tuple[int, str]:
     """How many rows a table has, and a sum over them that does not go by their order."""
     names = ", ".join(COLUMNS)
@@ -106,7 +76,6 @@ class Bench:
     def __init__(self, spark: "SparkSession", config: Config, bootstrap: str, asked: argparse.Namespace) -> None:
         """Write the first rows and load them into every way's table."""
         self._spark, self._config, self._bootstrap, self._asked = spark, config, bootstrap, asked
-        self._processes = (os.getpid(), jvm_of(spark))
         self._written = 0
         self._ends: dict[str, int] = {}
         self.costs: dict[str, list[Cost]] = {way: [] for way in asked.ways}
@@ -142,7 +111,7 @@ class Bench:
         turn = len(self.costs[ways[0]]) % len(ways)
         for way in ways[turn:] + ways[:turn]:
             job = self.ours if way == OURS else functools.partial(self._job, way, begin, end)
-            cost = self._measured(job)
+            cost = in_session(self._spark, job)
             _say(f"{way}: {cost.wall:.2f} s, {cost.cpu:.2f} CPU-s")
             if counts:
                 self.costs[way].append(cost)
@@ -157,11 +126,6 @@ class Bench:
 
     def _job(self, way: str, begin: jobs.Ends, end: jobs.Ends) -> None:
         jobs.JOBS[way](self._table(way), jobs.read(self._spark, self._bootstrap, begin, end))
-
-    def _measured(self, job: Callable[[], None]) -> Cost:
-        cpu, began = seconds_of(*self._processes), time.monotonic()
-        job()
-        return Cost(time.monotonic() - began, seconds_of(*self._processes) - cpu)
 
 
 def _ends_of(bootstrap: str) -> dict[str, int]:

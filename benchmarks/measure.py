@@ -1,5 +1,6 @@
 """How benchmarks measure: whole commands in processes of their own, in turns, by the table that they end with."""
 
+import argparse
 import ctypes
 import hashlib
 import json
@@ -8,18 +9,40 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from cdc_materializer.catalog import open_tables
-from cdc_materializer.config import load_config
+from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
+from cdc_materializer.session import open_session, stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: prctl's option by which processes whose parents are gone become our children, so that their time is told to us.
 _PR_SET_CHILD_SUBREAPER = 36
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def options(doc: str | None, *, pairs: int) -> argparse.ArgumentParser:
+    """What a benchmark of recorded orders takes: how many changes, pairs of runs, how they are written, and where.
+
+    Args:
+        doc: what the benchmark says of itself.
+        pairs: how many there are if nobody says.
+    """
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--changes", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=pairs)
+    parser.add_argument("--encoding", choices=["avro", "json"], default="avro")
+    parser.add_argument("--folder", type=Path, default=Path("build/bench"))
+    return parser
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,11 @@ class Cost:
 
     wall: float
     cpu: float
+
+    def told(self, name: str) -> Self:
+        """The same, told as progress: what it is of, and how much."""
+        sys.stderr.write(f"{name}: {self.wall:.1f} s, {self.cpu:.1f} CPU-s\n")
+        return self
 
 
 def cdcm(*arguments: str, folder: Path) -> Cost:
@@ -61,6 +89,38 @@ def _reap(first: int) -> tuple[float, int]:
         cpu += used.ru_utime + used.ru_stime
         if pid == first:
             code = os.waitstatus_to_exitcode(status)
+
+
+def _seconds_of(*processes: int) -> float:
+    """The CPU-seconds that processes have had so far, and those of their children that are gone."""
+    total = 0
+    for process in processes:
+        told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        total += sum(int(ticks) for ticks in told[11:15])
+    return total / _TICKS
+
+
+@contextmanager
+def session(config: Config) -> Iterator["SparkSession"]:
+    """A session as `cdcm run --follow` has it: for throughput, kept open."""
+    opened = open_session(config, small=False)
+    try:
+        yield opened
+    finally:
+        stop(opened)
+
+
+def in_session(spark: "SparkSession", job: Callable[[], None]) -> Cost:
+    """What a job costs in a session that is there: of this process and of the session's JVM."""
+    processes = (os.getpid(), _jvm_of(spark))
+    cpu, began = _seconds_of(*processes), time.monotonic()
+    job()
+    return Cost(time.monotonic() - began, _seconds_of(*processes) - cpu)
+
+
+def _jvm_of(spark: "SparkSession") -> int:
+    """The process of a session's JVM."""
+    return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ COLUMNS: dict[str, tuple[str, Any]] = {
     "country": ("text", "string"),
     "email": ("text", "string"),
     "note": ("text", ["null", "string"]),
-    "placed_at": ("timestamp", {"type": "long", "connect.name": _MICROSECONDS, "connect.version": 1}),
+    "placed_at": ("timestamp without time zone", {"type": "long", "connect.name": _MICROSECONDS, "connect.version": 1}),
     "due": ("date", ["null", {"type": "int", "connect.name": _DAYS, "connect.version": 1}]),
     "is_gift": ("boolean", "boolean"),
 }
