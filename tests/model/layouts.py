@@ -140,6 +140,22 @@ class Upsert(Layout):
         return debezium_json(event.shown, {**connect_key_schema(topic, columns), "name": "rows"})
 
 
+class BareKeys(Layout):
+    """A compacted topic whose keys are texts, and its values the whole rows."""
+
+    def key(self, topic: str, event: Event) -> bytes | None:
+        """The id alone."""
+        del topic
+        return str(event.key).encode()
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The row with its key."""
+        if event.shown is None:
+            return None
+        row = {"id": event.key, **event.shown}
+        return debezium_json(row, {**connect_key_schema(topic, COLUMNS), "name": "rows"})
+
+
 class IcebergCdc(Layout):
     """Behind the transform of Iceberg's sink."""
 
@@ -226,3 +242,34 @@ class MongoUpdates(Mongo):
         ]
         told = {"type": "struct", "optional": True, "name": "updatedescription", "fields": parts}
         return {**images, "updateDescription": update}, {**kinds, "updateDescription": told}
+
+
+class PlainMongo(MongoUpdates):
+    """The same in JSON without a schema."""
+
+    def key(self, topic: str, event: Event) -> bytes | None:
+        """The plain key."""
+        del topic
+        return json.dumps({"id": str(event.key)}).encode()
+
+    def value(self, topic: str, event: Event) -> bytes | None:
+        """The envelope without its schema."""
+        whole = super().value(topic, event)
+        return None if whole is None else json.dumps(json.loads(whole)["payload"]).encode()
+
+
+class MongoColumns(MongoUpdates):
+    """With `change_streams_with_pre_image`: an update shows the document before it, and a contract declares columns."""
+
+    def images(self, event: Event) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of an update what the document was, where it differs in all that the update sets."""
+        images, kinds = super().images(event)
+        before = None
+        if event.op == "u" and event.shown is not None:
+            was = {name: "was" for name, value in (event.after or {}).items() if value != UNAVAILABLE}
+            before = json.dumps({"_id": event.key, **event.shown, **was})
+        return {**images, "before": before}, {**kinds, "before": _JSON}
+
+    def shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns."""
+        return Layout.shown(self, row)

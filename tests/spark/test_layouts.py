@@ -21,7 +21,19 @@ from cdc_materializer.errors import Code
 from cdc_materializer.report.models import TableRun
 from cdc_materializer.run import run_once
 from tests.model.history import lives, table_after
-from tests.model.layouts import BareFlat, Flat, IcebergCdc, Layout, Mongo, MongoUpdates, PlainFlat, Upsert
+from tests.model.layouts import (
+    BareFlat,
+    BareKeys,
+    Flat,
+    IcebergCdc,
+    Layout,
+    Mongo,
+    MongoColumns,
+    MongoUpdates,
+    PlainFlat,
+    PlainMongo,
+    Upsert,
+)
 from tests.model.telling import Telling
 from tests.model.untyped_layouts import TYPES, Canal, Dms, GoldenGate, MadeUp, Maxwell, OpenCdc
 from tests.spark.marks import TURNS
@@ -41,6 +53,8 @@ _INTERPRETED = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _BY_TIME = frozenset({str(Code.ORDER_AMBIGUOUS)})
 #: A batch may read an update that leaves a value out before its row, which lies in another partition.
 _AHEAD = frozenset({str(Code.UNAVAILABLE_NO_BASE)})
+#: What a contract says of documents without a schema.
+_DOCUMENTS = {"id": "text", "document": "text"}
 #: Every way to lay out a change, by a name for its table.
 LAYOUTS: Mapping[str, Layout] = {
     "envelope": Layout(),
@@ -57,6 +71,9 @@ LAYOUTS: Mapping[str, Layout] = {
     "opencdc": OpenCdc("opencdc", is_placed=False, contract=TYPES),
     "made_up": MadeUp("made-up", contract=TYPES),
     "mongo_updates": MongoUpdates(),
+    "bare_keys": BareKeys("upsert", {"key": ["id"]}, is_placed=False),
+    "plain_mongo": PlainMongo(contract=_DOCUMENTS),
+    "mongo_columns": MongoColumns(contract={**TYPES, "id": "text"}),
 }
 
 
