@@ -22,12 +22,12 @@ from pyspark.sql.types import StructType
 from cdc_materializer import crash_points, lake_commit, lake_outcome, merge
 from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable
-from cdc_materializer.lake_columns import Stored, columns_of
+from cdc_materializer.lake_columns import Stored, columns_of, dropped_columns
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import records
 from cdc_materializer.lake_outcome import BRANCH_PREFIX
 from cdc_materializer.lake_stage import Stage
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema, renamed
 
@@ -65,6 +65,7 @@ class LakeTable:
         pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
         schema_id: Iceberg's number of its columns; another one later means that someone has changed them.
         spec_id: likewise of its partitions.
+        dropped: the columns that another program has dropped since its newest marked snapshot.
         foreign: how many commits of other programs changed rows of it since its newest marked snapshot.
         rewritten: whether a MERGE writes its files anew (`write.merge.mode`) and tells nothing beside them.
     """
@@ -82,6 +83,7 @@ class LakeTable:
     pending: tuple[tuple[str, str], ...] = ()
     schema_id: int | None = None
     spec_id: int | None = None
+    dropped: tuple[str, ...] = ()
     foreign: int = 0
     rewritten: bool = False
 
@@ -162,6 +164,8 @@ class Lake:
                 stored=stored,
                 schema_id=table.schema().schemaId(),
                 spec_id=table.spec().specId(),
+                # A replay's branch has none of the old rows: it is what fills such a column again.
+                dropped=dropped_columns(table, table.snapshot(MARKER_TAG)) if self.branch == MAIN else (),
                 foreign=lake_commit.foreign_commits(table, snapshot),
                 # Which is what Iceberg does where the property is not there.
                 rewritten=str(table.properties().get("write.merge.mode")).lower() != "merge-on-read",

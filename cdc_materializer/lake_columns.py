@@ -112,6 +112,22 @@ def _names_then(
     return {name: old for name, old in told.items() if old is not None and old != name}, gone
 
 
+def dropped_columns(table: Any, marked: Any) -> tuple[str, ...]:  # noqa: ANN401 - Java objects
+    """The columns that a table's newest marked snapshot has and the table has not, also where one of that name came.
+
+    Args:
+        table: the table in Iceberg's own API.
+        marked: the snapshot; None where there is none.
+    """
+    if marked is None or marked.schemaId() in (None, table.schema().schemaId()):
+        return ()
+    known = {column.fieldId(): column.name() for column in table.schema().columns()}
+    rebuilt = {known[number] for number in _retyped_ids(table) if number in known}
+    then = table.schemas().get(marked.schemaId()).columns()
+    gone = [column.name() for column in then if column.fieldId() not in known]
+    return tuple(name for name in gone if name not in rebuilt and not name.startswith(REBUILT_PREFIX))
+
+
 def _retyped_ids(table: Any) -> list[int]:  # noqa: ANN401 - a Java object
     text = table.properties().get(RETYPED) or ""
     return [int(number) for number in text.split(",") if number.isdecimal()]

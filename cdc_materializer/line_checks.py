@@ -7,6 +7,7 @@ from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.schema import TableSchema
 
 
 def check_pair(tables: Tables) -> None:
@@ -46,6 +47,27 @@ def check_deletes(line: Line, mirror: LakeTable | None) -> None:
     made, asked = ("soft", "hard") if mirror.keeps_deleted else ("hard", "soft")
     what = f"{line.mirror} was made with `deletes: {made}`, and pipeline.yaml says `{asked}`. Nothing was written."
     raise ConfigError(what, f"Set `deletes: {made}`, or mirror the topic under another `mirror` name.")
+
+
+def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
+    """Refuse to fill a column that another program has dropped: all rows from before would show NULL in it.
+
+    Args:
+        mirror: the mirror as it is; None where there is none.
+        wanted: the columns that it would have after the batch.
+
+    Raises:
+        LakeUnavailable: says which columns, and what to do.
+    """
+    there = {name.casefold() for name in wanted.types}
+    lost = [name for name in mirror.dropped if name.casefold() in there] if mirror is not None else []
+    if mirror is not None and lost:
+        what = f"Another program has dropped {', '.join(lost)} of {mirror.name}, and the log still has it."
+        do = (
+            f"Nothing was published. `cdcm replay {mirror.name} --publish` fills it again; for a mirror without it, "
+            "give it `drop` in the contract first."
+        )
+        raise LakeUnavailable(what, do)
 
 
 def check_masks(line: Line, mirror: LakeTable | None) -> None:

@@ -23,7 +23,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
-from cdc_materializer.line_checks import check_deletes, check_masks, check_pair
+from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_pair
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
@@ -242,6 +242,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     """Decode, fold and judge the messages; nothing is written."""
     check_masks(line, tables.mirror)
     decoders = reading.decoders
+    check_columns(tables.mirror, decoders.plan.target)
     marker, landed = (marker_of(table) if table is not None else None for table in (tables.mirror, tables.raw))
     unread = quarantine.unread(line, tables.quarantine, reading.span) if line.table.snapshot_sweep else None
     past = Past(

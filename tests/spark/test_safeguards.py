@@ -11,9 +11,10 @@ import pytest
 
 from cdc_materializer import lake_commit
 from cdc_materializer import pipeline as line_steps
-from cdc_materializer.errors import EXIT_BUG, EXIT_REWOUND
+from cdc_materializer.errors import EXIT_BUG, EXIT_LAKE, EXIT_REWOUND
 from cdc_materializer.line import Decided
 from cdc_materializer.proof import verify_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.run import RunOptions, run_forever, run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.source import RecordedSource, TopicState
@@ -158,6 +159,33 @@ def test_rows_that_come_and_go_are_counted_in_every_form_of_a_table(
     # The positions that were deleted before do not go with files that are written anew in the last form.
     assert (None in {gone for gone, _ in seen}) == (form == "both")
     assert {gone for gone, _ in seen} & {1, 2, 3}
+
+
+def test_a_column_that_another_program_has_dropped_is_not_begun_anew(spark: "SparkSession", tmp_path: Path) -> None:
+    """Readers would take its empty rows for what the source says: the mirror stops, and a replay fills it."""
+    config = pipeline(tmp_path, 1, records_max=100, history=False)
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    topic.write(config.root / "recorded")
+    assert run_once(config, spark).exit_code == 0
+    before = content(config)[str(MIRROR)]
+    adopt_session(spark, config).sql("ALTER TABLE lake.shop.things DROP COLUMN price")
+    assert run_once(config, spark).exit_code == 0
+    add_changes(topic, 1)
+    topic.write(config.root / "recorded")
+
+    report = run_once(config, spark)
+
+    error = report.tables[0].error
+    assert report.exit_code == EXIT_LAKE
+    assert error is not None
+    assert error.message.startswith("Another program has dropped price of shop.things, and the log still has it.")
+    assert [row["id"] for row in content(config)[str(MIRROR)]] == [row["id"] for row in before]
+    assert len(content(config)[str(MIRROR.raw)]) == 2 * len(CHANGES)
+    assert replay_tables(config, ("shop.things",), ReplayOptions(publish=True), spark).tables[0].published
+    assert run_once(config, spark).exit_code == 0
+    assert verify_tables(config, spark).tables[0].equal
+    assert [row["price"] for row in content(config)[str(MIRROR)]][: len(before)] == [row["price"] for row in before]
 
 
 def test_rounds_leave_nothing_in_spark(spark: "SparkSession", tmp_path: Path) -> None:
