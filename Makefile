@@ -19,9 +19,18 @@ demo: $(READY) ## run the whole job on recorded topics, in ./demo
 
 ##@ Work on it
 .PHONY: test
-test: $(READY) ## all tests: first those without Java, then those on Spark, the golden cases on a session of their own
-	CDCM_SEEDS=2000 $(BIN)/python -m pytest -m 'not spark and not integration'
+test: $(READY) ## all tests: those on Spark, and beside them those without and the golden cases, which have a session of their own
+	@echo "Two halves side by side, each shown when it ends: about 25 minutes on two cores."
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-pure test-cases
+
+.PHONY: test-spark test-pure test-cases
+test-spark: $(READY)
 	$(BIN)/python -m pytest -m spark --durations=20 --durations-min=10 --ignore=tests/spark/test_cases.py
+
+test-pure: $(READY)
+	CDCM_SEEDS=2000 $(BIN)/python -m pytest -m 'not spark and not integration'
+
+test-cases: $(READY)
 	$(BIN)/python -m pytest -m spark tests/spark/test_cases.py
 
 .PHONY: soak

@@ -31,6 +31,8 @@ _numbers = itertools.count()
 #: one too; one of nine passages of golden cases took 67 s with it in place of 77, but 119 s of CPU in place of 99.
 _OF_A_SUITE = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
 _SUITE_TESTS = 60
+#: Of the tests on Spark that say nothing else a run takes one in so many: all of them take most of an hour.
+_EVERY = 2
 _SPARK = Path(__file__).parent / "spark"
 
 
@@ -44,26 +46,25 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests that take turns (`marks.TURNS`) leave those for other runs that are not in turn, by the run's seed.
+    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: half of them or more.
 
-    CDCM_TESTS=all takes all of them, and so does a run that names a file, a test or a keyword.
+    How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
+    test or a keyword.
     """
     seed = config.getoption("randomly_seed", None)
     is_named = bool(config.getoption("keyword")) or any(".py" in argument for argument in config.args)
     if os.environ.get("CDCM_TESTS") == "all" or is_named or not isinstance(seed, int):
         return
-    waiting = [
-        item
-        for item in items
-        if (mark := item.get_closest_marker("turns")) is not None and not _is_in_turn(seed, item, *mark.args)
-    ]
+    waiting = [item for item in items if item.get_closest_marker("spark") and not _is_in_turn(seed, item)]
     left = {item.nodeid for item in waiting}
     items[:] = [item for item in items if item.nodeid not in left]
     config.hook.pytest_deselected(items=waiting)
 
 
-def _is_in_turn(seed: int, item: pytest.Item, every: int, turn: int | None = None) -> bool:
-    """Whether a test goes in the run with this seed: one in `every`, or all of a turn in one run of `every`."""
+def _is_in_turn(seed: int, item: pytest.Item) -> bool:
+    """Whether a test goes in the run with this seed: one in so many, or all of a turn in one run of so many."""
+    mark = item.get_closest_marker("turns")
+    every, turn = (*mark.args, None)[:2] if mark is not None else (_EVERY, None)
     # Repeatable, not secret; by test, so that a new one moves no other's turn.
     own = item.nodeid if turn is None else "together"
     return random.Random(f"{seed} {own}").randrange(every) == (turn or 0)  # noqa: S311
