@@ -12,8 +12,8 @@ from cdc_materializer.config import Config
 from cdc_materializer.names import TableName
 
 MAIL, CARD = "canary.ann@example.test", "4111-1111-1111-1111"
-#: Parts of them, so that one that was cut is found too.
-PARTS = (MAIL, "canary.ann", CARD, CARD[-5:])
+#: Parts of them, so that one that was cut is found too; long enough to be in no random number or uuid of a log.
+PARTS = (MAIL, "canary.ann", CARD, CARD[-9:])
 
 
 def found_in(told: Sequence[str]) -> list[str]:

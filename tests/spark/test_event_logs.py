@@ -209,7 +209,7 @@ def test_what_a_run_with_debug_and_event_logs_leaves_tells_no_secret_and_no_valu
     told = {**outputs, "events": events, **summaries}
     assert [
         (canary, where)
-        for canary in (MAIL, "canary.bob", CARD, CARD[-6:], *PASSWORDS)
+        for canary in (MAIL, "canary.bob", CARD, CARD[-9:], *PASSWORDS)
         for where in told
         if canary in told[where]
     ] == []
