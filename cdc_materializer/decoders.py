@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes.bare_keys import bare_column
 from cdc_materializer.changes.document_columns import DOCUMENT, ID
 from cdc_materializer.changes.documents import with_columns
 from cdc_materializer.changes.image import told_names
@@ -21,7 +22,7 @@ from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared, with_moments
 from cdc_materializer.decode.framing import CLOUD_EVENT, OWN_JSON, PLAIN_JSON, schema_block
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, is_cloud_event
+from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
 from cdc_materializer.decoders_declared import check_declared, declared_writer
@@ -217,8 +218,11 @@ def _described(pairs: Sequence[tuple[Found, Found]], lookup: Lookup) -> list[Tab
     described, options = [], lookup.options
     for value, key in pairs:
         if isinstance(value, Writer) and options.row(value) is not None:
-            described.append(table_schema(value, options))
-            described += [key_schema(key, options)] if isinstance(key, Writer) else []
+            row = table_schema(value, options)
+            described.append(row)
+            # A key that is one value may be written in another type than the column that the row has.
+            is_told = isinstance(key, Writer) and key.bare and set(options.key) <= row.types.keys()
+            described += [key_schema(key, options)] if isinstance(key, Writer) and not is_told else []
     described = [_preferred(schema, lookup) for schema in described]
     if options.shard is not None:
         return [options.shard.within(schema) for schema in described]
@@ -232,24 +236,40 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         if named is not None:
             found = _registered(side, named, lookup)
         elif block is not None:
-            found = block_writer(name, block)
+            found = block_writer(name, block, _bare(side, lookup))
         elif name == PLAIN_JSON:
             found = declared_writer(side, lookup)
         elif name.startswith(OWN_JSON):
-            found = Writer(name, "json", lookup.options.format.other_types()[name.removeprefix(OWN_JSON)])
+            found = _own_writer(name, lookup.options)
         elif name == CLOUD_EVENT:
             found = Refused(name, CLOUD_EVENTS)
         if isinstance(found, Writer):
             if side == "value" and lookup.options.encoding not in (None, found.form):
                 return None
             found = _as_declared(found, lookup)
-            if side == "value" and is_cloud_event(frozenset(dict(found.wire.fields))):
-                return Refused(name, CLOUD_EVENTS)
+            refused = _refused(found, lookup.options) if side == "value" else None
+            if refused is not None:
+                return Refused(name, refused)
             _check(side, found, lookup.options)
     except WireSchemaInvalid:
         # The messages are held as UNDECODABLE one by one, and what is wrong with the schema is the producer's to mend.
         return None
     return found
+
+
+def _own_writer(name: str, options: Options) -> Writer | Refused:
+    """The decoder of JSON without a schema that the format itself has told from the rest."""
+    own = name.removeprefix(OWN_JSON)
+    return Refused(name, own) if own in REFUSALS else Writer(name, "json", options.format.other_types()[own])
+
+
+def _refused(writer: Writer, options: Options) -> str | None:
+    """What values of a schema are that are not read though it can be; None for others."""
+    format_ = options.format
+    if is_cloud_event(frozenset(dict(writer.wire.fields))):
+        return CLOUD_EVENTS
+    is_read = not format_.needs_contract or options.row(writer) is not None or format_.is_other(writer.wire)
+    return None if is_read else WITH_SCHEMA
 
 
 def _wanted_types(lookup: Lookup) -> dict[str, str]:
@@ -321,7 +341,12 @@ def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
         return Unknown(str(name))
     if found.kind == "PROTOBUF":
         return protobuf_writer(str(name), found.text, name.index)
-    return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text)
+    return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text, _bare(side, lookup))
+
+
+def _bare(side: str, lookup: Lookup) -> str | None:
+    """What a schema's one value is called that is no record: of a key, the column that it is."""
+    return bare_column(lookup.options) if side == "key" else None
 
 
 def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:

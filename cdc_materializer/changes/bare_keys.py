@@ -4,8 +4,9 @@ So write serializers of texts, converters behind `ExtractField$Key`, and most se
 column that they are, so they are nothing without `key:`. Where that names one column, and a message without a value is
 a delete, the key is that column's value; a message whose value has another one is held, as with keys that are records.
 
-What may be two values is read as none: a text in quotes is JSON's or has quotes. Numbers in binary are no texts, but
-for those few of which each byte is a digit: nothing tells them from one (docs/formats.md).
+Those that have a schema are read by it (`decode.writers`). Of others, what may be two values is read as none: a text in
+quotes is JSON's or has quotes. Numbers in binary are no texts, but for those few of which each byte is a digit: nothing
+tells them from one (docs/formats.md).
 """
 
 from __future__ import annotations
@@ -30,20 +31,24 @@ _DIGITS = '^("?)(-?\\d+)\\1$'
 _WORD = '^(?!null$)[^\\x{0}-\\x{20}"\\[][^\\x{0}-\\x{1f}]*$'
 
 
+def bare_column(options: Options) -> str | None:
+    """The column that a key which is one value is; None where no key is read so."""
+    return options.key[0] if len(options.key) == 1 and options.format.tombstones_delete else None
+
+
 def bare_text(options: Options) -> Column:
     """The text of a bare key (BARE); NULL for other keys, and where they may be no column's value."""
-    none = F.lit(None).cast("string")
-    if len(options.key) != 1 or not options.format.tombstones_delete:
-        return none.alias(BARE)
+    if bare_column(options) is None:
+        return F.lit(None).cast("string").alias(BARE)
     text = F.col("key").cast("string")
     return F.when((F.col("key_writer") == UNKNOWN) & F.is_valid_utf8(text), text).alias(BARE)
 
 
 def bare_key(target: TableSchema, options: Options) -> Column | None:
     """The key column as a bare key has it, a struct of it, NULL for none; None where no key is read so."""
-    if target.key != options.key or len(options.key) != 1 or not options.format.tombstones_delete:
+    name = bare_column(options)
+    if name is None or target.key != options.key:
         return None
-    name = options.key[0]
     ddl, text = target.types[name], F.col(BARE)
     decimal = decimal_of(ddl)
     if ddl == "string":

@@ -59,7 +59,9 @@ class _Rule:
 
     def merge(self, group: Writer, writer: Writer, depth: int) -> Writer | None:
         """The reader of both; None where one cannot read both."""
-        if (group.form, group.wrapped) != (writer.form, writer.wrapped) or group.is_plain or writer.is_plain:
+        if (group.form, group.wrapped, group.bare) != (writer.form, writer.wrapped, writer.bare):
+            return None
+        if group.is_plain or writer.is_plain:
             return None
         wire = self._wire(group.wire, writer.wire, depth)
         if wire is None:

@@ -16,6 +16,8 @@ class Refusal:
 
 CLOUD_EVENTS = "cloudevents"
 AVRO_JSON = "avro-json"
+WITH_SCHEMA = "with-schema"
+BEFORE_IMAGE = "before-image"
 
 REFUSALS: Mapping[str, Refusal] = {
     CLOUD_EVENTS: Refusal(
@@ -25,6 +27,16 @@ REFUSALS: Mapping[str, Refusal] = {
     AVRO_JSON: Refusal(
         "The message is written in Avro's JSON encoding, which is not read.",
         "Set `apicurio.registry.avro.encoding` to BINARY in the producer.",
+    ),
+    WITH_SCHEMA: Refusal(
+        "The message has a schema, and its table's format is read in JSON without one, by the contract's types.",
+        "Have the producer write JSON without a schema: `format=json` in GoldenGate's handler for Kafka, "
+        "`value.converter.schemas.enable=false` for Kafka Connect's JsonConverter.",
+    ),
+    BEFORE_IMAGE: Refusal(
+        "The message of AWS DMS has an object beside `data` and `metadata` that is not read: a before image, it seems.",
+        "Name it in the table's `before_image`, as the task's `BeforeImageSettings` do in `FieldName`, "
+        "then `cdcm replay`.",
     ),
 }
 

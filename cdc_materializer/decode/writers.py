@@ -22,6 +22,7 @@ from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.protobuf_reader import as_avro
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import NULL, WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.names import quote
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
 
@@ -36,6 +37,7 @@ class Writer:
         avro: the Avro schema for Spark's reader; None for JSON.
         protobuf: the program that writes a Protobuf message as an Avro datum (`protobuf`); None for others.
         wrapped: whether the datum stands under `payload`, beside its schema block.
+        bare: whether the datum is one value and no record; its type shows it as the only field of one.
         members: the writers that it stands for (`merging`), whose data it gives in one form; none for itself alone.
     """
 
@@ -45,6 +47,7 @@ class Writer:
     avro: str | None = None
     wrapped: bool = False
     protobuf: str | None = None
+    bare: bool = False
     members: tuple[Writer, ...] = ()
 
     @property
@@ -76,6 +79,10 @@ class Writer:
             return self._from_avro(octets, chosen)
         fields = f"payload struct<{ddl}>" if self.wrapped else ddl
         text = octets.cast("string")
+        if self.bare:
+            fields = ddl.replace(quote(self.wire.fields[0][0]), "payload", 1)
+            around = F.when(text.rlike(_SCALAR), F.concat(F.lit('{"payload":'), text, F.lit("}")))
+            text = text if self.wrapped else F.coalesce(around, F.lit(_NO_TEXT))
         # Spark's JSON reader puts other characters in the place of bytes that are no text.
         ended = F.when(F.is_valid_utf8(text), _with_end(text)).otherwise(F.lit(_NO_TEXT))
         read = read_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string")
@@ -101,6 +108,8 @@ class Writer:
         """The struct of the datum's own fields."""
         if self.avro is not None:
             return datum["datum"]
+        if self.bare:
+            return F.struct(datum["payload"].alias(self.wire.fields[0][0]))
         return datum["payload"] if self.wrapped else datum
 
     def is_corrupt(self, datum: Column) -> Column:
@@ -140,6 +149,10 @@ _JSON_END = "__cdc_end"
 _NO_TEXT = "?"
 #: What may stand behind a JSON text (RFC 8259, section 2).
 _BLANKS = " \t\n\r"
+#: A text, a number, or one of JSON's words: what a key alone may be.
+_SCALAR = r'^\s*("([^"\\]|\\.)*"|-?[0-9.eE+-]+|true|false|null)\s*$'
+#: The types of values that a key may be without a record around them; none of a floating-point number, which is no key.
+_BARE = frozenset({"boolean", "int", "long", "string", "enum", "bytes", "fixed"})
 _COMPLEX = frozenset({"record", "enum", "fixed", "array", "map"})
 #: What named types have besides their names and, for records, their fields.
 _OWN: Mapping[str, tuple[str, ...]] = {"record": (), "enum": ("symbols",), "fixed": ("size",)}
@@ -152,25 +165,49 @@ _END_TYPE = {"type": "fixed", "name": "__cdc_end", "size": len(_END)}
 _JSON_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 
 
-def avro_writer(selector: str, text: str) -> Writer:
+def avro_writer(selector: str, text: str, column: str | None = None) -> Writer:
     """The decoder for an Avro schema.
+
+    Args:
+        selector: the text by which messages choose it.
+        text: the schema.
+        column: what one value that is no record is called; None where it cannot be read.
 
     Raises:
         WireSchemaInvalid: the text is no Avro schema that has a table form.
     """
-    wire = parse_avro(text)
-    if wire.literal != "record":
+    wire, schema = parse_avro(text), json.loads(text)
+    bare = _is_bare(wire, column)
+    if bare:
+        # A record of one field has the bytes of that field.
+        schema = {"type": "record", "name": "bare", "fields": [{"name": column, "type": schema}]}
+        wire = parse_avro(json.dumps(schema))
+    elif wire.literal != "record":
         message = "the schema is not a record"
         raise WireSchemaInvalid(message)
-    datum = _ForSpark().write(json.loads(text), "datum")
+    datum = _ForSpark().write(schema, "datum")
     fields = [{"name": "datum", "type": datum}, {"name": "end", "type": _END_TYPE}]
-    return Writer(
-        selector, "avro", wire, avro=json.dumps({"type": "record", "name": "__cdc_message", "fields": fields})
-    )
+    avro = json.dumps({"type": "record", "name": "__cdc_message", "fields": fields})
+    return Writer(selector, "avro", wire, avro=avro, bare=bare)
 
 
-def block_writer(selector: str, text: str) -> Writer:
-    """The decoder for Connect's JSON with its schema block.
+def _is_bare(wire: WireType, column: str | None) -> bool:
+    return column is not None and wire.literal in _BARE
+
+
+def _with_name(selector: str, wire: WireType, column: str | None, *, wrapped: bool, kind: str) -> Writer:
+    """The decoder of JSON for a record, or for one value that is the column."""
+    if column is not None and _is_bare(wire, column):
+        named = WireType("record", fields=((column, wire),))
+        return Writer(selector, "json", named, wrapped=wrapped, bare=True)
+    if wire.literal != "record":
+        message = f"the schema is not {kind}"
+        raise WireSchemaInvalid(message)
+    return Writer(selector, "json", wire, wrapped=wrapped)
+
+
+def block_writer(selector: str, text: str, column: str | None = None) -> Writer:
+    """The decoder for Connect's JSON with its schema block; the arguments are those of `avro_writer`.
 
     Raises:
         WireSchemaInvalid: the text is no Connect schema of a struct.
@@ -180,24 +217,16 @@ def block_writer(selector: str, text: str) -> Writer:
     except (ValueError, RecursionError) as error:
         message = "the schema block is not JSON"
         raise WireSchemaInvalid(message) from error
-    wire = parse_connect(block)
-    if wire.literal != "record":
-        message = "the schema is not a struct"
-        raise WireSchemaInvalid(message)
-    return Writer(selector, "json", wire, wrapped=True)
+    return _with_name(selector, parse_connect(block), column, wrapped=True, kind="a struct")
 
 
-def json_writer(selector: str, text: str) -> Writer:
-    """The decoder for JSON with a JSON Schema in a registry.
+def json_writer(selector: str, text: str, column: str | None = None) -> Writer:
+    """The decoder for JSON with a JSON Schema in a registry; the arguments are those of `avro_writer`.
 
     Raises:
         WireSchemaInvalid: the text is no JSON Schema of an object with properties.
     """
-    wire = parse_json_schema(text)
-    if wire.literal != "record":
-        message = "the schema is not an object"
-        raise WireSchemaInvalid(message)
-    return Writer(selector, "json", wire)
+    return _with_name(selector, parse_json_schema(text), column, wrapped=False, kind="an object")
 
 
 def protobuf_writer(selector: str, text: str, index: bytes | None) -> Writer:

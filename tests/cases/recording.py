@@ -170,8 +170,10 @@ class Recorder:
         return None if row is None else {name: row[name] for name in self._key}
 
     def _encoded_key(self, message: Mapping[str, Any], key: Row | None) -> bytes | None:
-        if "key_text" in message:
-            return str(message["key_text"]).encode()
+        if "key_text" in message or "key_hex" in message:
+            octets = str(message.get("key_text", "")).encode() + bytes.fromhex(message.get("key_hex", ""))
+            number = message.get("key_framed")
+            return octets if number is None else MAGIC_ID + (self._ids + number).to_bytes(4) + octets
         if "key_record" in message:
             return self._record(message["key_record"])
         if key is None:

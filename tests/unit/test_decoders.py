@@ -1,6 +1,7 @@
 """The writers of a batch, from what its messages name."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -165,3 +166,50 @@ def test_a_key_may_have_a_column_that_is_called_op() -> None:
     )
 
     assert found.writers.keys == ()
+
+
+@pytest.mark.parametrize(
+    ("format_name", "key", "read"),
+    [
+        ("upsert", ("id",), [["id"]]),
+        ("debezium-flat", ("id",), [["id"]]),
+        ("upsert", (), []),
+        ("upsert", ("id", "name"), []),
+        # Its messages without a value repeat a delete.
+        ("debezium", ("id",), []),
+    ],
+)
+@pytest.mark.parametrize("schema", ['"long"', '{"type": "string"}', '["null", "int"]'])
+def test_a_key_that_is_one_value_is_the_only_key_column(
+    format_name: str, key: tuple[str, ...], read: list[list[str]], schema: str
+) -> None:
+    """Where nothing says which column it is, or nothing needs it, its schema is none of a key."""
+    options = Options(key=key, format=find(format_name))
+    table = replace(TABLE, key=key or ("id",))
+
+    found = decoders_of([row("json", "id:00000002")], Lookup(MemoryRegistry({2: schema}), None, options, table))
+
+    assert [[name for name, _ in one.wire.fields] for one in found.writers.keys] == read
+
+
+@pytest.mark.parametrize("schema", ['"double"', '"null"', '{"type": "array", "items": "long"}', '["long", "string"]'])
+def test_what_identifies_no_row_is_no_key(schema: str) -> None:
+    """A floating-point number, a list, or a value of several types."""
+    options = Options(key=("id",), format=find("upsert"))
+
+    found = decoders_of([row("json", "id:00000002")], Lookup(MemoryRegistry({2: schema}), None, options, TABLE))
+
+    assert found.writers.keys == ()
+
+
+@pytest.mark.parametrize("name", ["maxwell", "canal", "dms", "goldengate", "opencdc"])
+def test_a_schema_is_not_read_where_a_contract_says_the_types(name: str, tmp_path: Path) -> None:
+    """Its messages are held, and say why."""
+    contract = load_contract(write(tmp_path, "- {name: v, physicalType: int}"))
+    registry = MemoryRegistry({2: avro_envelope_schema("s", {"id": "long"})})
+
+    found = decoders_of(
+        [row("id:00000002")], Lookup(registry, contract, Options(key=("id",), format=find(name)), None, ("orders",))
+    )
+
+    assert found.writers.refused == (("id:00000002", "with-schema"),)

@@ -197,7 +197,9 @@ class Format:
         return row_ddl
 
     def plain_type(self, value: Column) -> Column | None:
-        """Which of `other_types` a value in JSON without a schema has; NULL for that of `value_type`.
+        """Which of `other_types` a value in JSON without a schema has, or of the refusals (`decode.refusals`) it meets.
+
+        NULL for that of `value_type`.
 
         None for a format that has no others.
 
