@@ -21,7 +21,7 @@ from cdc_materializer.config_maintenance import RawSettings
 from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
 from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
-from cdc_materializer.names import TableName, is_table_topic, shown
+from cdc_materializer.names import TableName, is_table_topic, same_name, shown
 
 # What Kafka allows in a topic's name (249 characters of these), and the signs of a glob.
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
@@ -52,6 +52,12 @@ def _sort_orders(given: tuple[str, ...]) -> tuple[str, ...]:
 def _distinct_names(given: tuple[str, ...]) -> tuple[str, ...]:
     if len(set(given)) != len(given) or not all(given):
         raise refusal("must name each column once, and none may be empty")
+    return given
+
+
+def _before_image(given: str) -> str:
+    if not given or any(same_name(given, name) for name in ("data", "metadata", "control")):
+        raise refusal("must be a name, and none of the other parts of a message")
     return given
 
 
@@ -94,6 +100,11 @@ class TableSettings(Settings):
     added_fields_prefix: str = Field(
         default="__",
         description="For `debezium-flat`: the transform's `add.fields.prefix`; an empty one needs `added_fields`.",
+    )
+    before_image: Annotated[str, AfterValidator(_before_image)] | None = Field(
+        default=None,
+        description="For `dms`: `FieldName` of the task's `BeforeImageSettings`, where it is neither "
+        "`before-image` nor `before`.",
     )
     encoding: Literal["auto", "avro", "json"] = Field(
         default="auto",

@@ -39,7 +39,7 @@ class Image:
         """The wire value of a column that may have any of some names: of the first that the message has."""
         found = self.record[told[-1]]
         for name in reversed(told[:-1]):
-            has = F.array_contains(self.names, name) if self.names is not None else F.lit(True)
+            has = F.array_contains(self.names, name) if self.names is not None else F.lit(None)
             # Of a row that tells all of its columns, one that is NULL under this name may have a value under another.
             has = F.coalesce(has, self.record[name].isNotNull())
             found = F.when(has, self.record[name]).otherwise(found)

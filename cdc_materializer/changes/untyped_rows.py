@@ -85,6 +85,13 @@ def before_of(part: Part, old: Column, row: Column) -> Column:
     return F.struct(*[F.coalesce(old[name], row[name]).alias(name) for name in names])
 
 
+def names_of(part: Part, column: str) -> list[str]:
+    """The names under which messages may have a column, whichever of them it is given by: also those before renames."""
+    renames: Mapping[str, str] = part.options.evolution.renames
+    own = renames.get(column, column)
+    return [name for name, _ in part.row.fields if renames.get(name, name) == own]
+
+
 def key_names(part: Part) -> list[str]:
     """The names of the key's columns in messages, also those that they had before they were renamed."""
     renames: Mapping[str, str] = part.options.evolution.renames

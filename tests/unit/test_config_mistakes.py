@@ -252,6 +252,14 @@ def test_without_a_prefix_added_fields_have_to_be_named(folder: Path) -> None:
     assert "has an empty `added_fields_prefix` alone. List the transform's `add.fields`" in refusal(folder, text)
 
 
+@pytest.mark.parametrize("name", ["", "data", "Metadata"])
+def test_a_before_image_has_a_name_of_its_own(folder: Path, name: str) -> None:
+    """Another part of DMS's messages is none."""
+    text = SMALL.replace("}]", f", format: dms, before_image: '{name}'}}]")
+
+    assert "before_image must be a name, and none of the other parts of a message" in refusal(folder, text)
+
+
 def test_a_wrong_value_is_never_repeated(folder: Path) -> None:
     """A secret in the wrong place stays out of the message."""
     for text in (

@@ -5,8 +5,9 @@ counts the rows of a transaction, tells these apart (`output_commit_info` and `o
 transaction says `commit` in its place. Bootstrapped rows are a snapshot's, whose position is that of the bootstrap and
 not the row's.
 
-With `output_nulls=false` columns that are NULL are left out. Of an update, what `old` has and `data` has not became
-NULL: Maxwell tells nothing in `old` of columns that are not in the row.
+With `output_nulls=false` columns that are NULL are left out: a row that is inserted or bootstrapped has all others. Of
+an update, what `old` has and `data` has not became NULL: Maxwell tells nothing in `old` of columns that are not in the
+row. What neither has is as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.formats import Part, Said
-from cdc_materializer.changes.untyped_rows import UntypedRows, before_of, in_words
+from cdc_materializer.changes.untyped_rows import UntypedRows, before_of, in_words, names_of
 
 if TYPE_CHECKING:
     from cdc_materializer.decode.wire import WireType
@@ -51,9 +52,11 @@ class Maxwell(UntypedRows):
         op = in_words(body["type"], _WORDS, _NOTHING)
         data, old = body["data"], F.when(op == "u", body["old"])
         null = F.parse_json(F.lit("null"))
-        columns = [
-            F.coalesce(data[name], F.when(old[name].isNotNull(), null)).alias(name) for name, _ in part.row.fields
-        ]
+        columns = []
+        for name, _ in part.row.fields:
+            is_left_out = F.coalesce(*[data[one] for one in names_of(part, name)]).isNull()
+            is_null = old[name].isNotNull() | (op.isin("c", "r") & is_left_out)
+            columns.append(F.coalesce(data[name], F.when(is_null, null)).alias(name))
         row = F.when(data.isNotNull(), F.struct(*columns))
         is_read = op == "r"
         file, place = (F.regexp_extract(body["position"], "^(.+):(\\d+)$", at) for at in (1, 2))
