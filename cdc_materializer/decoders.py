@@ -26,8 +26,9 @@ from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, 
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
 from cdc_materializer.decoders_declared import check_declared, declared_writer
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
+from cdc_materializer.names import shown
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 from cdc_materializer.schema_types import becomes, holds, outgrown
@@ -151,11 +152,21 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     plan = plan_schema(
         current, [masks.written(writer) for writer in described], lookup.options.evolution, _comments(last)
     )
+    _check_key(plan.target, lookup)
     names = {column.name: None for schema in (*described, plan.target) for column in schema.columns}
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
     return Decoders(writers, plan, partial, folded, _outgrown(lookup, [masks.written(writer) for writer in last]))
+
+
+def _check_key(target: TableSchema, lookup: Lookup) -> None:
+    """Raise SchemaRefused where a configured key has a column that the messages do not."""
+    unknown = [name for name in lookup.options.key if name not in target.types]
+    if target.columns and unknown:
+        names, topics = shown(", ".join(unknown)), ", ".join(lookup.topics)
+        what = f"`key:` names what no message of {topics} has, in its value or in a key that can be read: {names}."
+        raise SchemaRefused(what, "Name columns that the messages have, or mend what keeps their keys from being read.")
 
 
 def _is_read(row: Row, value: Found, key: Found, options: Options) -> bool:

@@ -109,10 +109,18 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     images = parts.select(*kept, *_images(read, target, options))
     format_ = options.format
     keyed = identified(
-        images, options.key, with_wire_key=format_.tombstones_delete, may_be_partial=format_.needs_contract
+        images,
+        _configured(target, options),
+        with_wire_key=format_.tombstones_delete,
+        may_be_partial=format_.needs_contract,
     )
     changes = keyed.select(*_change(writers, target, options))
     return shard.told(changes, mirror) if shard is not None else changes
+
+
+def _configured(target: TableSchema, options: Options) -> tuple[str, ...]:
+    """The configured key; none of a table whose columns are not known yet, because nothing of a row was read."""
+    return options.key if target.columns else ()
 
 
 def as_told(messages: DataFrame, options: Options) -> DataFrame:
@@ -221,7 +229,7 @@ def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: 
 
 
 def _value_type(target: TableSchema, options: Options) -> str:
-    old_key = _struct_ddl({name: target.types[name] for name in options.key} or {"none": "string"})
+    old_key = _struct_ddl({name: target.types[name] for name in _configured(target, options)} or {"none": "string"})
     source = _struct_ddl(_SAID_FIELDS)
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
     block = f"transaction:{m.TRANSACTION_TYPE},patch:string"
@@ -278,7 +286,7 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
 
 
 def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
-    if not options.key or said.before is None:
+    if not _configured(target, options) or said.before is None:
         return F.lit(None)
     return typed(said.before, _row(writer, options), options.key, options.reader(writer), target)
 

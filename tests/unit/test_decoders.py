@@ -13,7 +13,7 @@ from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.wire import SET
 from cdc_materializer.decoders import Lookup, decoders_of
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.testing import MemoryRegistry, avro_envelope_schema, avro_key_schema
 from tests.unit.contracts import write
@@ -213,3 +213,20 @@ def test_a_schema_is_not_read_where_a_contract_says_the_types(name: str, tmp_pat
     )
 
     assert found.writers.refused == (("id:00000002", "with-schema"),)
+
+
+@pytest.mark.parametrize("key", [("no",), ("id", "no")])
+def test_a_configured_key_has_no_column_that_no_message_has(key: tuple[str, ...]) -> None:
+    """It would be the key of a table that does not have it, and the others alone would take several rows for one."""
+    options = Options(key=key, format=find("upsert"))
+    registry = MemoryRegistry({1: avro_key_schema("t", {"id": "long"})})
+
+    with pytest.raises(SchemaRefused, match=r"`key:` names what no message of orders has.*: no"):
+        decoders_of([row("id:00000001", None)], Lookup(registry, None, options, None, ("orders",)))
+
+
+def test_nothing_is_asked_of_a_configured_key_before_there_are_rows() -> None:
+    """Heartbeats and what cannot be read tell no columns."""
+    found = decoders_of([row("unknown", None)], Lookup(None, None, Options(key=("id",)), None, ("orders",)))
+
+    assert not found.make_a_table
