@@ -4,7 +4,6 @@ A command that reads a few thousand messages spends its time starting Spark, so 
 trade throughput for the start.
 """
 
-import logging
 import os
 import re
 import tempfile
@@ -120,13 +119,17 @@ def _limit_avro(spark: "SparkSession") -> None:
 def _silence_query_contexts() -> None:
     """Keep PySpark from printing whole exceptions: a failed cast names the value, which may be a person's.
 
-    The exceptions themselves still reach us, and only their error conditions go into messages.
+    The exceptions themselves still reach us, and only their error conditions go into messages. A level for PySpark's
+    loggers is not enough: to get one it changes the class of the process's new loggers for a moment, and where queries
+    of two threads fail at once, leaves it changed; loggers of others print past our handler then.
     """
-    from pyspark.logger import PySparkLogger
+    from pyspark.errors.exceptions.captured import CapturedException
 
-    # PySpark's own class for these names: with plain loggers its error reporting breaks.
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    CapturedException._log_exception = _tell_nobody  # type: ignore[method-assign, assignment]  # noqa: SLF001 - no setting does it
+
+
+def _tell_nobody(_: Exception) -> None:
+    """What PySpark does when a query fails, besides raising."""
 
 
 def beside(spark: "SparkSession", config: Config) -> "SparkSession":

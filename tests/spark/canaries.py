@@ -16,9 +16,9 @@ MAIL, CARD = "canary.ann@example.test", "4111-1111-1111-1111"
 PARTS = (MAIL, "canary.ann", CARD, CARD[-9:])
 
 
-def found_in(told: Sequence[str]) -> list[str]:
-    """The canaries that stand in a text."""
-    return [canary for canary in PARTS for text in told if canary in text]
+def found_in(told: Sequence[str]) -> list[tuple[str, str]]:
+    """The canaries that stand in a text, with what stands before them."""
+    return [(canary, text[: text.index(canary)][-300:]) for canary in PARTS for text in told if canary in text]
 
 
 def shown(command: Sequence[str], config: Config, capsys: pytest.CaptureFixture[str]) -> list[str]:

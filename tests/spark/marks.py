@@ -11,5 +11,5 @@ IMPORTS_GREAT_EXPECTATIONS = (
 
 #: Tests that start many runs or wait for processes: a run of the suite takes a tenth of them, and ends in time.
 TURNS = pytest.mark.turns(10)
-#: The same for modules whose tests look at what one long fixture has done: a run takes one of these three, or none.
-FIRST_TURN, SECOND_TURN, THIRD_TURN = (pytest.mark.turns(5, turn) for turn in range(3))
+#: The same for modules whose tests look at what one long fixture has done: a run takes those of one turn.
+FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(5, turn) for turn in range(5))

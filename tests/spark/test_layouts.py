@@ -36,12 +36,12 @@ from tests.model.layouts import (
 )
 from tests.model.telling import Telling
 from tests.model.untyped_layouts import TYPES, Canal, Dms, GoldenGate, MadeUp, Maxwell, OpenCdc
-from tests.spark.marks import TURNS
+from tests.spark.marks import FOURTH_TURN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, FOURTH_TURN]
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST_SEED = int(os.environ.get("CDCM_SEED", "1"))

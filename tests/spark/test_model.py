@@ -18,11 +18,12 @@ from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.run import run_once
 from tests.model.history import History, lives
 from tests.model.telling import Telling
+from tests.spark.marks import FIFTH_TURN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, FIFTH_TURN]
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST_SEED = int(os.environ.get("CDCM_SEED", "1"))

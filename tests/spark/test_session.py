@@ -55,6 +55,22 @@ def test_times_are_utc_and_wrong_casts_are_errors(spark: "SparkSession") -> None
         words.selectExpr("CAST(word AS INT)").collect()
 
 
+def test_a_query_that_fails_is_told_to_no_logger(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A failed cast names the value; and while PySpark asks for its logger, those of other threads are of its class."""
+    asked = list[str]()
+    monkeypatch.setattr("pyspark.logger.PySparkLogger.getLogger", asked.append)
+    words = spark.createDataFrame([("seven",)], "word STRING")
+
+    for failing in (words.selectExpr("CAST(word AS INT)"), spark.sql("SELECT CAST(word AS INT) FROM {w}", w=words)):
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            failing.collect()
+
+    assert asked == []
+    assert "seven" not in "".join(capfd.readouterr())
+
+
 def test_kafka_and_avro_sources_are_on_the_class_path(spark: "SparkSession") -> None:
     """The classes behind `format("kafka")` and `from_avro` can be loaded."""
     jvm: Any = spark.sparkContext._jvm
