@@ -229,7 +229,7 @@ def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) ->
     own, to which its key has moved. A snapshot comes between all that its partitions have before and behind it.
     """
     ends = F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
-    position, time, several = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False)
+    position, time, several, is_made = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False), F.lit(False)
     if recorded.partitions > 1 and not recorded.keys_stay:
         so_far = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
         so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -242,11 +242,15 @@ def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) ->
             grouped = grouped.withColumn(_REACHED, F.coalesce(own, reached, F.lit("")))
             told = F.col(_REACHED)
         position, time = F.max(told).over(so_far), F.max(m.TIME).over(so_far)
+        # A key change may leave and enter one row (1.0 and 1.00), from two partitions: its delete comes first (§0.2).
+        rows = F.max(F.when(F.col(m.OP).isin("c", "u") | own.isNull(), told)).over(so_far)
+        is_made = F.coalesce((rows == position) & (position != ""), F.lit(False))
         whole = Window.partitionBy(GROUP)
         is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
         of_messages = F.when(~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)), F.col(m.PARTITION))
         several = is_change & (F.min(of_messages).over(whole) != F.max(of_messages).over(whole))
-    fields = [position.alias("position"), time.alias("time"), F.col(m.OFFSET), F.col(m.PARTITION), F.col(m.PART)]
+    told_by = {"position": position, "is_made": is_made, "time": time}
+    fields = [*[by.alias(name) for name, by in told_by.items()], *map(F.col, (m.OFFSET, m.PARTITION, m.PART))]
     place = F.struct(*([behind(sweeps).alias("behind"), ends.alias("ends")] if sweeps else []), *fields)
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 

@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from cdc_materializer.errors import CdcError
+
 #: Longest message that is written, in characters; a stack trace under ``--debug`` comes on top.
 MESSAGE_CHARS_MAX = 2_000
 #: Shorter values are not masked wherever they stand: `a` as a password would blacken every text.
@@ -18,6 +20,8 @@ SECRET_CHARS_MIN = 4
 #: These tell about every call they make.
 _TALKATIVE = ("botocore", "great_expectations", "httpcore", "httpx2", "py4j", "pyiceberg", "pyspark", "urllib3")
 _MASK = "***"
+#: By an error's class one of the same name that has no text (`without_texts`).
+_STAND_INS: dict[type[BaseException], type[Exception]] = {}
 
 # A word that names a secret, then its value: `password=x`, `"sasl.password": "x"`, `token: x`.
 _NAMED = re.compile(
@@ -80,6 +84,19 @@ def shortened(text: str, chars_max: int = MESSAGE_CHARS_MAX) -> str:
     """Return ``text`` cut to ``chars_max`` characters, saying how many are left out."""
     left_out = len(text) - chars_max
     return text if left_out <= 0 else f"{text[:chars_max]} … ({left_out} more characters)"
+
+
+def without_texts(error: BaseException) -> Exception:
+    """What to log as `exc_info`: an error and what led to it, each with its class and its stack.
+
+    Only the errors of this package keep their text, which is written to be shown. That of a failed cast, or of a
+    driver, has a row's values, and no pattern tells them from other words.
+    """
+    kind, text = type(error), (str(error),) if isinstance(error, CdcError) else ()
+    told = _STAND_INS.setdefault(kind, type(kind.__qualname__, (Exception,), {"__module__": kind.__module__}))(*text)
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    told.__cause__ = None if earlier is None else without_texts(earlier)
+    return told.with_traceback(error.__traceback__)
 
 
 class RedactingFormatter(logging.Formatter):

@@ -20,6 +20,7 @@ from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import CdcError, LakeUnavailable, worst_exit_code
 from cdc_materializer.invariants import cut_in, foreign
 from cdc_materializer.local_table import main_line
+from cdc_materializer.logs import without_texts
 from cdc_materializer.maintain_facts import read_facts
 from cdc_materializer.maintain_plan import Rule, Steps, TableFacts, plan, why_no_orphans
 from cdc_materializer.marker import Marker
@@ -217,7 +218,7 @@ def _done(work: _Work, there: Lake, lake: Tables, rule: Rule, options: MaintainO
         if not work.steps.is_empty:
             so_far.go()
     except CdcError as failure:
-        _LOG.debug("maintenance of %s stopped", work.name, exc_info=True)
+        _LOG.debug("maintenance of %s stopped", work.name, exc_info=without_texts(failure))
         error = ErrorInfo.of(failure)
     seconds = round(time.monotonic() - began, 3)
     return so_far.entry.model_copy(update={"error": error, "seconds": seconds})

@@ -24,6 +24,7 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import java_classes, lake_error, translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import marker_of
+from cdc_materializer.logs import without_texts
 from cdc_materializer.maintain_facts import PLACE
 from cdc_materializer.maintain_files import FILES_MIN, Compaction, debt_limit, largest
 from cdc_materializer.maintain_plan import LOOKED_AT, UPKEEP_PREFIX
@@ -179,8 +180,8 @@ def _published(lake: Lake, base: LakeTable, stage: Callable[[Stage], None]) -> b
     except (_Nothing, CdcError) as end:
         try:
             drop_left_over(lake, base.name)
-        except CdcError:  # the next run or maintenance drops it
-            _LOG.debug("a branch of %s stays for now", base.name, exc_info=True)
+        except CdcError as failure:  # the next run or maintenance drops it
+            _LOG.debug("a branch of %s stays for now", base.name, exc_info=without_texts(failure))
         if isinstance(end, CdcError):
             raise
         return False

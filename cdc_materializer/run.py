@@ -23,6 +23,7 @@ from cdc_materializer.config import Config, TableConfig, resolve_tables
 from cdc_materializer.contract import Contract, load_contract
 from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, LakeUnavailable, worst_exit_code
 from cdc_materializer.lease import worked_on_by
+from cdc_materializer.logs import without_texts
 from cdc_materializer.names import shown
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
@@ -299,13 +300,13 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
     try:
         batches.extend(_batches(work, lakes, backlog, options))
     except CdcError as failure:
-        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
+        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=without_texts(failure))
         return _stopped(backlog, failure, batches, clock.monotonic() - began)
     except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
         message = (
             f"{backlog.table.mirror} stopped on an unexpected {where_from(failure)}. Run with --debug and report it."
         )
-        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=True)
+        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=without_texts(failure))
         return _table_run(backlog, batches, clock.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
     return _table_run(backlog, batches, clock.monotonic() - began, None), 0
 

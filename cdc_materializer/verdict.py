@@ -293,7 +293,7 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
             F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
         )
     own = F.when(is_row, F.array_compact(F.array(*unfit)))
-    is_told = after_final if judgement.strict else is_final
+    is_told, lenient = after_final if judgement.strict else is_final, replace(judgement, strict=False)
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
         message,
@@ -301,9 +301,11 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         F.when(F.col(REGRESSED), F.array(stop)),
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
         F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
+        # Never held, however strict: the row that stayed would be as doubtful.
+        F.when(is_final & is_delete() & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, lenient)),
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
         # Never held, however strict: another cut of the log would have read on.
-        F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, replace(judgement, strict=False))),
+        F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, lenient)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
         F.when(is_row & after_final & (F.size(misfits()) == 0), _rules(judgement.rules, held=True)),
         F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),

@@ -363,7 +363,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         code.alias(m.CODE),
         F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        F.xxhash64(op, F.to_json(shown), value["patch"]).alias(m.SIGNATURE),
+        F.xxhash64(op, F.to_json(shown, m.EXACT_TIMES), value["patch"]).alias(m.SIGNATURE),
         value["transaction"].alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),

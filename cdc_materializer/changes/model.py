@@ -91,6 +91,10 @@ def column(name: str) -> Column:
     return F.col(quote(name))
 
 
+#: How values are told apart as JSON: by default Spark rounds times to milliseconds.
+EXACT_TIMES = {f"{kind}Format": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS" for kind in ("timestamp", "timestampNTZ")}
+
+
 def key_json(key: Column, schema: TableSchema) -> Column:
     """The key as JSON text: the identity of a row wherever rows are compared, shuffled or reported by key.
 

@@ -88,8 +88,13 @@ def _binlog(source: Column) -> Column:
     # The file's number is compared as a number: mysql-bin.999999 comes before mysql-bin.1000000.
     base, number = (F.regexp_extract(source["file"], "^(.*)\\.(\\d+)$", part) for part in (1, 2))
     file = F.when(number != "", F.concat(base, F.lit("."), _number(number, _ROW_DIGITS)))
-    row = F.coalesce(source["row"], F.lit(0)).cast("string")
-    return _joined(file, _number(source["pos"].cast("string")), _number(row, _ROW_DIGITS))
+    place, row = source["pos"].cast("string"), F.coalesce(source["row"], F.lit(0)).cast("string")
+    # The binlog that InnoDB keeps for MariaDB from 12.3 on has no places; a transaction's number in its domain is one.
+    domain, sequence = (F.regexp_extract(source["gtid"], "^(\\d+)-\\d+-(\\d{1,18})$", part) for part in (1, 2))
+    is_numbered = F.coalesce(source["file"].endswith(".ibb") & (sequence != ""), F.lit(False))
+    file = F.when(is_numbered, F.concat(F.lit("gtid-"), domain)).otherwise(file)
+    place = F.when(is_numbered, sequence).otherwise(place)
+    return _joined(file, _number(place), _number(row, _ROW_DIGITS))
 
 
 def _hexadecimal(source: Column) -> Column:

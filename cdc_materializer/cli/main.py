@@ -14,6 +14,7 @@ from cdc_materializer.cli import doubts, looks, reporting, runs, setup, upkeep
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.output import REDACTOR, Output, close_out, error_document, write_out
 from cdc_materializer.errors import EXIT_BUG, EXIT_DONE, EXIT_USAGE, CdcError
+from cdc_materializer.logs import without_texts
 
 #: How shells count a program that was interrupted: 128 and the number of SIGINT.
 EXIT_INTERRUPTED = 130
@@ -81,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _ARGUMENTS_WRONG as error:
         code = _tell(output, "UsageError", _arguments_wrong(error), EXIT_USAGE)
     except CdcError as error:
-        _LOG.debug("the command ended with an error", exc_info=True)
+        _LOG.debug("the command ended with an error", exc_info=without_texts(error))
         code = _tell(output, error.code or type(error).__name__, str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         code = _tell(output, "Interrupted", "Interrupted; what was published stays.", EXIT_INTERRUPTED)
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Typer ends the process itself when nobody reads its help any more.
         code = EXIT_DONE if end.code in {None, EXIT_DONE, 1} else EXIT_BUG
     except Exception as error:  # noqa: BLE001 - the last resort: a bug is told as one, without a stack trace
-        _LOG.debug("the command ended with a bug", exc_info=True)
+        _LOG.debug("the command ended with a bug", exc_info=without_texts(error))
         code = _tell(output, "BUG", _bug(error), EXIT_BUG)
     try:
         sys.stdout.flush()

@@ -105,3 +105,16 @@ def test_nothing_names_this_machine(modules: "tuple[Module, ...]") -> None:
     ]
 
     assert not found, f"{found}: the package runs on other machines; take the folder from the configuration."
+
+
+def test_no_error_is_logged_with_its_text(modules: "tuple[Module, ...]") -> None:
+    """What is told of errors to a log goes through `without_texts`."""
+    found = [
+        f"{module.place}:{node.value.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.keyword) and node.arg == "exc_info" and "without_texts(" not in ast.unparse(node.value)
+    ]
+    found += _uses(modules, r"_LOG\.exception$", set())
+
+    assert not found, f"{found}: the text of a failed cast has a row's value, also under --debug; use `without_texts`."

@@ -202,14 +202,17 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
 
     The source's positions decide between partitions; what has none follows the message before it in its partition.
     """
-    reached: dict[tuple[Any, int], tuple[Position, int]] = {}
+    reached: dict[tuple[Any, int], tuple[Position, Position, int]] = {}
     placed = []
     for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
-        lane = (message.key, message.partition)
-        position, time = reached.get(lane, ((), 0))
-        reached[lane] = (max(position, message.reached or message.position or ()), max(time, message.time))
-        placed.append((*reached[lane], message.offset, message.partition, message))
-    return [message for *_, message in sorted(placed, key=lambda place: place[:4])]
+        lane, told = (message.key, message.partition), message.reached or message.position or ()
+        position, made, time = reached.get(lane, ((), (), 0))
+        # At one position a delete comes before what another partition makes of the row (§0.2).
+        made = max(made, told) if message.op in {"c", "u"} or message.reached else made
+        position, time = max(position, told), max(time, message.time)
+        reached[lane] = position, made, time
+        placed.append((position, made == position != (), time, message.offset, message.partition, message))
+    return [message for *_, message in sorted(placed, key=lambda place: place[:5])]
 
 
 def with_reached(messages: Iterable[Message]) -> list[Message]:

@@ -32,7 +32,14 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         {"file": "mysql-bin.999999", "pos": 4},
         {"file": "mysql-bin.1000000", "pos": 4},
     ],
-    "mariadb": [{"file": "bin.a.000009", "pos": 10, "row": 0}, {"file": "bin.a.000010", "pos": 9, "row": 0}],
+    "mariadb": [
+        {"file": "bin.a.000009", "pos": 10, "row": 0},
+        {"file": "bin.a.000010", "pos": 9, "row": 0},
+        # The binlog that InnoDB keeps: its places are in no order.
+        {"file": "binlog-000007.ibb", "gtid": "0-1-9", "pos": 900, "row": 0},
+        {"file": "binlog-000007.ibb", "gtid": "0-2-10", "pos": 4, "row": 0},
+        {"file": "binlog-000006.ibb", "gtid": "0-1-11", "pos": None, "row": 0},
+    ],
     "sqlserver": [
         # The later commit has the earlier change.
         {"commit_lsn": "0000002A:00000b78:0003", "change_lsn": "0000002a:00000b90:0002", "event_serial_no": "2"},

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 
 from cdc_materializer import logs
 from cdc_materializer.config import RegistryConfig, SourceConfig
+from cdc_materializer.errors import UsageError
 
 _SECRET = "hunter2-%s"  # noqa: S105 - made up
 
@@ -128,3 +129,38 @@ def test_setting_up_twice_writes_once(written: list[str]) -> None:
     logging.getLogger("cdc_materializer").warning("once")
 
     assert written == ["WARNING: once"]
+
+
+def test_of_errors_that_are_not_ours_the_class_and_the_stack_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A failed cast names a row's value; whatever formats the record, it has none, and neither has what led to it."""
+    value = "4111"
+
+    def look() -> None:
+        raise LookupError(value)
+
+    def cast() -> None:
+        try:
+            look()
+        except LookupError as error:
+            raise ValueError(f"{value} cannot be cast") from error
+
+    def judge() -> None:
+        try:
+            cast()
+        except ValueError as error:
+            raise UsageError("The rule fails.", "Mend it.") from error
+
+    with caplog.at_level(logging.DEBUG):
+        try:
+            judge()
+        except UsageError as error:
+            logging.getLogger("cdc_materializer").debug("stopped", exc_info=logs.without_texts(error))
+
+    assert value not in caplog.text
+    told = [line for line in caplog.text.splitlines() if line and not line.startswith(" ")]
+    assert [line for line in told if "Error" in line] == [
+        "LookupError",
+        "ValueError",
+        "cdc_materializer.errors.UsageError: The rule fails. Mend it.",
+    ]
+    assert [caplog.text.count(f"in {name}\n") for name in ("look", "cast", "judge")] == [1, 2, 2]
