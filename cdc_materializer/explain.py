@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 _BATCH = "__cdc_batch"
 #: Whether a message was held and read once more, and the batch that read it first.
 _LATER, _FIRST = "__cdc_later", "__cdc_first"
-_CUTS = ("first_partition", "first_offset", "end_offset", "number")
+_CUT_PARTITION, _CUT_START, _CUT_END = "__cdc_cut_partition", "__cdc_cut_start", "__cdc_cut_end"
+_CUTS = (_CUT_PARTITION, _CUT_START, _CUT_END, _BATCH)
 _CUTS_DDL = f"array<struct<{','.join(f'{name}:bigint' for name in _CUTS)}>>"
 
 
@@ -160,9 +161,8 @@ def _judged(
         states = folded.states.where(wanted)
         cuts = [(*found, number) for number, one in enumerate(batches) for found in one.ranges()]
         known = F.broadcast(_frame(log.line.lake.spark, cuts))
-        inside = (F.col(m.OFFSET) >= F.col("first_offset")) & (F.col(m.OFFSET) < F.col("end_offset"))
-        states = states.join(known, (F.col(m.PARTITION) == F.col("first_partition")) & inside, "left")
-        states = states.withColumn(_BATCH, F.col("number"))
+        inside = (F.col(m.OFFSET) >= F.col(_CUT_START)) & (F.col(m.OFFSET) < F.col(_CUT_END))
+        states = states.join(known, (F.col(m.PARTITION) == F.col(_CUT_PARTITION)) & inside, "left")
         later = _read_later(log, places)
         states = _in_later_batches(states, later) if later is not None else states
         snapshots, routed = folded.snapshots, folded.facts.routed

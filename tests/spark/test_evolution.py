@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake import Lake
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -214,13 +213,15 @@ def test_taking_back_other_types_leaves_what_a_run_has_published_meanwhile(
             overtaken.run()
         return carried(old, now)
 
-    monkeypatch.setattr("cdc_materializer.rebuild.carried", overtake)
-    with pytest.raises(CommitConflict, match="pipeline tests"):
-        roll_back(overtaken.config, (overtaken.mirror,), spark)
+    monkeypatch.setattr("cdc_materializer.rebuild_swap.carried", overtake)
+    refused = roll_back(overtaken.config, (overtaken.mirror,), spark).tables[0]
 
+    assert refused.error is not None
+    assert (refused.rolled_back, refused.error.code) == (False, "CommitConflict")
+    assert "pipeline tests" in refused.error.message
     assert overtaken.rows() == [{"id": 1, "code": "1"}, {"id": 2, "code": "b"}, {"id": 3, "code": "c"}]
     assert overtaken.is_proved()
-    roll_back(overtaken.config, (overtaken.mirror,), spark)
+    assert roll_back(overtaken.config, (overtaken.mirror,), spark).tables[0].rolled_back
     assert overtaken.rows() == [{"id": 1, "code": 1}]
     overtaken.run()
     assert overtaken.is_proved()
