@@ -20,7 +20,8 @@ SECRET_CHARS_MIN = 4
 #: These tell about every call they make.
 _TALKATIVE = ("botocore", "great_expectations", "httpcore", "httpx2", "py4j", "pyiceberg", "pyspark", "urllib3")
 _MASK = "***"
-#: By an error's class one of the same name that has no text (`without_texts`).
+#: By an error's class one of the same name that has no text (`without_texts`); each is made once, for a follower may
+#: fail for weeks.
 _STAND_INS: dict[type[BaseException], type[Exception]] = {}
 
 # A word that names a secret, then its value: `password=x`, `"sasl.password": "x"`, `token: x`.
@@ -93,7 +94,9 @@ def without_texts(error: BaseException) -> Exception:
     driver, has a row's values, and no pattern tells them from other words.
     """
     kind, text = type(error), (str(error),) if isinstance(error, CdcError) else ()
-    told = _STAND_INS.setdefault(kind, type(kind.__qualname__, (Exception,), {"__module__": kind.__module__}))(*text)
+    if kind not in _STAND_INS:
+        _STAND_INS[kind] = type(kind.__qualname__, (Exception,), {"__module__": kind.__module__})
+    told = _STAND_INS[kind](*text)
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     told.__cause__ = None if earlier is None else without_texts(earlier)
     return told.with_traceback(error.__traceback__)
