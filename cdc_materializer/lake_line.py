@@ -52,6 +52,9 @@ def records(snapshot: Any) -> int:  # noqa: ANN401 - a Java object
 def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - a Java object
     """How far raw went and how many messages it had, in its newest marked snapshots, newest first.
 
+    What other programs did between two landings is left out of their difference: messages that they took away are still
+    owed by the batch that reads them, and messages that they brought are none that landed.
+
     Args:
         table: raw.
         head: the snapshot to begin with.
@@ -65,7 +68,9 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
         told = dict(snapshot.summary())
         if f"{MARKER_PREFIX}offsets" in told:
             found.append((Offsets.from_json(told[f"{MARKER_PREFIX}offsets"]), total))
-        total -= int(told.get("added-records", "0")) - int(told.get("deleted-records", "0"))
+        # Above the newest landing the total is brought down to that landing's own.
+        if not found or not is_foreign(snapshot.operation(), told):
+            total -= _told(told, "added-records") - _told(told, "deleted-records")
         parent = snapshot.parentId()
         snapshot, limit = table.snapshot(parent) if parent is not None else None, limit - 1
     return found
