@@ -69,3 +69,20 @@ def other_topics(known: str | None, now: str | None) -> frozenset[int]:
     """
     pairs = zip((known or "").split(_BETWEEN), (now or "").split(_BETWEEN), strict=False)
     return frozenset(number for number, (one, other) in enumerate(pairs) if one and other and one != other)
+
+
+def same_topics(known: str | None, now: str | None) -> frozenset[int]:
+    """The numbers of the topics that are those that they were, as their ids say; see `other_topics`."""
+    pairs = zip((known or "").split(_BETWEEN), (now or "").split(_BETWEEN), strict=False)
+    return frozenset(number for number, (one, other) in enumerate(pairs) if one and one == other)
+
+
+def begun_late(known: Mapping[int, int], topics: frozenset[int], beginnings: Mapping[int, int]) -> dict[int, int]:
+    """The partitions that topics were given later and whose first messages are gone, each with where it begins now.
+
+    Args:
+        known: the next offset of each partition that raw knows.
+        topics: the numbers of those topics of which raw knew every partition: all partitions of a broker begin at 0.
+        beginnings: the first offset of each partition that there is.
+    """
+    return {p: first for p, first in beginnings.items() if first > 0 and p not in known and topic_of(p) in topics}

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.lanes import other_topics, topic_of
+from cdc_materializer.lanes import begun_late, other_topics, same_topics, topic_of
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.snapshots import Followed
 from cdc_materializer.strict_json import (
@@ -340,7 +340,7 @@ def skip_lost(
 
     A topic that was made again is read from its beginning: its offsets follow on those of the earlier one. So is one
     that lost its end: nobody knows any more where it was cut, and what is read twice is known for a re-send. Where
-    messages left the topic before they were read, the offsets go on behind the gap.
+    messages left the topic before they were read, the offsets go on behind the gap, also in partitions that were added.
 
     Args:
         marker: raw's, as it is.
@@ -356,7 +356,9 @@ def skip_lost(
     bases = {**marker.bases, **{p: max(offset - beginnings.get(p, 0), 0) for p, offset in known.items()}}
     after = replace(marker, bases=bases, topic_id=topic_id or marker.topic_id)
     first = after.in_table(beginnings)
-    return replace(after, offsets=Offsets({p: max(offset, first.get(p, 0)) for p, offset in marker.offsets.items()}))
+    late = begun_late(marker.offsets, again | same_topics(marker.topic_id, topic_id), first)
+    known = {p: max(offset, first.get(p, 0)) for p, offset in marker.offsets.items()}
+    return replace(after, offsets=Offsets({**known, **late}))
 
 
 def _text(summary: Mapping[str, str], name: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.errors import CdcError, Code, ConfigError, LakeUnavailable, OffsetRegression
-from cdc_materializer.lanes import other_topics, split, topic_of
+from cdc_materializer.errors import CdcError, Code, ConfigError, LakeUnavailable, OffsetGap, OffsetRegression
+from cdc_materializer.lanes import begun_late, other_topics, same_topics, split, topic_of
 from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, plan_span
@@ -66,6 +66,8 @@ class Backlog:
         is_read = all(end == known.get(p, self.topic.beginnings[p]) for p, end in ends.items())
         if other_topics(self.raw.topic_id, self.topic.topic_id) or not is_read or not known.keys() <= ends.keys():
             return False
+        if _begun_late(self.topic, self.raw):
+            return False
         # A topic without a message has no schema yet to make a mirror from.
         return self.raw.offsets == self.mirror.offsets if self.mirror is not None else ends == self.topic.beginnings
 
@@ -109,8 +111,15 @@ def plan_reading(
         named = topic.topics[min(again)] if topic.topics else topic.topic
         place = next(((p, at) for p, at in raw.offsets.items() if topic_of(p) in again), None)
         raise _made_again(table, named, place)
+    for partition, first in _begun_late(topic, raw).items():
+        what = f"Partition {partition} was added to the topic {topic.topic}, and its first {first} messages are gone."
+        raise OffsetGap(f"{what} Nothing was written.", f"Accept it with `cdcm adopt {table.mirror}`.", (partition, 0))
     beginnings, ends = raw.in_table(topic.beginnings), raw.in_table(topic.ends)
     return plan_span(topic.topic, raw.next_of(ends), beginnings, ends, table.records_max)
+
+
+def _begun_late(topic: TopicState, raw: Marker) -> dict[int, int]:
+    return begun_late(raw.offsets, same_topics(raw.topic_id, topic.topic_id), topic.beginnings)
 
 
 def check_unchanged(source: Source, table: TableConfig, planned: TopicState, span: Span) -> None:

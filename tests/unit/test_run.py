@@ -112,6 +112,14 @@ def test_a_partition_that_came_new_is_work(config: Config) -> None:
     assert found.messages == 2
 
 
+def test_a_partition_that_came_new_and_is_empty_again_is_work(config: Config) -> None:
+    """Its messages are gone unread, which a run has to say; without an id it may have begun there."""
+    here = marker({0: 15}, "same")
+
+    assert not backlog(config, {0: 15, 1: 10}, here, here, topic_id="same").is_done
+    assert backlog(config, {0: 15, 1: 10}, here, here, topic_id=None).is_done
+
+
 def test_a_topic_that_was_made_again_is_not_done(config: Config) -> None:
     """Equal offsets prove nothing when the topic is another one."""
     here = marker({0: 15}, "old")

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cdc_materializer.errors import OffsetRegression, SourceUnavailable
+from cdc_materializer.config import TableConfig
+from cdc_materializer.errors import OffsetGap, OffsetRegression, SourceUnavailable
+from cdc_materializer.marker import Marker, skip_lost
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.progress import plan_reading
 from cdc_materializer.testing_source import ScriptedSource
 from tests.model.source_benches import TOPIC, RecordedBench, ScriptedBench
 from tests.model.source_contract import SourceContract, fill, plan
@@ -48,6 +51,40 @@ class TestScriptedSource(SourceContract):
 
         with pytest.raises(OffsetRegression):
             plan(bench, before)
+
+    def test_a_partition_that_lost_its_first_messages_before_it_was_read_is_a_gap(self, bench: ScriptedBench) -> None:
+        """It was added since, so that they were there to be read; accepted, the rest of it is."""
+        fill(bench, 2)
+        before = bench.source.state(TOPIC)
+        bench.add_partition()
+        fill(bench, 3, 1)
+        assert list(plan(bench, before).ranges()) == [(1, 0, 3)]
+        bench.source.forget_before(TOPIC, 2, partition=1)
+
+        with pytest.raises(OffsetGap, match=r"Partition 1 was added .* first 2 messages are gone") as caught:
+            plan(bench, before)
+
+        now = bench.source.state(TOPIC)
+        raw = Marker("p", "b", TOPIC, before.topic_id, before.ends, {}, None, None, {})
+        adopted = skip_lost(raw, now.topic_id, now.beginnings, now.ends)
+        assert (caught.value.place, dict(adopted.offsets)) == ((1, 0), {0: 2, 1: 2})
+        assert list(plan(bench, now, adopted.offsets).ranges()) == [(1, 2, 3)]
+
+    def test_a_topic_that_was_made_again_with_more_partitions_is_adopted_once(self, bench: ScriptedBench) -> None:
+        """Those that raw has never seen begin where they begin."""
+        fill(bench, 2)
+        before = bench.source.state(TOPIC)
+        bench.make_again()
+        bench.add_partition()
+        fill(bench, 3, 1)
+        bench.source.forget_before(TOPIC, 2, partition=1)
+
+        now = bench.source.state(TOPIC)
+        raw = Marker("p", "b", TOPIC, before.topic_id, before.ends, {}, None, None, {})
+        adopted = skip_lost(raw, now.topic_id, now.beginnings, now.ends)
+        table = TableConfig.model_validate({"topic": TOPIC, "mirror": "shop.things"})
+
+        assert list(plan_reading(table, now, adopted).ranges()) == [(1, 2, 3)]
 
     def test_compaction_leaves_holes_and_the_beginning_where_it_was(self, bench: ScriptedBench) -> None:
         """Who has read nothing misses nothing that could be read."""
