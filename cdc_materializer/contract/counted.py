@@ -64,7 +64,7 @@ def counted(rule: Rule, types: Mapping[str, str], rows: "DataFrame", prefix: str
         ContractInvalid: it cannot be compiled.
     """
     if rule.expectation in {said.NULLS, said.MISSING}:
-        return _missing(rule, prefix)
+        return _missing(rule, types, prefix)
     if rule.expectation == said.INVALID:
         return _invalid(rule, types, prefix)
     if rule.expectation == said.ROW_COUNT:
@@ -75,13 +75,16 @@ def counted(rule: Rule, types: Mapping[str, str], rows: "DataFrame", prefix: str
     return _measured(rule, known.measure, types, rows, prefix) if known is not None and known.measure else None
 
 
-def _missing(rule: Rule, prefix: str) -> Counted:
+def _missing(rule: Rule, types: Mapping[str, str], prefix: str) -> Counted:
+    """So many rows have no value, or one that stands for none: as a value of the column, 0 is 0.00 and -1 is -1.0."""
     from pyspark.sql import functions as F
 
-    value, texts = F.col(quote(rule.kwargs["columns"][0])), [one for one in rule.kwargs["missing"] if one is not None]
-    missing = value.isNull() if None in rule.kwargs["missing"] or not texts else F.lit(False)
-    if texts:
-        missing = missing | F.coalesce(value.cast("string").isin(*map(str, texts)), F.lit(False))
+    (column,), listed = rule.kwargs["columns"], rule.kwargs["missing"]
+    written = [value for value in listed if value is not None]
+    missing = F.col(quote(column)).isNull() if None in listed or not written else F.lit(False)
+    if written:
+        (compiled,) = compile_rules([Rule(rule.name, column, said.NOT_IN_SET, {"value_set": written})], types)
+        missing = missing | compiled.failed
     return Counted(
         rule,
         {f"{prefix}missing": missing},

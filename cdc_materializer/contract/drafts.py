@@ -14,12 +14,14 @@ REMOVE = "Remove it for now: a rule that is not enforced must not look as if it 
 
 #: Properties that have a meaning elsewhere, and would be taken for something here.
 _MISPLACED = {
-    "mask": "a column",
-    "drop": "a column",
-    "time_unit": "a column",
-    "judge": "the table",
-    "max_quarantined": "the table",
-    "shadow": "a rule or the table",
+    "mask": "a column as a whole",
+    "drop": "a column as a whole",
+    "time_unit": "a column as a whole",
+    "judge": "the table as a whole",
+    "max_quarantined": "the table as a whole",
+    "shadow": "a rule or the table as a whole",
+    # What `required` and the like do is not theirs to say: they hold the row, as if nothing stood there.
+    "action": "a rule, under `quality`",
 }
 
 _KINDS = {
@@ -71,7 +73,7 @@ def refuse_misplaced(
     for index, entry in enumerate(properties or ()):
         at = (*here, "customProperties", index)
         if entry.property in _MISPLACED and entry.property not in known:
-            message = f"the custom property {entry.property} belongs to {_MISPLACED[entry.property]} as a whole."
+            message = f"the custom property {entry.property} belongs to {_MISPLACED[entry.property]}."
             findings.add(at, message, "Move it there.")
 
 

@@ -17,7 +17,7 @@ from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
 from cdc_materializer.contract.table_expectations import ROWS_QUERY, SPARK_TYPES, TABLE, Measure
-from cdc_materializer.contract.table_rules import INVALID, broken_rows_query
+from cdc_materializer.contract.table_rules import INVALID, MISSING, NOT_IN_SET, broken_rows_query
 from cdc_materializer.contract.types import family
 from cdc_materializer.names import nearest
 
@@ -49,6 +49,10 @@ def check_table_draft(draft: Draft, types: Mapping[str, str | None], findings: F
     if len(findings.problems) == before and draft.expectation == INVALID:
         for expectation, kwargs in draft.kwargs["rows"].items():
             check_draft(replace(draft, expectation=expectation, kwargs=kwargs), types, findings)
+    if len(findings.problems) == before and draft.expectation == MISSING:
+        written = [value for value in draft.kwargs["missing"] if value is not None]
+        asked = replace(draft, expectation=NOT_IN_SET, kwargs={"value_set": written})
+        check_draft(asked, types, findings) if written else None
     if len(findings.problems) == before and draft.expectation in TABLE:
         _check_values(draft, types, findings)
 

@@ -19,6 +19,8 @@ from cdc_materializer.names import nearest
 
 ROW_COUNT, DUPLICATES, NULLS, MISSING, SQL = "rowCount", "duplicateValues", "nullValues", "missingValues", "sql"
 INVALID = "invalidValues"
+#: What the values that stand for none are compared by.
+NOT_IN_SET = "expect_column_values_to_not_be_in_set"
 #: How many rows more there are than before the batch; and values that another mirror does not have.
 ROW_CHANGE, REFERENCES = "rowCountChange", "references"
 #: Metrics that speak of the whole table whatever is asked of them.

@@ -299,6 +299,19 @@ def test_so_many_values_may_be_invalid(rows: DataFrame) -> None:
     assert _judged(rows, [rule(1), rule(2), rule(3)]).keys() == {"1", "3"}
 
 
+def test_values_that_stand_for_none_are_compared_as_values_of_their_column(rows: DataFrame) -> None:
+    """`missingValues` finds 0 in a decimal that is written 0.00, and -1 in a double that is written -1.0."""
+    found = {"amount": [None, 0], "f": [0, _D("0.10")], "flag": [True], "day": [None, "2026-11-21"], "name": [""]}
+    missing = {"amount": 3, "f": 2, "flag": 3, "day": 5, "name": 1}
+
+    def rule(column: str, number: int) -> Rule:
+        said = {"columns": [column], "missing": found[column], "unit": "rows", "condition": "mustBe", "value": number}
+        return Rule(f"{column}{number}", column, "missingValues", said, Action.BLOCK, scope=Scope.TABLE)
+
+    asked = [rule(column, number + more) for column, number in missing.items() for more in (0, 1)]
+    assert _judged(rows, asked) == {f"{column}{number + 1}": None for column, number in missing.items()}
+
+
 def test_values_that_another_mirror_does_not_have_break_a_relationship(
     spark: SparkSession, namespace: str, rows: DataFrame
 ) -> None:

@@ -71,6 +71,14 @@ REFUSED = [
     (("- {name: a, physicalType: int, "
       "quality: [{metric: invalidValues, mustBeLessThan: 9, arguments: {validValues: [x]}}]}"), 10,
      "a member of the set"),
+    (("- {name: a, physicalType: int, "
+      "quality: [{metric: missingValues, mustBeLessThan: 9, arguments: {missingValues: [null, x]}}]}"), 10,
+     "a member of the set"),
+    (("- {name: a, physicalType: bytea, "
+      "quality: [{metric: missingValues, mustBeLessThan: 9, arguments: {missingValues: [x]}}]}"), 10,
+     "cannot judge columns of kind binary"),
+    ("- {name: a, required: true, customProperties: [{property: action, value: block}]}", 10,
+     "the custom property action belongs to a rule"),
     ("- {name: a, quality: [{metric: invalidValues, mustBe: 0, arguments: {valid: [1]}}]}", 10,
      "has no argument valid"),
     ("- {name: a, requierd: true}", 10, "does not know the key 'requierd'"),
