@@ -123,6 +123,20 @@ def _jvm_of(spark: "SparkSession") -> int:
     return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
 
 
+def jobs_so_far(spark: "SparkSession") -> int:
+    """How many jobs Spark has started since it is there."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def peak_memory(spark: "SparkSession") -> int:
+    """The most memory that this process and the session's JVM have had at a time each, added up, in MiB."""
+    total = 0
+    for process in (os.getpid(), _jvm_of(spark)):
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+        total += next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return total // 1024
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Two ways measured in turns: what each pair cost, and how the second compares with the first."""
@@ -174,5 +188,15 @@ def digest(folder: Path, table: str, key: str) -> str:
 
 
 def machine() -> Mapping[str, object]:
-    """What the figures were measured on."""
-    return {"cores": len(os.sched_getaffinity(0)), "python": sys.version.split()[0]}
+    """What the figures were measured on, and of which commit; a `+` says that files differed from it."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+"], cwd=Path(__file__).parent, capture_output=True, check=False
+    )
+    return {
+        "commit": commit.stdout.decode().strip() or "unknown",
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "python": sys.version.split()[0],
+    }

@@ -1,17 +1,17 @@
 """What benchmarks work on: the same topic for the same seed, and a contract that says what they measure."""
 
 import json
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from benchmarks.bench_apply import told
+from benchmarks.bench_apply import Phase, misses, told
 from benchmarks.bench_rules import RULES, contract
 from benchmarks.measure import Cost, in_pairs
 from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
 from benchmarks.reading import Reading, keep_events, reading_of
+from benchmarks.steps import FLOOR, Steps
 from cdc_materializer.contract import load_contract
 from tests.unit.contracts import problems_of
 
@@ -49,15 +49,29 @@ def test_the_rules_that_are_measured_are_twenty(tmp_path: Path) -> None:
 
 def test_costs_are_told_as_multiples_of_ours() -> None:
     """Batch by batch, by the median; what is held to a target names it."""
-    asked = Namespace(rows=10, changes=5, keys="uniform", pairs=3)
     ours = [Cost(1.0, 2.0), Cost(1.0, 1.0), Cost(2.0, 4.0)]
     costs = {"ours": ours, "tutorial": [Cost(2.0, 12.0), Cost(3.0, 3.0), Cost(2.0, 16.0)]}
 
-    found = told(asked, costs, same=True)["ways"]
+    document = told(Phase("uniform", 8, costs, is_same=True))
+    found = document["ways"]
 
     assert found["ours"]["multiple_of_ours"] == {"wall": 1.0, "cpu": 1.0}
     assert found["tutorial"]["multiple_of_ours"] == {"wall": 2.0, "cpu": 4.0}
     assert (found["tutorial"]["target"], "target" in found["ours"]) == (5.0, False)
+    assert misses(document) == ["tutorial: 4.0 < 5.0"]
+    assert document["changes_a_cpu_second"] == 4
+
+
+def test_publishing_is_told_as_a_multiple_of_an_append_of_the_same_rows() -> None:
+    """By the steps of each batch, a step that is taken twice as one; with the limit of such a batch."""
+    append, publish = Cost(1.0, 1.0), [Cost(1.0, 2.0), Cost(1.0, 2.0)]
+    steps = Steps({"publish": publish, FLOOR: [append]}, {"publish": 3})
+
+    document = told(Phase("recent", 500_000, {"ours": [Cost(3.0, 6.0)]}, [steps], is_same=True))
+
+    assert document["publish_as_multiple_of_append"] == {"wall": 2.0, "cpu": 4.0}
+    assert document["steps"]["publish"] == {"wall": [2.0], "cpu": [4.0], "jobs": 3}
+    assert misses(document) == ["publish: 4.0 > 2.5"]
 
 
 def test_two_ways_are_measured_in_turns() -> None:
