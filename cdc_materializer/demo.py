@@ -134,18 +134,15 @@ def _work(config: Config, step: Callable[[str], None]) -> tuple[RunReport, Verif
     if all(backlog.is_done for backlog in backlogs(config, work.source, work.tables)):
         return run_once(config), None
     from cdc_materializer.proof import verify_tables
-    from cdc_materializer.session import open_session, stop
+    from cdc_materializer.session_watch import opened
 
     step("Starting Spark (the first time it fetches 70 MB of Java libraries)")
     _preload()
-    spark = open_session(config, small=True)
-    try:
+    with opened(config, small=True) as spark:
         step("Bringing the mirrors up to the end of their topics")
         run = run_once(config, spark=spark)
         step("Verifying: folding every message again")
         return run, verify_tables(config, spark=spark)
-    finally:
-        stop(spark)
 
 
 def exit_code(found: DemoReport) -> int:

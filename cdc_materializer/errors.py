@@ -17,6 +17,7 @@ CdcError                          70  a bug of ours
     + SourceBehind                    a mirror has not come up to its database in the time it was given
   x LakeUnavailable                4  the catalog or the warehouse cannot be used
     + CommitConflict                  another writer committed first
+    + SparkEnded                      Spark's Java process is gone, or was told to stop
   x BatchBlocked                   5  the batch may not be published
     + ContractBlocked                 CONTRACT: a rule with the action `block` failed
       - RuleNotJudged                 CONTRACT: a rule fails at a row instead of judging it
@@ -261,6 +262,10 @@ class CommitConflict(LakeUnavailable):
     """Raised when another writer committed first; nothing of ours was published, and it can be planned anew."""
 
     retryable = True
+
+
+class SparkEnded(LakeUnavailable):
+    """Raised when Spark ended while it was used; every table of the command stops then."""
 
 
 class BatchBlocked(CdcError):

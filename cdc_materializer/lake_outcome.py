@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from cdc_materializer.errors import CommitConflict, CommitUnknown
@@ -22,6 +22,8 @@ from cdc_materializer.names import TableName, shown
 
 #: Branches that we stage on begin so; one that is left over from a killed run is dropped when its table is loaded.
 BRANCH_PREFIX = "cdcm_"
+#: What Java throws, as Python has it; anything else comes from the way there, and no Java may be there any more.
+_TOLD_BY_JAVA = (Py4JJavaError, PySparkException)
 #: The application is the last part of their names, behind what is done and the batch.
 _STAGED = re.compile(rf"{BRANCH_PREFIX}(?:[a-z]+_)?[0-9a-f]{{16}}_(.+)")
 
@@ -45,9 +47,11 @@ def see_through(
     """
     try:
         commit()
-    except (Py4JJavaError, PySparkException) as error:
+    except (Py4JError, PySparkException, ConnectionError) as error:
         if is_visible(load, name, visible, head):
             return
+        if not isinstance(error, _TOLD_BY_JAVA):
+            raise
         raise lake_error(name, error, written_by(load, visible)) from error
     if not is_visible(load, name, visible, head):
         what = f"The commit to {name} was accepted, and its snapshot is not there."
@@ -100,6 +104,7 @@ def is_visible(load: Callable[[], Any], name: TableName, visible: str, head: int
         table = load()
         snapshot = table.snapshot(visible)
         return snapshot is not None and head in snapshot_line(table, snapshot.snapshotId(), head)
-    except (Py4JJavaError, PySparkException) as error:
-        what = f"Whether the commit to {name} happened cannot be told: the catalog does not answer any more."
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        silent = "the catalog does not answer any more" if isinstance(error, _TOLD_BY_JAVA) else "Spark has ended"
+        what = f"Whether the commit to {name} happened cannot be told: {silent}."
         raise CommitUnknown(what, "Nothing was deleted. Run again when it answers: the tables say so then.") from error

@@ -133,6 +133,11 @@ class _Writer(logging.Handler):
             self.handleError(record)
 
 
+def _is_no_stack_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record is none of what Py4J tells the root logger where Spark has ended: our error says so."""
+    return (record.name, record.module) != ("root", "java_gateway")
+
+
 def _to_standard_error(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
@@ -148,6 +153,8 @@ def set_up(redactor: Redactor, *, debug: bool = False, write: Callable[[str], No
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s" if debug else "%(levelname)s: %(message)s"
     writer = _Writer(write)
     writer.setFormatter(RedactingFormatter(redactor, form))
+    if not debug:
+        writer.addFilter(_is_no_stack_of_py4j)
     root = logging.getLogger()
     for old in [known for known in root.handlers if isinstance(known, _Writer)]:
         root.removeHandler(old)

@@ -117,17 +117,16 @@ def _report(config: Config, found: list[MaintainedTable], *, planned: bool) -> M
 
 @contextmanager
 def _session(config: Config, spark: SparkSession | None, waiting: Sequence[_Work]) -> Iterator[SparkSession]:
-    from cdc_materializer.session import adopt_session, open_session, stop
+    from cdc_materializer.session import adopt_session
+    from cdc_materializer.session_watch import opened, watched
 
     if spark is not None:
-        yield adopt_session(spark, config)
+        with watched(spark):
+            yield adopt_session(spark, config)
         return
     size = sum(work.steps.compaction.rewritten for work in waiting if work.steps.compaction is not None)
-    opened = open_session(config, small=size <= SMALL_BYTES)
-    try:
-        yield opened
-    finally:
-        stop(opened)
+    with opened(config, small=size <= SMALL_BYTES) as session:
+        yield session
 
 
 # --- planning

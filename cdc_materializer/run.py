@@ -120,8 +120,10 @@ def run_forever(
 ) -> Iterator[RunReport]:
     """Bring every table forward again and again, until `options.stop` is set; yields what each round did, if anything.
 
-    A table that failed is left alone for longer each time it fails again; the others go on.
+    A table that failed is left alone for longer each time it fails again; the others go on. Without Spark none does.
     """
+    from cdc_materializer.session_watch import has_ended
+
     options = options or RunOptions()
     work = open_work(config, options)
     quiet: dict[str, tuple[float, int]] = {}
@@ -140,6 +142,8 @@ def run_forever(
             if any(run.batches or run.error for run in report.tables):
                 yield _with_changes(report, changes)
                 changes = {}
+            if report.exit_code and has_ended(session):
+                return
             if options.between is not None and not options.is_over:
                 options.between(lakes, report)
             if not any(run.batches for run in report.tables):
@@ -243,21 +247,20 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
         spark: the caller's session, if there is one.
         messages: at most how many messages will be read; None where that is not known.
     """
-    from cdc_materializer.session import adopt_session, open_session, stop
+    from cdc_materializer.session import adopt_session
+    from cdc_materializer.session_watch import opened, watched
 
     if spark is not None:
-        yield adopt_session(spark, work.config)
+        with watched(spark):
+            yield adopt_session(spark, work.config)
         return
     if any(contract.row_rules for contract in work.contracts.values()):
         # Great Expectations takes seconds to import, as Spark does to start; neither waits for the other.
         from cdc_materializer.contract.judge import preload
 
         threading.Thread(target=preload, daemon=True).start()
-    session = open_session(work.config, small=messages is not None and messages <= SMALL_RUN_MESSAGES)
-    try:
+    with opened(work.config, small=messages is not None and messages <= SMALL_RUN_MESSAGES) as session:
         yield session
-    finally:
-        stop(session)
 
 
 class Lakes:
@@ -265,7 +268,7 @@ class Lakes:
 
     def __init__(self, spark: SparkSession, config: Config) -> None:
         """Open none yet."""
-        self._spark, self._config = spark, config
+        self.spark, self._config = spark, config
         self._opened: dict[str, Lake] = {}
 
     def of(self, name: str) -> Lake:
@@ -274,15 +277,18 @@ class Lakes:
         from cdc_materializer.session import beside
 
         if name not in self._opened:
-            self._opened[name] = Lake(beside(self._spark, self._config), self._config.catalog.name)
+            self._opened[name] = Lake(beside(self.spark, self._config), self._config.catalog.name)
         return self._opened[name]
 
 
 def _run_tables(work: Work, lakes: Lakes, waiting: Sequence[Backlog], options: RunOptions) -> RunReport:
     if not waiting:
         return _report(work.config, [])
+    from cdc_materializer.session_watch import watched
+
     try:
-        lakes.of("").prepare(backlog.table.mirror for backlog in waiting)
+        with watched(lakes.spark):
+            lakes.of("").prepare(backlog.table.mirror for backlog in waiting)
     except CdcError as failure:
         waiting = [replace(backlog, error=failure) for backlog in waiting]
     with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
@@ -292,6 +298,8 @@ def _run_tables(work: Work, lakes: Lakes, waiting: Sequence[Backlog], options: R
 
 def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -> tuple[TableRun, int]:
     """One table to the end of its topic; its failure is told in its own entry."""
+    from cdc_materializer.session_watch import told
+
     if backlog.is_done:
         return _idle(backlog)
     clock = options.clock
@@ -299,14 +307,14 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
     batches: list[Batch] = []
     try:
         batches.extend(_batches(work, lakes, backlog, options))
-    except CdcError as failure:
-        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=without_texts(failure))
-        return _stopped(backlog, failure, batches, clock.monotonic() - began)
-    except Exception as failure:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
+    except Exception as caught:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
+        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=without_texts(caught))
+        failure = told(lakes.spark, caught)
+        if isinstance(failure, CdcError):
+            return _stopped(backlog, failure, batches, clock.monotonic() - began)
         message = (
             f"{backlog.table.mirror} stopped on an unexpected {where_from(failure)}. Run with --debug and report it."
         )
-        _LOG.debug("%s stopped", backlog.table.mirror, exc_info=without_texts(failure))
         return _table_run(backlog, batches, clock.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
     return _table_run(backlog, batches, clock.monotonic() - began, None), 0
 

@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +170,11 @@ def _make_catalog_folder(config: Config) -> None:
 
 def stop(spark: "SparkSession") -> None:
     """Stop Spark and end its JVM, so that the next session of this process starts with its own JVM options."""
-    spark.stop()
+    from py4j.protocol import Py4JError
+
+    # Without its JVM Spark can't be stopped, and lets go of what Python has of it all the same.
+    with suppress(Py4JError, OSError):
+        spark.stop()
     _end_jvm()
 
 

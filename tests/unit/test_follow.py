@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import pytest
 import yaml
@@ -55,18 +55,21 @@ def config(tmp_path: Path) -> Config:
 @pytest.fixture
 def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
     """Follow with these batches for so many rounds; nothing of Spark is there."""
-    session = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="ours"))
+    context = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+    session = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="ours", _jsc=context))
 
     @contextmanager
     def session_for(*_: object) -> Iterator[Any]:
         yield session
 
     class Lakes:
+        spark = session
+
         def __init__(self, *_: object) -> None:
             pass
 
         def of(self, _: str) -> Any:  # noqa: ANN401 - as much of a Lake as is asked
-            return SimpleNamespace(prepare=lambda _: None)
+            return SimpleNamespace(prepare=lambda _: None, spark=session)
 
     def go(advance: Advance, rounds: int, clock: FixedClock | None = None) -> Following:
         options = RunOptions()
@@ -90,6 +93,24 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
     monkeypatch.setattr("cdc_materializer.run.session_for", session_for)
     monkeypatch.setattr("cdc_materializer.run.Lakes", Lakes)
     return go
+
+
+def test_without_spark_a_follower_ends(follow: Follow) -> None:
+    """With 4, so that whoever watches it starts it again; no table is told to have met a bug."""
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        context: Any = line.lake.spark.sparkContext
+        context._jsc.sc = _refused
+        raise ConnectionRefusedError
+
+    told = follow(advance, 1000)
+
+    codes = {run.error.code if run.error else None for run in told.report().tables}
+    assert (codes, told.exit_code) == ({"SparkEnded"}, 4)
+
+
+def _refused() -> NoReturn:
+    raise ConnectionRefusedError
 
 
 def test_one_bad_table_does_not_stop_the_others(follow: Follow) -> None:

@@ -164,3 +164,17 @@ def test_of_errors_that_are_not_ours_the_class_and_the_stack_are_logged(caplog: 
         "cdc_materializer.errors.UsageError: The rule fails. Mend it.",
     ]
     assert [caplog.text.count(f"in {name}\n") for name in ("look", "cast", "judge")] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_py4j_says_of_a_java_that_is_gone_is_for_those_who_ask(written: list[str], debug: bool) -> None:  # noqa: FBT001
+    """It tells the root logger, with a stack; without --debug our error is enough."""
+    logs.set_up(logs.Redactor(), debug=debug, write=written.append)
+    root = logging.getLogger()
+    path = "/somewhere/py4j/java_gateway.py"
+    root.handle(root.makeRecord(root.name, logging.ERROR, path, 1, "Exception while sending command.", (), None))
+    root.error("something else")
+
+    assert [line.partition(": ")[2] for line in written] == ["Exception while sending command."] * debug + [
+        "something else"
+    ]
