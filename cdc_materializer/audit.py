@@ -24,7 +24,7 @@ from cdc_materializer.contract.counted import Counted, counted
 from cdc_materializer.contract.gx import CannotBeJudged, applies, preload
 from cdc_materializer.contract.native import is_in_order, is_kept
 from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER
-from cdc_materializer.errors import TableRuleBroken
+from cdc_materializer.errors import ContractInvalid, TableRuleBroken
 from cdc_materializer.lake import MAIN, Lake
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line
@@ -219,5 +219,7 @@ def _rows_of(result: Result, rule: Rule) -> int:
 
 def _reason(failure: Exception) -> str:
     """What went wrong, without a word of what stands in the rows."""
+    if isinstance(failure, ContractInvalid):  # of the rule and the columns' types; no row was looked at
+        return failure.what.rstrip(".")
     condition: str | None = failure.getCondition() if isinstance(failure, PySparkException) else None
     return condition or type(failure).__name__

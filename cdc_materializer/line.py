@@ -223,7 +223,8 @@ class Line:
             snapshots: what the batch says of snapshots, some of which are of no use for a sweep, or not yet.
             routed: whether several source tables feed the mirror.
         """
-        rules = compile_rules(self.contract.row_rules, judged_types(folded)) if self.contract else ()
+        contract, types = self.contract, judged_types(folded)
+        rules = compile_rules(contract.row_rules, types, contract.path.name) if contract is not None else ()
         found = snapshots or SweepPlan()
         places = (found.unreconciled, found.waiting)
         return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, *places, routed)

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeGuard
 
+from cdc_materializer.contract.conditions import faults
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
 from cdc_materializer.contract.json_schemas import broken_schema
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
+from cdc_materializer.contract.model import Action, Scope
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import nearest
 
@@ -52,8 +54,24 @@ def check_draft(draft: Draft, types: Mapping[str, str | None], findings: Finding
     if len(kinds) > 1:
         joined = ", ".join(sorted(kinds))
         findings.add(draft.place, f"columns of different kinds ({joined}) cannot be compared.", "Name others.")
+    check_condition(draft, types, findings)
     if len(findings.problems) == before:
         _check_values(draft, types, findings)
+
+
+def check_condition(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    """Note what is wrong with the condition that says which rows a rule is about.
+
+    Args:
+        draft: the rule.
+        types: as the rule sees the columns.
+        findings: where problems go.
+    """
+    condition = draft.kwargs.get("row_condition")
+    if condition is not None:
+        holds_rows = draft.scope is Scope.ROW and draft.action is not Action.WARN and not draft.shadow
+        for message, do in faults(condition, types, decides=holds_rows):
+            findings.add((*draft.place, "kwargs", "row_condition"), message, do)
 
 
 def named_columns(draft: Draft) -> list[str]:

@@ -58,12 +58,15 @@ class CompiledRule:
     looked_at: "Column"
 
 
-def compile_rules(rules: Sequence[Rule], columns: Mapping[str, str]) -> tuple[CompiledRule, ...]:
+def compile_rules(
+    rules: Sequence[Rule], columns: Mapping[str, str], file: str | None = None
+) -> tuple[CompiledRule, ...]:
     """Return one condition a rule, checked against the row's columns by Spark's analyser; no job runs.
 
     Args:
         rules: row rules of a contract.
         columns: the row's columns, name to Spark DDL type.
+        file: the name of the contract's file, for errors.
 
     Raises:
         ContractInvalid: for a rule that cannot be compiled: a missing column, a type that it cannot judge, a bound
@@ -73,7 +76,7 @@ def compile_rules(rules: Sequence[Rule], columns: Mapping[str, str]) -> tuple[Co
         return ()
     preload()
     rows = empty_rows(columns)
-    return tuple(_Compiler(rule, columns, rows).compiled() for rule in rules)
+    return tuple(_Compiler(rule, columns, rows, file).compiled() for rule in rules)
 
 
 def empty_rows(columns: Mapping[str, str]) -> "DataFrame":
@@ -88,8 +91,9 @@ def empty_rows(columns: Mapping[str, str]) -> "DataFrame":
 class _Compiler:
     """Compiles one rule; every refusal names the rule and where the file states it."""
 
-    def __init__(self, rule: Rule, columns: Mapping[str, str], rows: "DataFrame") -> None:
+    def __init__(self, rule: Rule, columns: Mapping[str, str], rows: "DataFrame", file: str | None) -> None:
         self.rule = rule
+        self.file = file
         self.columns = columns
         self.rows = rows
 
@@ -119,10 +123,11 @@ class _Compiler:
 
     def invalid(self, why: str) -> ContractInvalid:
         """Return the error that refuses this rule."""
-        line = f" (line {self.rule.line})" if self.rule.line else ""
+        line = f":{self.rule.line}" if self.rule.line else ""
+        at = f"Contract {self.file}{line}: the" if self.file else "The"
         return ContractInvalid(
-            f"Contract rule {self.rule.name}{line} cannot be applied: {why}.",
-            "Mend the rule, then check with `cdcm contract lint`.",
+            f"{at} rule {self.rule.name} cannot be applied: {why}.",
+            "Mend the rule, check it with `cdcm contract lint` and try it with `cdcm contract test`.",
         )
 
     def _names(self) -> dict[str, str]:

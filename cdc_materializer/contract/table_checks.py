@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from cdc_materializer.contract.checks import (
     CONDITION_PARSERS,
+    check_condition,
     check_draft,
     check_order,
     check_ranges,
@@ -46,6 +47,7 @@ def check_table_draft(draft: Draft, types: Mapping[str, str | None], findings: F
         _check_arguments(draft, findings)
     if len(findings.problems) == before:
         _check_columns(draft, types, findings)
+        check_condition(draft, types, findings)
     if len(findings.problems) == before and draft.expectation == INVALID:
         for expectation, kwargs in draft.kwargs["rows"].items():
             check_draft(replace(draft, expectation=expectation, kwargs=kwargs), types, findings)

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -438,8 +438,9 @@ REFUSED = [
 def test_a_rule_that_cannot_be_compiled_is_refused(case: Case, reason: str) -> None:
     """What cannot be judged as stated is an error when it is compiled; it never passes silently."""
     with pytest.raises(ContractInvalid) as refused:
-        compile_rules([case.rule], COLUMNS)
+        compile_rules([replace(case.rule, line=7)], COLUMNS, "orders.yaml")
 
+    assert refused.value.what.startswith("Contract orders.yaml:7: the rule ")
     assert any(part in str(refused.value) for part in reason.split("|"))
     assert "cdcm contract lint" in refused.value.do
 

@@ -1,0 +1,172 @@
+"""What a `row_condition` says: the columns that it names, and whether a row alone decides it.
+
+Spark's analyser has the last word when a run begins. What can be told without Spark is told here, with the file's line:
+columns that are not declared, brackets that do not close, and conditions that come to something else in another batch
+or at another time, under which it would depend on the cut of the log what readers see.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from cdc_materializer.names import nearest
+
+_TOKEN = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<text>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    |(?P<quoted>`(?:[^`]|``)*`)
+    |(?P<number>(?:\d|\.\d)[\w.]*)
+    |(?P<word>[^\W\d]\w*)
+    |(?P<sign>->|.)""",
+    re.DOTALL | re.VERBOSE,
+)
+#: How GX's own parser writes a column.
+_GX_COLUMN = re.compile(r"""\bcol\(\s*(["'])(.+?)\1\s*\)""")
+_OPENED, _CLOSED = "([{", ")]}"
+#: Words of Spark's expressions that stand where a column could: operators, types, and the units of times.
+_WORDS = frozenset(
+    word
+    for words in (
+        "all and any array as asc between bigint binary boolean both by byte case cast char character collate cross",
+        "cube current_catalog current_database current_date current_schema current_time current_timestamp",
+        "current_timezone current_user date day dayofweek dayofyear days dec decimal desc distinct div double dow doy",
+        "else end epoch escape except exists extract false filter first float following for from grouping having hour",
+        "hours ilike in int integer interval is isodow isoyear last leading like limit localtimestamp long ltz map",
+        "microsecond microseconds millisecond milliseconds minute minutes month months nanosecond nanoseconds not ntz",
+        "null nulls numeric offset on or order over partition placing position preceding quarter range real regexp",
+        "respect rlike row rows second seconds select session_user short smallint some string struct substring then",
+        "time timestamp timestamp_ltz timestamp_ntz timezone_hour timezone_minute tinyint to trailing trim true",
+        "try_cast unbounded user using varchar variant void week weeks when where window with within year yearofweek",
+        "years zone",
+    )
+    for word in words.split()
+)
+_RANDOM, _TIME = "asks for something random", "asks for the time of the run"
+#: What a condition asks for that calls a function, and one that has a word.
+_CALLED = {
+    **dict.fromkeys(
+        ("monotonically_increasing_id", "rand", "randn", "random", "randstr", "shuffle", "uniform"), _RANDOM
+    ),
+    **dict.fromkeys(("input_file_block_length", "input_file_block_start", "input_file_name", "uuid"), _RANDOM),
+    **dict.fromkeys(("curdate", "now"), _TIME),
+    "spark_partition_id": _RANDOM,
+    "over": "looks at the other rows of the batch",
+}
+_ALONE = {
+    **dict.fromkeys(("current_date", "current_time", "current_timestamp", "localtimestamp"), _TIME),
+    "select": "asks another table",
+}
+#: Texts of which Spark makes the time of the run, behind the word for such a type.
+_SPOKEN_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)\s*", re.IGNORECASE)
+_TIMED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """A word in lower case, or the name between backticks."""
+        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text.casefold()
+
+
+def faults(condition: object, columns: Collection[str], *, decides: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a condition, and what to do.
+
+    Args:
+        condition: Spark SQL, GX's own text, or GX's mapping.
+        columns: the names of the declared columns.
+        decides: whether a row is held for what it comes to; where it is not, it may ask for the time.
+    """
+    if not isinstance(condition, str):
+        yield from _unknown(_mapped(condition), columns)
+        return
+    if not condition.strip():
+        yield "row_condition is empty.", "Write a condition, or leave it out."
+        return
+    if named := _GX_COLUMN.findall(condition):
+        yield from _unknown((name for _, name in named), columns)
+        return
+    tokens = [_Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(condition)]
+    tokens = [token for token in tokens if token.kind != "blank"]
+    if not _is_balanced(tokens):
+        yield "a bracket or a quotation mark of row_condition has no other.", "Close it."
+        return
+    known = {column.casefold() for column in columns}
+    if decides and (why := _undecided(tokens, known)):
+        yield (
+            f"row_condition {why}, so the same row would be held in one batch and published in another.",
+            ("Compare columns of the row with each other and with fixed values, or give the rule the action warn."),
+        )
+    # What a lambda calls its argument, and what a query names, only Spark can tell.
+    if not any(token.text == "->" or token.name == "select" for token in tokens):
+        yield from _unknown(_named(tokens), columns)
+
+
+def _unknown(named: Iterator[str], columns: Collection[str]) -> Iterator[tuple[str, str]]:
+    known = {column.casefold() for column in columns}
+    for name in dict.fromkeys(named):
+        if name.casefold() not in known:
+            near = nearest(name, columns)
+            do = f"Did you mean {near}?" if near else "Declare it under properties."
+            yield f"row_condition names the column {name[:80]!r}, which is not declared.", do
+
+
+def _mapped(condition: object) -> Iterator[str]:
+    """The columns of GX's mapping: each comparison has one under `column`."""
+    if isinstance(condition, Mapping):
+        column = condition.get("column")
+        if isinstance(column, Mapping) and isinstance(column.get("name"), str):
+            yield column["name"]
+        for part in condition.values():
+            yield from _mapped(part)
+    elif isinstance(condition, list):
+        for part in condition:
+            yield from _mapped(part)
+
+
+def _is_balanced(tokens: list[_Token]) -> bool:
+    opened: list[str] = []
+    for token in tokens:
+        if token.kind != "sign":
+            continue
+        if token.text in _OPENED:
+            opened.append(token.text)
+        elif token.text in _CLOSED:
+            if not opened or _OPENED.index(opened.pop()) != _CLOSED.index(token.text):
+                return False
+        elif token.text in {"'", '"', "`"}:
+            return False
+    return not opened
+
+
+def _named(tokens: list[_Token]) -> Iterator[str]:
+    """The columns: words that are no function, no field of a column and no word of the language."""
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        is_part = before is not None and before.text == "."
+        is_called = after is not None and after.text == "("
+        if token.kind == "quoted" and not is_part:
+            yield token.name
+        elif token.kind == "word" and not is_part and not is_called and token.name not in _WORDS:
+            yield token.text
+
+
+def _undecided(tokens: list[_Token], columns: Collection[str]) -> str | None:
+    """Say what a condition asks that a row alone does not decide; None where the row does."""
+    found = (_asked(tokens, at, columns) for at in range(len(tokens)))
+    return next((why for why in found if why is not None), None)
+
+
+def _asked(tokens: list[_Token], at: int, columns: Collection[str]) -> str | None:
+    token, before = tokens[at], tokens[at - 1] if at else None
+    following = [token.text for token in tokens[at + 1 : at + 3]]
+    if token.kind == "text" and before is not None and before.name in _TIMED_TYPES:
+        return _TIME if _SPOKEN_TIMES.fullmatch(token.text[1:-1]) else None
+    if token.kind != "word" or (before is not None and before.text == "."):
+        return None
+    if token.name == "unix_timestamp" and following == ["(", ")"]:
+        return _TIME
+    called = _CALLED.get(token.name) if following[:1] == ["("] else None
+    return called or (_ALONE.get(token.name) if token.name not in columns else None)

@@ -1,0 +1,125 @@
+"""Conditions on rows: what of them is told without Spark, and what is left to it."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc_materializer.contract import load_contract
+from cdc_materializer.contract.conditions import faults
+from cdc_materializer.errors import ContractInvalid
+from tests.unit.contracts import problems_of
+
+if TYPE_CHECKING:
+    from tests.unit.contracts import Write
+
+COLUMNS = ("id", "Amount", "placed_at", "a.b", "doc", "date", "now")
+
+GOOD = [
+    "amount > 1.5e3 AND `a.b` IS NOT NULL",
+    "doc.amonut = 'nope' or doc.`x`.y <> r'\\d'",
+    "CASE WHEN id > 3 THEN true ELSE amount BETWEEN 1 AND 2 END",
+    "cast(amount AS decimal(12, 2)) % 3 = 0 -- of nobody's",
+    "placed_at >= timestamp '2026-11-21 10:00:00' - INTERVAL 3 DAYS",
+    "date < DATE'2026-01-01' AND date <> 'today'",
+    "extract(YEAR FROM placed_at) = 2026 and substring(doc, 1, 2) in ('ab', \"it's\")",
+    "exists(split(doc, ','), part -> part = amonut)",
+    "now > 1 and unix_timestamp(placed_at) > 0",
+    "doc not rlike '(unclosed' /* a [ that is none */ and doc <> 'it''s'",
+    'col("Amount") >= 3',
+    {"type": "comparison", "column": {"name": "id"}, "operator": "==", "parameter": 3},
+]
+
+
+@pytest.mark.parametrize("condition", GOOD, ids=str)
+def test_a_condition_of_a_row_has_no_fault(condition: object) -> None:
+    """Words of the language, functions, fields, texts and comments are no columns; case does not count."""
+    assert list(faults(condition, COLUMNS, decides=True)) == []
+
+
+BAD = [
+    ("amonut > 1", "names the column 'amonut', which is not declared.", "Did you mean Amount?"),
+    ("`a.c` is null", "names the column 'a.c'", "Did you mean a.b?"),
+    ('col("idd") >= 3', "names the column 'idd'", "Did you mean id?"),
+    ({"type": "or", "conditions": [{"column": {"name": "whatever"}}]}, "names the column 'whatever'", "Declare it"),
+    ("(id > 1", "a bracket or a quotation mark", "Close it."),
+    ("id > 1)", "a bracket or a quotation mark", "Close it."),
+    ("doc = 'x", "a bracket or a quotation mark", "Close it."),
+    ("  ", "is empty", "leave it out"),
+]
+
+
+@pytest.mark.parametrize(("condition", "message", "do"), BAD, ids=[str(condition) for condition, _, _ in BAD])
+def test_what_a_condition_has_wrong_is_told(condition: object, message: str, do: str) -> None:
+    """Each fault says what is wrong and what to do."""
+    found = list(faults(condition, COLUMNS, decides=True))
+
+    assert [(message in what, do in remedy) for what, remedy in found] == [(True, True)]
+
+
+UNDECIDED = [
+    ("rand() < 0.5", "something random"),
+    ("placed_at < now()", "the time of the run"),
+    ("placed_at < current_timestamp", "the time of the run"),
+    ("placed_at < current_date() - INTERVAL 1 DAY", "the time of the run"),
+    ("date > DATE 'today'", "the time of the run"),
+    ("amount < unix_timestamp()", "the time of the run"),
+    ("count(id) OVER () > 1", "the other rows of the batch"),
+    ("id IN (SELECT id FROM lake.shop.others)", "another table"),
+]
+
+
+@pytest.mark.parametrize(("condition", "asks"), UNDECIDED, ids=[condition for condition, _ in UNDECIDED])
+def test_a_condition_that_a_row_does_not_decide_holds_none(condition: str, asks: str) -> None:
+    """It would be met in one batch and not in another; a rule that only warns may ask so."""
+    found = list(faults(condition, COLUMNS, decides=True))
+
+    assert [asks in what for what, _ in found] == [True]
+    assert list(faults(condition, COLUMNS, decides=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "mostly", "refused"),
+    [("quarantine", 1, True), ("block", 1, True), ("warn", 1, False), ("block", 0.5, False)],
+)
+def test_a_rule_that_holds_rows_is_refused_with_the_line_of_its_condition(
+    write_contract: "Write", action: str, mostly: float, *, refused: bool
+) -> None:
+    """One that warns changes no table, and one about the table is judged once, on what the batch makes of it."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: int
+      quality:
+        - type: custom
+          engine: greatExpectations
+          implementation:
+            type: expect_column_values_to_not_be_null
+            kwargs:
+              row_condition: id > rand()
+              condition_parser: spark
+              mostly: {mostly}
+          customProperties: [{{property: action, value: {action}}}]
+    """)
+
+    problems = problems_of(path)
+
+    assert [("random" in problem.message, problem.line) for problem in problems] == ([(True, 18)] if refused else [])
+
+
+def test_a_column_that_only_a_condition_names_is_an_error_with_its_line(write_contract: "Write") -> None:
+    """Also where the rule is about the table."""
+    path = write_contract("""
+    - name: n
+      physicalType: int
+      quality:
+        - type: custom
+          engine: greatExpectations
+          implementation:
+            type: expect_column_mean_to_be_between
+            kwargs:
+              min_value: 1
+              condition_parser: spark
+              row_condition: ammount > 1
+    """)
+
+    with pytest.raises(ContractInvalid, match=r"orders\.yaml:20.*row_condition names the column 'ammount'"):
+        load_contract(path)
