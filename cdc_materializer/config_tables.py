@@ -194,9 +194,14 @@ class TableSettings(Settings):
 
     @field_validator("properties")
     @classmethod
-    def _check_format_version(cls, properties: Mapping[str, str]) -> Mapping[str, str]:
+    def _check_properties(cls, properties: Mapping[str, str]) -> Mapping[str, str]:
         if properties.get("format-version", "3") not in {"2", "3"}:
             raise refusal("has a `format-version` that rows cannot be deleted from", "Use 2 or 3.")
+        if properties.get("commit.retry.num-retries", "0") != "0":
+            raise refusal(
+                "has Iceberg try commits again by itself (`commit.retry.num-retries`)",
+                "Leave it out: a batch that lost to another writer is planned anew on the new head.",
+            )
         return properties
 
     def format_properties(self) -> dict[str, str]:

@@ -58,6 +58,8 @@ class Line:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     #: Whether the log was read before, up to where it is read now: its epochs are known.
     replays: bool = False
+    #: Whether no further batch is to be begun, nor another landing.
+    is_over: Callable[[], bool] = field(default=lambda: False)
 
     @property
     def mirror(self) -> TableName:

@@ -160,8 +160,8 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
 
 
 def land_rest(line: Line, topic: TopicState) -> None:
-    """Land everything up to the topic's ends, batch by batch."""
-    while True:
+    """Land everything up to the topic's ends, batch by batch, or until the line is over."""
+    while not line.is_over():
         raw = line.lake.load(line.mirror.raw)
         span = plan_landing(line, raw, topic)
         if span.is_empty:

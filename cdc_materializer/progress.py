@@ -30,7 +30,7 @@ class Backlog:
         mirror: likewise of the mirror.
         retries: whether messages wait for a schema that the registry did not know.
         unsettled: whether a run was killed before it told quarantine what follows from the mirror's newest commit.
-        error: why the topic cannot be asked.
+        error: why the topic cannot be asked, or how far its tables are cannot be told.
     """
 
     table: TableConfig
@@ -75,7 +75,7 @@ class Backlog:
 def backlogs(
     config: Config, source: Source, tables: Iterable[TableConfig], deadline: Deadline = NEVER
 ) -> list[Backlog]:
-    """Where each table stands; a topic that cannot be asked is that table's own error.
+    """Where each table stands; a topic that cannot be asked, or a marker that can't be read, is that table's own error.
 
     Markers stay unknown (None) where the catalog is of a kind that only Spark can open.
     """
@@ -172,6 +172,8 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
     except LakeUnavailable:
         # Spark will say what is wrong with the catalog, if it can't open it either.
         return Backlog(table, topic)
+    except CdcError as error:
+        return Backlog(table, None, error=error)
     try:
         return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries, is_unsettled(mirror, held))
     except ConfigError as error:

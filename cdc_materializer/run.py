@@ -344,10 +344,8 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) ->
     if backlog.topic is None:
         return
     mirror = str(backlog.table.mirror)
-    contract = work.contracts.get(mirror)
-    line = Line(
-        work.config.name, backlog.table, work.source, work.registry, contract, lakes.of(mirror), options.clock.now
-    )
+    known = work.config.name, backlog.table, work.source, work.registry, work.contracts.get(mirror), lakes.of(mirror)
+    line = Line(*known, now=options.clock.now, is_over=lambda: options.is_over)
     while not options.is_over:
         batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
         if batch is None:

@@ -14,8 +14,9 @@ import yaml
 from cdc_materializer import plan, proof, rebuild
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
-from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceUnavailable, TopicMissing
+from cdc_materializer.errors import ConfigError, InvariantBroken, LakeUnavailable, SourceUnavailable, TopicMissing
 from cdc_materializer.marker import Marker, is_unsettled
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs, landed
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
@@ -118,6 +119,20 @@ def test_a_partition_that_came_new_and_is_empty_again_is_work(config: Config) ->
 
     assert not backlog(config, {0: 15, 1: 10}, here, here, topic_id="same").is_done
     assert backlog(config, {0: 15, 1: 10}, here, here, topic_id=None).is_done
+
+
+def test_a_marker_that_cannot_be_read_is_its_own_tables_error(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that a newer version wrote: the other tables go on."""
+
+    def marker_of(_: object, name: TableName) -> Marker | None:
+        return Marker.from_summary({"cdcm.version": "2"} if name == config.tables[0].mirror.raw else {})
+
+    (config.root / "recorded" / f"{TOPICS[1]}.jsonl").touch()
+    monkeypatch.setattr("cdc_materializer.catalog.Tables.marker_of", marker_of)
+    found = backlogs(config, open_work(config, RunOptions()).source, config.tables)
+
+    assert [type(one.error) for one in found] == [InvariantBroken, type(None)]
+    assert [one.is_done for one in found] == [False, False]
 
 
 def test_a_topic_that_was_made_again_is_not_done(config: Config) -> None:

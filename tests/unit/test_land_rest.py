@@ -1,0 +1,52 @@
+"""What lands while nothing can be folded, as while the registry is down."""
+
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+
+from cdc_materializer import pipeline
+from cdc_materializer.errors import RegistryUnavailable
+from cdc_materializer.offsets import Offsets, Span
+
+
+def _topic(monkeypatch: pytest.MonkeyPatch, batches: int, is_over: Any) -> tuple[Any, list[int]]:  # noqa: ANN401
+    """A line over a topic of so many messages, a batch each, whose registry is down; and what has landed."""
+    landed: list[int] = []
+
+    def plan(*_: object) -> Span:
+        return Span("t", Offsets({0: len(landed)}), Offsets({0: min(len(landed) + 1, batches)}))
+
+    def land(*_: object) -> None:
+        landed.append(len(landed))
+
+    def fold(*_: object, **__: object) -> NoReturn:
+        raise RegistryUnavailable("It is down.", "Start it.")
+
+    monkeypatch.setattr(pipeline, "load", lambda _: SimpleNamespace(raw=None, mirror=None, quarantine=None))
+    monkeypatch.setattr(pipeline, "plan_landing", plan)
+    monkeypatch.setattr(pipeline, "land", land)
+    monkeypatch.setattr(pipeline, "fold_next", fold)
+    lake = SimpleNamespace(load=lambda _: None)
+    mirror = SimpleNamespace(raw="shop.t__raw")
+    return SimpleNamespace(mirror=mirror, lake=lake, is_over=lambda: is_over(landed)), landed
+
+
+def test_everything_lands_while_the_registry_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic may lose its messages one day."""
+    line, landed = _topic(monkeypatch, 5, lambda _: False)
+
+    with pytest.raises(RegistryUnavailable):
+        pipeline.advance(line, SimpleNamespace())  # type: ignore[arg-type]
+
+    assert landed == [0, 1, 2, 3, 4]
+
+
+def test_no_further_batch_lands_when_the_run_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked to stop, or its deadline has come: millions of messages may be left, and raw says where to go on."""
+    line, landed = _topic(monkeypatch, 5, lambda landed: len(landed) == 2)
+
+    with pytest.raises(RegistryUnavailable):
+        pipeline.advance(line, SimpleNamespace())  # type: ignore[arg-type]
+
+    assert landed == [0, 1]
