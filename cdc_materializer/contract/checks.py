@@ -1,16 +1,17 @@
-"""Checks of rules that go past the ODCS schema: columns, types, arguments, and rules that contradict each other."""
+"""Checks of single rules that go past the ODCS schema: columns, types, arguments, bounds."""
 
 import re
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, TypeGuard
 
 from cdc_materializer.contract.conditions import faults
-from cdc_materializer.contract.document import Findings, Place
+from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
 from cdc_materializer.contract.json_schemas import broken_schema
-from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
+from cdc_materializer.contract.literals import Misfit, Side, decimal_shape, fit_bound, fit_members
 from cdc_materializer.contract.model import Action, Scope
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import nearest
@@ -19,6 +20,8 @@ from cdc_materializer.names import nearest
 CONDITION_PARSERS = ("spark", "great_expectations", "great_expectations__experimental__")
 
 _PAIR_SIZE = 2
+_DIGITS = Context(prec=400)
+_SOME_TIME = datetime(2026, 11, 21, 10, 11, 12, tzinfo=UTC)
 _IGNORE_ROW_IF = {
     "column_A": ("both_values_are_missing", "either_value_is_missing", "neither"),
     "column_list": ("all_values_are_missing", "any_value_is_missing", "never"),
@@ -143,15 +146,28 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         findings.add(draft.place, "sum_total is not a number.", "Write a number.")
     elif "json_schema" in kwargs and (why := broken_schema(kwargs["json_schema"])):
         findings.add(draft.place, f"not a JSON schema that can be judged by: {why}.", "Mend it.")
+    elif "strftime_format" in kwargs and not _is_time_format(kwargs["strftime_format"]):
+        findings.add(draft.place, "strftime_format is not one that Python reads.", "Write such as '%Y-%m-%d'.")
     for pattern in [kwargs.get("regex"), *(kwargs.get("regex_list") or ())]:
         if pattern is not None and (broken := broken_pattern(pattern)):
             findings.add(draft.place, f"not a valid pattern: {broken}.", "Mend it; the syntax is Java's.")
+
+
+def _is_time_format(stated: object) -> bool:
+    """Whether Python reads what it has written by a format, as GX asks it to."""
+    try:
+        datetime.strptime(_SOME_TIME.strftime(str(stated)), str(stated))  # noqa: DTZ007 - a format may have no zone
+    except ValueError:
+        return False
+    return True
 
 
 def broken_pattern(pattern: object) -> str | None:
     """Say why a pattern is broken, as far as Python can tell of Java's syntax; None when it may be fine."""
     if not isinstance(pattern, str):
         return "it is not text"
+    if "(?P" in pattern:
+        return "Java spells a named group (?<name>…)"
     try:
         re.compile(_JAVA_ONLY.sub(lambda found: "(" if found[0].startswith("(") else "x", pattern))
     except re.error as error:
@@ -181,7 +197,24 @@ def _check_between(draft: Draft, ddl: str | None, findings: Findings) -> None:
         findings.add(draft.place, f"a bound does not fit the column's type {ddl}: {misfit}.", "Mend the bound.")
         return
     low, high = bounds if ddl is None or family(ddl) is Family.NUMBER else fitted
+    before = len(findings.problems)
     check_order(draft, low, high, findings)
+    if ddl is not None and len(findings.problems) == before and _is_hollow(draft, ddl):
+        findings.add(draft.place, f"no value of type {ddl} lies between the bounds.", "Mend the bounds.")
+
+
+def _is_hollow(draft: Draft, ddl: str) -> bool:
+    """Whether none of the numbers that a column can hold lies between two bounds: no whole one does between 1 and 2."""
+    shape, (low, high) = decimal_shape(ddl), interval(draft)
+    if shape is None or not is_number(low) or not is_number(high):
+        return False
+    unit = Decimal(1).scaleb(-shape[1])
+    least, most = comparable(low), comparable(high)
+    first = least.quantize(unit, ROUND_CEILING, _DIGITS)
+    last = most.quantize(unit, ROUND_FLOOR, _DIGITS)
+    first += unit if first == least and draft.kwargs.get("strict_min") else 0
+    last -= unit if last == most and draft.kwargs.get("strict_max") else 0
+    return bool(first > last)
 
 
 def check_order(draft: Draft, low: object, high: object, findings: Findings) -> None:
@@ -220,56 +253,3 @@ def _check_set(draft: Draft, ddl: str, findings: Findings) -> None:
     if not members:
         message = f"no member of the set can be a value of type {ddl}; nulls are never judged by a set."
         findings.add(draft.place, message, "Mend the set, or use a rule about null.")
-
-
-def check_together(drafts: Sequence[Draft], findings: Findings) -> None:
-    """Note unconditional rules of one column that no row can pass together."""
-    plain = [draft for draft in drafts if draft.column and not draft.kwargs.get("row_condition")]
-    for column in dict.fromkeys(draft.column for draft in plain):
-        own: dict[str, list[Draft]] = {}
-        for draft in plain:
-            if draft.column == column:
-                own.setdefault(draft.expectation, []).append(draft)
-        _check_null_rules(own, findings)
-        check_ranges(own.get("expect_column_values_to_be_between", []), findings)
-        check_ranges(own.get("expect_column_value_lengths_to_be_between", []), findings)
-        _check_sets(own, findings)
-
-
-def _check_null_rules(own: Mapping[str, list[Draft]], findings: Findings) -> None:
-    needed, forbidden = own.get("expect_column_values_to_not_be_null"), own.get("expect_column_values_to_be_null")
-    if needed and forbidden:
-        _contradict(forbidden[0].place, needed[0].place, findings)
-
-
-def check_ranges(drafts: Sequence[Draft], findings: Findings) -> None:
-    """Note rules with bounds of which no two can be kept together."""
-    for index, later in enumerate(drafts):
-        for earlier in drafts[:index]:
-            for one, other in ((earlier, later), (later, earlier)):
-                low, high = interval(one)[0], interval(other)[1]
-                if low is None or high is None or is_number(low) != is_number(high):
-                    continue
-                strict = bool(one.kwargs.get("strict_min") or other.kwargs.get("strict_max"))
-                if comparable(low) > comparable(high) or (strict and comparable(low) == comparable(high)):
-                    _contradict(later.place, earlier.place, findings)
-
-
-def _check_sets(own: Mapping[str, list[Draft]], findings: Findings) -> None:
-    def members(draft: Draft) -> set[object]:
-        return {comparable(value) for value in draft.kwargs["value_set"] if value is not None}
-
-    allowed = own.get("expect_column_values_to_be_in_set", [])
-    for index, later in enumerate(allowed):
-        for earlier in allowed[:index]:
-            if not members(earlier) & members(later):
-                _contradict(later.place, earlier.place, findings)
-        for refused in own.get("expect_column_values_to_not_be_in_set", []):
-            if members(later) <= members(refused):
-                _contradict(refused.place, later.place, findings)
-
-
-def _contradict(place: Place, other: Place, findings: Findings) -> None:
-    line = findings.line(other)
-    message = f"no value can pass this rule and the one of line {line} together."
-    findings.add(place, message, "Mend or remove one of the two.")

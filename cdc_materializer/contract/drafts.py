@@ -8,6 +8,7 @@ from open_data_contract_standard.model import CustomProperty
 
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.model import Action, Rule, Scope
+from cdc_materializer.errors import MAX_QUARANTINED
 
 NOT_AVAILABLE = "is not available in this version"
 REMOVE = "Remove it for now: a rule that is not enforced must not look as if it were."
@@ -90,6 +91,9 @@ def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
             name = next(choice for choice in choices if choice not in taken | stated)
         elif name in taken:
             findings.add(draft.place, f"the rule name {name[:80]!r} is used twice.", "Give each rule its own name.")
+        elif name == MAX_QUARANTINED:
+            message = f"{name} is what quarantine calls it where a batch would hold too much."
+            findings.add(draft.place, message, "Give the rule another name.")
         taken.add(name)
         rules.append(
             Rule(name, draft.column, draft.expectation, draft.kwargs, draft.action, draft.severity,

@@ -6,13 +6,16 @@ from typing import Any, Literal
 from open_data_contract_standard.model import CustomProperty, SchemaObject, SchemaProperty
 
 from cdc_materializer.contract.document import Findings, Place
+from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.model import Contract, ContractColumn
+from cdc_materializer.contract.table_rules import DUPLICATES
 from cdc_materializer.masks import Mask
 from cdc_materializer.names import nearest
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
 #: All custom properties of a column that mean something.
 _KNOWN = ("mask", "drop", "time_unit")
+_UNIQUE = frozenset({DUPLICATES, "expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique"})
 
 
 def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask | None:
@@ -83,6 +86,30 @@ def seen_types(
         elif column.mask is not Mask.NULL:
             seen[column.name] = "string"
     return seen
+
+
+def is_judgeable(draft: Draft, named: Sequence[str], columns: Sequence[ContractColumn], findings: Findings) -> bool:
+    """Whether a rule that sees what the mirror stores can tell rows by it, noting it where masks leave it nothing.
+
+    Args:
+        draft: the rule.
+        named: the columns that it names.
+        columns: those that the contract declares.
+        findings: where problems go.
+    """
+    masks = {column.name: column.mask for column in columns if column.mask is not None}
+    before = len(findings.problems)
+    for name in named:
+        if masks.get(name) is Mask.DROP:
+            message = f"the rule sees what the mirror stores, and column {name} is dropped."
+            findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
+        elif masks.get(name) is Mask.NULL:
+            message = f"the rule sees what the mirror stores, and column {name} is masked: it is always NULL there."
+            findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
+    if draft.expectation in _UNIQUE and named and all(masks.get(name) is Mask.REDACT for name in named):
+        message = f"no table can pass: column {named[0]} is masked, with one text in place of every value."
+        findings.add(draft.place, message, "Take the mask `hash`, under which different values stay different.")
+    return len(findings.problems) == before
 
 
 def check_masks(contract: Contract, places: Sequence[Place], findings: Findings) -> None:

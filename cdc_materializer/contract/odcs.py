@@ -11,15 +11,17 @@ from typing import Any
 from open_data_contract_standard.model import OpenDataContractStandard, SchemaObject
 from pydantic import ValidationError
 
-from cdc_materializer.contract.checks import check_draft, check_together
+from cdc_materializer.contract.checks import check_draft, named_columns
+from cdc_materializer.contract.contradictions import check_rows_together, check_tables_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import named
-from cdc_materializer.contract.masking import check_masks, read_judge, seen_types
+from cdc_materializer.contract.expectations import ROW
+from cdc_materializer.contract.masking import check_masks, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.ownership import read_contacts
 from cdc_materializer.contract.rules import read_columns, read_rules
 from cdc_materializer.contract.service_levels import read_freshness
-from cdc_materializer.contract.table_checks import check_table_draft, check_tables_together
+from cdc_materializer.contract.table_checks import check_table_draft, columns_of
 from cdc_materializer.contract.table_rules import read_limit
 from cdc_materializer.contract.types import family
 from cdc_materializer.masks import Mask
@@ -93,12 +95,15 @@ def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | Non
     of_rows = [draft for draft in drafts if draft.scope is Scope.ROW]
     of_table = [draft for draft in drafts if draft.scope is Scope.TABLE]
     for draft in of_rows:
-        check_draft(draft, types, findings)
+        if judge == "before" or is_judgeable(draft, named_columns(draft), columns, findings):
+            check_draft(draft, types, findings)
     for draft in of_table:
-        check_table_draft(draft, stored, findings)
+        named_there = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
+        if is_judgeable(draft, named_there, columns, findings):
+            check_table_draft(draft, stored, findings)
     if not findings.problems:  # between malformed rules there is nothing to compare
-        check_together(of_rows, findings)
-        check_tables_together(of_table, findings)
+        check_rows_together(of_rows, {column.name for column in columns if column.primary_key}, findings)
+        check_tables_together(of_table, of_rows, findings)
     name = document.name or document.id or found.name or findings.path.stem
     contract = Contract(
         findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,

@@ -141,6 +141,9 @@ def _custom(entry: DataQuality, column: str | None, at: Place, findings: Finding
     if engine != _ENGINE:
         findings.add(at, f"the rule engine {entry.engine!r} {NOT_AVAILABLE}.", "Use engine: greatExpectations.")
         return
+    for condition in [key for key in table_rules.CONDITIONS if getattr(entry, key) is not None]:
+        message = f"{condition} says nothing beside an expectation."
+        findings.add((*at, condition), message, "Remove it; the bounds are the expectation's own kwargs.")
     stated = _implementation(entry.implementation, (*at, "implementation"), findings)
     if stated is None:
         return

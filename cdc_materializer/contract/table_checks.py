@@ -1,6 +1,6 @@
-"""Checks of rules about a whole table: columns, kinds, arguments, bounds, and rules that contradict each other."""
+"""Checks of single rules about a whole table: columns, kinds, arguments, bounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -9,7 +9,6 @@ from cdc_materializer.contract.checks import (
     check_condition,
     check_draft,
     check_order,
-    check_ranges,
     interval,
     is_number,
 )
@@ -204,14 +203,3 @@ def _is_range(stated: object) -> bool:
         return False
     known = [one for one in stated if one is not None]
     return bool(known) and all(is_number(one) for one in known) and known == sorted(known)
-
-
-def check_tables_together(drafts: Sequence[Draft], findings: Findings) -> None:
-    """Note unconditional rules about one measure of one column that no table can pass together."""
-    plain = [draft for draft in drafts if draft.expectation in TABLE and not draft.kwargs.get("row_condition")]
-    groups: dict[tuple[str | None, str], list[Draft]] = {}
-    for draft in plain:
-        if "min_value" in TABLE[draft.expectation].kwargs:
-            groups.setdefault((draft.column, draft.expectation), []).append(draft)
-    for group in groups.values():
-        check_ranges(group, findings)

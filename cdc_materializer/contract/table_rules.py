@@ -45,6 +45,10 @@ _COMPARED, _PREVIOUS = "comparedTo", "previous"
 _BATCH = "batch"
 _NAMED = re.compile(r"[\w-]+(\.[\w-]+){1,4}")
 _TABLE_WORDS = ("{table}", "{object}", "{model}", "${table}", "${object}", "${model}")
+_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z]\w*\}")
+#: Behind comments and brackets, which say nothing of what a statement does.
+_FIRST_WORD = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
+_READING = frozenset({"select", "with", "from", "table", "values"})
 _COLUMN_WORDS = ("{column}", "{property}", "{field}", "${column}", "${property}", "${field}")
 
 
@@ -124,7 +128,24 @@ def read_sql(entry: DataQuality, column: str | None, at: Place, findings: Findin
     if not entry.query or not entry.query.strip():
         findings.add(at, "a rule in SQL needs a query.", "Add one that selects one number.")
         return
+    for message, do in _broken_query(entry.query, column):
+        findings.add((*at, "query"), message, do)
     yield from _draft(entry, SQL, column, {"query": entry.query.strip().rstrip(";")}, at, findings)
+
+
+def _broken_query(query: str, column: str | None) -> Iterator[tuple[str, str]]:
+    """What is wrong with a query, as far as it can be told without Spark, and what to do."""
+    first = _FIRST_WORD.match(query)
+    if first is None or first[1].casefold() not in _READING:
+        yield "a query can only read: it begins with SELECT or WITH.", "Write one that selects one number."
+    for word in dict.fromkeys(found[0] for found in _PLACEHOLDER.finditer(query)):
+        if word in _COLUMN_WORDS and column is None:
+            yield (
+                f"{word} stands for a column, and the rule is about the table.",
+                "Move it under its column, or name it.",
+            )
+        elif word not in {*_TABLE_WORDS, *_COLUMN_WORDS} and (near := nearest(word, (*_TABLE_WORDS, *_COLUMN_WORDS))):
+            yield f"{word} stands for nothing.", f"Did you mean {near}?"
 
 
 def read_limit(table: SchemaObject, place: Place, findings: Findings) -> Limit | None:
@@ -208,6 +229,24 @@ def rows_query_of(rule: Rule, table: str) -> str:
     """GX's query for the rows that break a rule, asked of a table."""
     text: str = rule.kwargs[ROWS_QUERY]
     return text.rstrip("; \t\r\n").format(**{_BATCH: table})
+
+
+def reach(kwargs: Mapping[str, Any]) -> tuple[tuple[Decimal | None, bool], tuple[Decimal | None, bool]]:
+    """The least and the largest number that a condition lets through, each with whether it is one of them; None: any.
+
+    Args:
+        kwargs: those of a metric or a query.
+    """
+    value = kwargs["value"]
+    low, high = (Decimal(str(one)) for one in (value if isinstance(value, Sequence) else (value, value)))
+    return {
+        "mustBe": ((low, True), (high, True)),
+        "mustBeGreaterThan": ((low, False), (None, False)),
+        "mustBeGreaterOrEqualTo": ((low, True), (None, False)),
+        "mustBeLessThan": ((None, False), (high, False)),
+        "mustBeLessOrEqualTo": ((None, False), (high, True)),
+        "mustBeBetween": ((low, True), (high, True)),
+    }.get(kwargs["condition"], ((None, False), (None, False)))
 
 
 def holds(rule: Rule, measured: float | Decimal, rows: int) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import ContractInvalid
-from tests.unit.contracts import problems_of
+from tests.unit.contracts import problems_of, write
 
 if TYPE_CHECKING:
     from tests.unit.contracts import Write
@@ -58,7 +58,25 @@ REFUSED = [
     (("- name: a\n  unique: true\n  quality:\n    - metric: duplicateValues\n      mustBe: 0\n"
       "      customProperties: [{property: action, value: quarantine}]"), 13, "does not say which rows to hold"),
     ("- {name: a, quality: [{type: sql, mustBe: 1}]}", 10, "a rule in SQL needs a query"),
-    ("- {name: a, unique: true, customProperties: [{property: drop, value: true}]}", 10, "'a', which is not declared"),
+    ("- {name: a, unique: true, customProperties: [{property: drop, value: true}]}", 10, "column a is dropped"),
+    ("- {name: a, physicalType: text, unique: true, customProperties: [{property: mask, value: redact}]}", 10,
+     "no table can pass: column a is masked"),
+    (("- {name: a, physicalType: text, customProperties: [{property: mask, value: 'null'}],"
+      " quality: [{metric: nullValues, mustBeLessThan: 5}]}"), 10, "it is always NULL there"),
+    ("- {name: a, quality: [{type: sql, mustBe: 0, query: drop table x}]}", 10, "a query can only read"),
+    ("- {name: a, quality: [{type: sql, mustBe: 0, query: 'select count(*) from {tabel}'}]}", 10,
+     "{tabel} stands for nothing"),
+    ("- {name: a, quality: [{name: max_quarantined, metric: nullValues, mustBe: 0}]}", 10,
+     "max_quarantined is what quarantine calls"),
+    ("- {name: a, quality: [{metric: nullValues, unit: percent, mustBeGreaterThan: 100}]}", 10, "no table can pass"),
+    ("- {name: a, quality: [{metric: nullValues, mustBeLessThan: 0}]}", 10, "no table can pass"),
+    (("- {name: a, required: true, quality: [{metric: nullValues, mustBeGreaterThan: 0}]}"), 10,
+     "no table can pass this rule and the one of line 10"),
+    ("- {name: a, physicalType: int, logicalTypeOptions: {minimum: 1.2, maximum: 1.8}}", 10,
+     "no value of type int lies between the bounds"),
+    (("- {name: a, physicalType: 'decimal(9,1)', logicalTypeOptions: {exclusiveMinimum: 1, exclusiveMaximum: 1.1}}"),
+     10, "no value of type decimal(9,1) lies between"),
+    ("- {name: a, physicalType: text, logicalTypeOptions: {pattern: '(?P<x>a)'}}", 10, "Java spells a named group"),
     ("- {name: a, quality: [{type: custom, engine: soda, implementation: x}]}", 10, "the rule engine 'soda'"),
     ("- {name: a, quality: [{metric: nulValues, mustBe: 0}]}", 10, "unknown metric"),
     ("- {name: a, quality: [{description: x}]}", 10, "unknown type of quality rule"),
@@ -203,6 +221,8 @@ EXPECTATIONS = [
     ("{type: expect_column_values_to_be_unique, kwargs: {mostly: x}}", "mostly is no share"),
     ("{type: expect_column_values_to_not_be_null, kwargs: {row_condition: id > 1}}", "needs a condition_parser"),
     ("{type: expect_column_values_to_not_be_null, kwargs: {column: idd}}", "names the column 'idd'"),
+    ("{type: expect_column_values_to_match_strftime_format, kwargs: {column: t, strftime_format: '%Y-%Q'}}",
+     "strftime_format is not one"),
     ("{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: id}}", "needs the argument column_B"),
     ("{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: id, column_B: n, ignore_row_if: x}}",
      "ignore_row_if"),
@@ -246,6 +266,9 @@ def test_a_wrong_expectation_is_refused_with_its_line(write_contract: "Write", w
          "{type: expect_column_values_to_be_between, kwargs: {max_value: 10, strict_max: true}}"),
         ("enum: [{value: 1}]", "{type: expect_column_values_to_be_in_set, kwargs: {value_set: [2, 3]}}"),
         ("enum: [{value: 1}]", "{type: expect_column_values_to_not_be_in_set, kwargs: {value_set: [1.0, 3]}}"),
+        ("enum: [{value: 1}, {value: 2.0}]", "{type: expect_column_values_to_be_between, kwargs: {min_value: 2.5}}"),
+        ("enum: [{value: 2}]",
+         "{type: expect_column_values_to_be_between, kwargs: {min_value: 2, strict_min: true, max_value: 9}}"),
     ],
 )  # fmt: skip
 def test_rules_that_no_row_can_pass_together_are_a_problem(write_contract: "Write", one: str, other: str) -> None:
@@ -261,6 +284,81 @@ def test_rules_that_no_row_can_pass_together_are_a_problem(write_contract: "Writ
     problems = problems_of(path)
 
     assert [p.message for p in problems] == ["no value can pass this rule and the one of line 12 together."]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("enum: [{value: abc}]", "{type: expect_column_value_lengths_to_equal, kwargs: {value: 2}}"),
+        ("enum: [{value: abc}]", "{type: expect_column_value_lengths_to_be_between, kwargs: {max_value: 2}}"),
+        ("logicalTypeOptions: {minLength: 3}", "{type: expect_column_value_lengths_to_equal, kwargs: {value: 2}}"),
+        (
+            "enum: [{value: abc}, {value: b1}]",
+            "{type: expect_column_values_to_match_regex, kwargs: {regex: '^[0-9]+$'}}",
+        ),
+        ("enum: [{value: abc}]", "{type: expect_column_values_to_not_match_regex, kwargs: {regex: b}}"),
+        ("logicalTypeOptions: {pattern: ^a}", "{type: expect_column_values_to_not_match_regex, kwargs: {regex: ^a}}"),
+    ],
+)
+def test_rules_that_no_text_can_pass_together_are_a_problem(write_contract: "Write", one: str, other: str) -> None:
+    """Sets are held to lengths and patterns too, and patterns to their opposites."""
+    path = write_contract(f"""
+    - name: t
+      physicalType: text
+      {one}
+      quality:
+        - {{type: custom, engine: greatExpectations, implementation: {other}}}
+    """)
+
+    (problem,) = problems_of(path)
+
+    assert "no value can pass this rule and the one of line 1" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("enum: [{value: abc}, {value: xy}]", "{type: expect_column_value_lengths_to_equal, kwargs: {value: 2}}"),
+        ("enum: [{value: abc}]", "{type: expect_column_values_to_match_regex, kwargs: {regex: '(?i)^ABD?C$'}}"),
+        ("enum: [{value: a}]", "{type: expect_column_values_to_match_regex, kwargs: {regex: '^\\p{Lower}$'}}"),
+        ("logicalTypeOptions: {pattern: ^a}", "{type: expect_column_values_to_not_match_regex, kwargs: {regex: ^ab}}"),
+    ],
+)
+def test_rules_that_a_text_may_pass_together_are_none(write_contract: "Write", one: str, other: str) -> None:
+    """One member is enough, and what only Java's patterns can tell is left to them."""
+    path = write_contract(f"""
+    - name: t
+      physicalType: text
+      {one}
+      quality:
+        - {{type: custom, engine: greatExpectations, implementation: {other}}}
+    """)
+
+    assert problems_of(path) == []
+
+
+def test_counts_that_no_table_can_have_together_are_a_problem(tmp_path: Path) -> None:
+    """Two conditions on one number exclude each other; on others, or in another unit, they do not."""
+    path = write(tmp_path, "- {name: a, physicalType: text}")
+    path.write_text(
+        path.read_text()
+        + """
+    quality:
+      - {metric: rowCount, mustBeGreaterThan: 10}
+      - {metric: rowCount, mustBeLessOrEqualTo: 10}
+      - {metric: rowCount, mustBe: 11}
+      - {metric: rowCount, mustNotBe: 11}
+      - {metric: rowCount, mustBeLessThan: -9, arguments: {comparedTo: previous}}
+      - {type: sql, query: SELECT -1, mustBeLessThan: 0}
+"""
+    )
+
+    problems = [(problem.line, problem.message) for problem in problems_of(path)]
+
+    assert problems == [
+        (14, "no table can pass this rule and the one of line 13 together."),
+        (15, "no table can pass this rule and the one of line 14 together."),
+    ]
 
 
 def test_rules_with_a_condition_do_not_contradict(write_contract: "Write") -> None:

@@ -338,7 +338,7 @@ def test_rules_about_one_measure_that_no_table_can_pass_are_a_problem(write_cont
         """)
 
     assert [(problem.line, problem.message) for problem in problems_of(path)] == [
-        (18, "no value can pass this rule and the one of line 15 together.")
+        (18, "no table can pass this rule and the one of line 15 together.")
     ]
 
 

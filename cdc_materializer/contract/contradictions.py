@@ -1,0 +1,225 @@
+"""Rules that cannot all be kept: what one of them lets through, another one refuses.
+
+Told only where it is certain. Rules for some rows alone (`row_condition`) say nothing of the others and are left out.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import combinations
+
+from cdc_materializer.contract.checks import comparable, is_number
+from cdc_materializer.contract.document import Findings
+from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.table_expectations import TABLE
+from cdc_materializer.contract.table_rules import DUPLICATES, INVALID, MISSING, NULLS, PERCENT, ROW_COUNT, reach
+
+_NOT_NULL, _NULL = "expect_column_values_to_not_be_null", "expect_column_values_to_be_null"
+_IN_SET, _NOT_IN_SET = "expect_column_values_to_be_in_set", "expect_column_values_to_not_be_in_set"
+_BETWEEN = "expect_column_values_to_be_between"
+_LENGTHS, _LENGTH = "expect_column_value_lengths_to_be_between", "expect_column_value_lengths_to_equal"
+_MATCH, _NO_MATCH = "expect_column_values_to_match_regex", "expect_column_values_to_not_match_regex"
+#: Metrics that count rows, of which there are none below zero.
+_COUNTS = frozenset({ROW_COUNT, DUPLICATES, NULLS, MISSING, INVALID})
+_ALL_PERCENT = 100
+#: What Java's patterns have and Python's have not, or the other way round: whether a text matches is not told by it.
+_OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[\[|&&|[*+?}]\+|\$")
+
+
+def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings: Findings) -> None:
+    """Note unconditional rules of one column that no row can pass together.
+
+    Args:
+        drafts: rules about rows, each well-formed.
+        keys: the columns of the primary key, which are never NULL.
+        findings: where problems go.
+    """
+    plain = [draft for draft in drafts if draft.column and not draft.kwargs.get("row_condition")]
+    for column in dict.fromkeys(draft.column for draft in plain):
+        own: dict[str, list[Draft]] = {}
+        for draft in plain:
+            if draft.column == column:
+                own.setdefault(draft.expectation, []).append(draft)
+        if column in keys and own.get(_NULL):
+            message = f"no row can pass: {column} is of the primary key, which is never NULL."
+            findings.add(own[_NULL][0].place, message, "Remove the rule.")
+        for one, other in (*_pairs(own), *_apart(own)):
+            _contradict(other, one, findings)
+
+
+def _pairs(own: Mapping[str, list[Draft]]) -> Iterator[tuple[Draft, Draft]]:
+    """Rules of a column that exclude each other, whatever its values are."""
+    yield from [(needed, own[_NULL][0]) for needed in own.get(_NOT_NULL, [])[:1] if own.get(_NULL)]
+    yield from disjoint(own.get(_BETWEEN, []))
+    exact = [
+        replace(draft, kwargs={"min_value": draft.kwargs["value"], "max_value": draft.kwargs["value"]})
+        for draft in own.get(_LENGTH, [])
+    ]
+    yield from disjoint([*own.get(_LENGTHS, []), *exact])
+    yield from _opposed(own.get(_MATCH, []), own.get(_NO_MATCH, []), lambda a, b: a["regex"] == b["regex"])
+    yield from [
+        (one, other) for one, other in combinations(own.get(_IN_SET, []), 2) if not _members(one) & _members(other)
+    ]
+    yield from [
+        (allowed, refused)
+        for allowed in own.get(_IN_SET, [])
+        for refused in own.get(_NOT_IN_SET, [])
+        if _members(allowed) <= _members(refused)
+    ]
+
+
+def _opposed(
+    some: Sequence[Draft], others: Sequence[Draft], test: Callable[[Mapping[str, object], Mapping[str, object]], bool]
+) -> Iterator[tuple[Draft, Draft]]:
+    yield from [(one, other) for one in some for other in others if test(one.kwargs, other.kwargs)]
+
+
+def _apart(own: Mapping[str, list[Draft]]) -> Iterator[tuple[Draft, Draft]]:
+    """Sets of which another rule of the column refuses every member."""
+    for allowed in own.get(_IN_SET, []):
+        members = [value for value in allowed.kwargs["value_set"] if value is not None]
+        for kind, passes in _TESTS.items():
+            for other in own.get(kind, []):
+                told = [passes(value, other.kwargs) for value in members]
+                if told and all(found is False for found in told):
+                    yield allowed, other
+
+
+def _is_within(value: object, kwargs: Mapping[str, object]) -> bool | None:
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    if not is_number(value) or any(bound is not None and not is_number(bound) for bound in (low, high)):
+        return None
+    number = comparable(value)
+    above = low is None or number > comparable(low) or (number == comparable(low) and not kwargs.get("strict_min"))
+    below = high is None or number < comparable(high) or (number == comparable(high) and not kwargs.get("strict_max"))
+    return bool(above and below)
+
+
+def _is_so_long(value: object, kwargs: Mapping[str, object]) -> bool | None:
+    exact = {"min_value": kwargs["value"], "max_value": kwargs["value"]} if "value" in kwargs else kwargs
+    return _is_within(len(value), exact) if isinstance(value, str) else None
+
+
+def _matches(value: object, kwargs: Mapping[str, object]) -> bool | None:
+    pattern = str(kwargs["regex"])
+    plain = pattern.removesuffix("$")  # at its end it means the same in both
+    if not isinstance(value, str) or not value.isprintable() or _OTHER_SYNTAX.search(plain):
+        return None
+    try:
+        return re.search(pattern, value, re.ASCII) is not None
+    except (re.error, OverflowError, RecursionError):
+        return None
+
+
+def _does_not_match(value: object, kwargs: Mapping[str, object]) -> bool | None:
+    found = _matches(value, kwargs)
+    return None if found is None else not found
+
+
+#: Whether a member of a set passes a rule of another kind; None where that cannot be told.
+_TESTS: Mapping[str, Callable[[object, Mapping[str, object]], bool | None]] = {
+    _BETWEEN: _is_within,
+    _LENGTHS: _is_so_long,
+    _LENGTH: _is_so_long,
+    _MATCH: _matches,
+    _NO_MATCH: _does_not_match,
+}
+
+
+def _members(draft: Draft) -> set[object]:
+    return {comparable(value) for value in draft.kwargs["value_set"] if value is not None}
+
+
+def disjoint(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Draft]]:
+    """Yield those of some rules with bounds of which no two can be kept together."""
+    for earlier, later in combinations(drafts, 2):
+        for one, other in ((earlier, later), (later, earlier)):
+            low, high = one.kwargs.get("min_value"), other.kwargs.get("max_value")
+            if low is None or high is None or is_number(low) != is_number(high):
+                continue
+            strict = bool(one.kwargs.get("strict_min") or other.kwargs.get("strict_max"))
+            if comparable(low) > comparable(high) or (strict and comparable(low) == comparable(high)):
+                yield earlier, later
+
+
+def check_tables_together(drafts: Sequence[Draft], of_rows: Sequence[Draft], findings: Findings) -> None:
+    """Note unconditional rules about one measure that no table can pass together, or no table at all.
+
+    Args:
+        drafts: rules about the table, each well-formed.
+        of_rows: those about rows.
+        findings: where problems go.
+    """
+    plain = [draft for draft in drafts if not draft.kwargs.get("row_condition")]
+    groups: dict[tuple[str | None, str], list[Draft]] = {}
+    for draft in plain:
+        if draft.expectation in TABLE and "min_value" in TABLE[draft.expectation].kwargs:
+            groups.setdefault((draft.column, draft.expectation), []).append(draft)
+    for group in groups.values():
+        for earlier, later in disjoint(group):
+            _contradict(later, earlier, findings, "table")
+    metrics = [_Metric.of(draft) for draft in plain if draft.expectation in _COUNTS]
+    for metric in metrics:
+        if metric.is_hopeless:
+            findings.add(metric.draft.place, "no table can pass: so few or so many rows cannot be.", "Mend the value.")
+    for one, other in combinations([metric for metric in metrics if not metric.is_hopeless], 2):
+        if one.same == other.same and one.excludes(other):
+            _contradict(other.draft, one.draft, findings, "table")
+    _check_needed(metrics, of_rows, findings)
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """A metric of a table with the numbers that it lets through, and whether each end is one of them."""
+
+    draft: Draft
+    low: tuple[Decimal | None, bool]
+    high: tuple[Decimal | None, bool]
+
+    @classmethod
+    def of(cls, draft: Draft) -> "_Metric":
+        """Read a rule."""
+        return cls(draft, *reach(draft.kwargs))
+
+    @property
+    def same(self) -> object:
+        """What is counted, and in which unit."""
+        stated = {key: value for key, value in self.draft.kwargs.items() if key not in {"condition", "value"}}
+        return self.draft.expectation, self.draft.column, repr(stated)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no table at all has such a number."""
+        (low, from_low), (high, to_high) = self.low, self.high
+        most = _ALL_PERCENT if self.draft.kwargs.get("unit") == PERCENT else None
+        too_few = high is not None and (high < 0 or (high == 0 and not to_high))
+        too_many = most is not None and low is not None and (low > most or (low == most and not from_low))
+        return too_few or too_many
+
+    def excludes(self, other: "_Metric") -> bool:
+        """Whether no number is let through by both."""
+        for (low, is_from), (high, is_to) in ((self.low, other.high), (other.low, self.high)):
+            if low is not None and high is not None and (low > high or (low == high and not (is_from and is_to))):
+                return True
+        return False
+
+
+def _check_needed(metrics: Sequence[_Metric], of_rows: Sequence[Draft], findings: Findings) -> None:
+    """Note that there must be NULLs in a column which has none, because rows with one are held."""
+    needed = {
+        draft.column: draft
+        for draft in of_rows
+        if draft.expectation == _NOT_NULL and not draft.kwargs.get("row_condition")
+    }
+    for metric in metrics:
+        low, is_from = metric.low
+        rule = needed.get(metric.draft.column)
+        if rule is not None and metric.draft.expectation == NULLS and low is not None and (low > 0 or not is_from):
+            _contradict(metric.draft, rule, findings, "table")
+
+
+def _contradict(draft: Draft, other: Draft, findings: Findings, what: str = "value") -> None:
+    line = findings.line(other.place)
+    message = f"no {what} can pass this rule and the one of line {line} together."
+    findings.add(draft.place, message, "Mend or remove one of the two.")
