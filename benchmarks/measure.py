@@ -128,6 +128,19 @@ def jobs_so_far(spark: "SparkSession") -> int:
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
+def compiler_seconds(spark: "SparkSession") -> float:
+    """The CPU-seconds that the compilers of the session's JVM have had so far; less what threads had that are gone."""
+    total = 0
+    for task in Path(f"/proc/{_jvm_of(spark)}/task").iterdir():
+        try:
+            name, _, told = (task / "stat").read_text(encoding="ascii").partition("(")[2].rpartition(")")
+        except FileNotFoundError:
+            continue  # gone between the list and the look
+        if "CompilerThre" in name:
+            total += sum(int(ticks) for ticks in told.split()[11:13])
+    return total / _TICKS
+
+
 def peak_memory(spark: "SparkSession") -> int:
     """The most memory that this process and the session's JVM have had at a time each, added up, in MiB."""
     total = 0
