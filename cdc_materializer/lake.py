@@ -65,7 +65,7 @@ class LakeTable:
         pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
         schema_id: Iceberg's number of its columns; another one later means that someone has changed them.
         spec_id: likewise of its partitions.
-        dropped: the columns that another program has dropped since its newest marked snapshot.
+        dropped: the columns that another program has dropped or renamed since its newest marked snapshot.
         foreign: how many commits of other programs changed rows of it since its newest marked snapshot.
         rewritten: whether a MERGE writes its files anew (`write.merge.mode`) and tells nothing beside them.
     """

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.merge import CDC
+from cdc_materializer.names import same_name
 from cdc_materializer.schema import Column, TableSchema
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def _names_then(
 
 
 def dropped_columns(table: Any, marked: Any) -> tuple[str, ...]:  # noqa: ANN401 - Java objects
-    """The columns that a table's newest marked snapshot has and the table has not, also where one of that name came.
+    """The columns that a table's newest marked snapshot has and the table has not, or has under another name by now.
+
+    Also where one of that name came. What was renamed for us (`renames`) is none that anything is written to again.
 
     Args:
         table: the table in Iceberg's own API.
@@ -124,7 +127,7 @@ def dropped_columns(table: Any, marked: Any) -> tuple[str, ...]:  # noqa: ANN401
     known = {column.fieldId(): column.name() for column in table.schema().columns()}
     rebuilt = {known[number] for number in _retyped_ids(table) if number in known}
     then = table.schemas().get(marked.schemaId()).columns()
-    gone = [column.name() for column in then if column.fieldId() not in known]
+    gone = [column.name() for column in then if not same_name(known.get(column.fieldId(), ""), column.name())]
     return tuple(name for name in gone if name not in rebuilt and not name.startswith(REBUILT_PREFIX))
 
 

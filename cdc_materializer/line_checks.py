@@ -50,7 +50,7 @@ def check_deletes(line: Line, mirror: LakeTable | None) -> None:
 
 
 def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
-    """Refuse to fill a column that another program has dropped: all rows from before would show NULL in it.
+    """Refuse to fill a column that another program has dropped or renamed: all rows from before would show NULL in it.
 
     Args:
         mirror: the mirror as it is; None where there is none.
@@ -62,10 +62,10 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
     there = {name.casefold() for name in wanted.types}
     lost = [name for name in mirror.dropped if name.casefold() in there] if mirror is not None else []
     if mirror is not None and lost:
-        what = f"Another program has dropped {', '.join(lost)} of {mirror.name}, and the log still has it."
+        what = f"Another program has dropped or renamed {', '.join(lost)} of {mirror.name}, and the log still has it."
         do = (
-            f"Nothing was published. `cdcm replay {mirror.name} --publish` fills it again; for a mirror without it, "
-            "give it `drop` in the contract first."
+            "Nothing was published. Give a renamed one its name back, or fill it again with "
+            f"`cdcm replay {mirror.name} --publish`; for a mirror without it, give it `drop` in the contract first."
         )
         raise LakeUnavailable(what, do)
 

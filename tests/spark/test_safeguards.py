@@ -179,13 +179,33 @@ def test_a_column_that_another_program_has_dropped_is_not_begun_anew(spark: "Spa
     error = report.tables[0].error
     assert report.exit_code == EXIT_LAKE
     assert error is not None
-    assert error.message.startswith("Another program has dropped price of shop.things, and the log still has it.")
+    assert error.message.startswith("Another program has dropped or renamed price of shop.things, and the log still")
     assert [row["id"] for row in content(config)[str(MIRROR)]] == [row["id"] for row in before]
     assert len(content(config)[str(MIRROR.raw)]) == 2 * len(CHANGES)
     assert replay_tables(config, ("shop.things",), ReplayOptions(publish=True), spark).tables[0].published
     assert run_once(config, spark).exit_code == 0
     assert verify_tables(config, spark).tables[0].equal
     assert [row["price"] for row in content(config)[str(MIRROR)]][: len(before)] == [row["price"] for row in before]
+
+
+def test_a_column_that_another_program_has_renamed_is_not_begun_anew(spark: "SparkSession", tmp_path: Path) -> None:
+    """A second one of its name would be empty in all rows from before; named back, it goes on."""
+    config = pipeline(tmp_path, 1, records_max=100, history=False)
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    topic.write(config.root / "recorded")
+    assert run_once(config, spark).exit_code == 0
+    adopt_session(spark, config).sql("ALTER TABLE lake.shop.things RENAME COLUMN price TO cost")
+    add_changes(topic, 1)
+    topic.write(config.root / "recorded")
+
+    error = run_once(config, spark).tables[0].error
+
+    assert error is not None
+    assert error.message.startswith("Another program has dropped or renamed price of shop.things")
+    adopt_session(spark, config).sql("ALTER TABLE lake.shop.things RENAME COLUMN cost TO price")
+    assert run_once(config, spark).exit_code == 0
+    assert verify_tables(config, spark).tables[0].equal
 
 
 def test_rounds_leave_nothing_in_spark(spark: "SparkSession", tmp_path: Path) -> None:

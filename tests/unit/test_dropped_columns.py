@@ -1,0 +1,45 @@
+"""Which columns of a mirror another program has taken away, by what Iceberg says of its columns then and now."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdc_materializer.lake_columns import RETYPED, dropped_columns
+
+
+def _schema(number: int, columns: dict[int, str]) -> Any:  # noqa: ANN401 - stands for a Java object
+    fields = [
+        SimpleNamespace(fieldId=lambda at=at: at, name=lambda name=name: name)  # type: ignore[misc]
+        for at, name in columns.items()
+    ]
+    return SimpleNamespace(schemaId=lambda: number, columns=lambda: fields)
+
+
+def _dropped(then: dict[int, str], now: dict[int, str], properties: dict[str, str] | None = None) -> tuple[str, ...]:
+    schemas = {1: _schema(1, then), 2: _schema(2, now)}
+    table = SimpleNamespace(schema=lambda: schemas[2], schemas=lambda: schemas, properties=lambda: properties or {})
+    return dropped_columns(table, SimpleNamespace(schemaId=lambda: 1))
+
+
+@pytest.mark.parametrize(
+    ("now", "gone"),
+    [
+        pytest.param({1: "id", 2: "price", 3: "note"}, (), id="one has come"),
+        pytest.param({1: "id"}, ("price",), id="dropped"),
+        pytest.param({1: "id", 3: "price"}, ("price",), id="dropped, and made anew"),
+        pytest.param({1: "id", 2: "cost"}, ("price",), id="renamed"),
+        pytest.param({1: "id", 2: "PRICE"}, (), id="in other letters"),
+        pytest.param({1: "price", 2: "id"}, ("id", "price"), id="names were swapped"),
+    ],
+)
+def test_a_column_is_gone_where_its_field_or_its_name_is(now: dict[int, str], gone: tuple[str, ...]) -> None:
+    """It is by its field that files keep it, and by its name that it is filled."""
+    assert _dropped({1: "id", 2: "price"}, now) == gone
+
+
+def test_a_column_that_was_rebuilt_with_another_type_is_not_gone() -> None:
+    """The one that stood beside it has taken its place, and its name."""
+    then = {1: "id", 2: "price", 3: "__cdc_rebuilt_price"}
+
+    assert _dropped(then, {1: "id", 3: "price"}, {RETYPED: "3"}) == ()
