@@ -131,6 +131,21 @@ class Tables:
         table = self.load(name)
         return None if table is None else self.marker(table)
 
+    def columns_of(self, name: TableName) -> dict[str, str] | None:
+        """Return the DDL types of the table's columns by name, None when there is no such table.
+
+        Of nested columns only the kind is told (`array<>`).
+        """
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return {field: _ddl(kind) for field, kind in local.columns().items()}
+        except (NotReadable, OSError, KeyError):  # as above
+            pass
+        table = self.load(name)
+        fields = table.schema().fields if table is not None else ()
+        return None if table is None else {field.name: _ddl(str(field.field_type)) for field in fields}
+
     def uuid_of(self, name: TableName) -> str | None:
         """Return Iceberg's own identity of the table, None when there is no such table."""
         try:
@@ -172,6 +187,18 @@ class Tables:
             return table.scan(row_filter=taken, selected_fields=tuple(columns), snapshot_id=at).to_arrow()
         except OSError as error:
             raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
+
+
+#: What Spark calls Iceberg's types that it names otherwise.
+_SPARK_TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "uuid": "string"}
+
+
+def _ddl(iceberg: str) -> str:
+    kind, _, parameters = iceberg.partition("(")
+    if kind == "decimal":
+        return f"decimal({parameters.replace(' ', '')}"
+    nested = {"list": "array<>", "map": "map<>", "struct": "struct<>"}.get(kind.partition("<")[0])
+    return nested or _SPARK_TYPES.get(kind) or ("binary" if kind.startswith("fixed") else kind)
 
 
 def snapshots_of(table: "Table") -> Iterator[SnapshotLine]:

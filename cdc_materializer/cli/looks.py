@@ -1,5 +1,6 @@
 """The commands that look: `status`, `quarantine`, `contract lint`. None of them starts Spark."""
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,11 @@ import typer
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.options import CONFIG_DEFAULT, ROWS_DEFAULT, AsJson, ConfigFile, Debug, RowsShown, TableNames
 from cdc_materializer.cli.output import Output, load, now
-from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, UsageError
+from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, CdcError, UsageError
 
 if TYPE_CHECKING:
+    from cdc_materializer.config import Config
+    from cdc_materializer.names import TableName
     from cdc_materializer.report.models import LintReport
 
 
@@ -146,7 +149,8 @@ def contract_lint(
 ) -> int:
     """Check contract files.
 
-    Tells everything that is wrong with each, by line; ends with 2 if there is anything.
+    Tells everything that is wrong with each, by line; ends with 2 if there is anything. Those of the pipeline's file
+    are held to the columns that the mirrors have, too.
     """
     output = Output.begin(as_json=as_json, debug=debug)
     found = _linted(files) if files else _linted_of(config)
@@ -162,12 +166,26 @@ def _linted(files: list[Path]) -> "LintReport":
 
 
 def _linted_of(config: Path) -> "LintReport":
-    """Check the contracts that the configuration names, each for its table."""
+    """Check the contracts that the configuration names, each for its table and the columns that it has."""
     from cdc_materializer.contract import lint
     from cdc_materializer.report.models import LintReport
     from cdc_materializer.status import configured_tables
 
     loaded = load(config)
-    named = [(table.contract, str(table.mirror)) for table in configured_tables(loaded, ())]
-    linted = [lint(path, table=mirror, root=loaded.root) for path, mirror in named if path is not None]
+    linted = [
+        lint(table.contract, _stored(loaded, table.mirror), str(table.mirror), loaded.root)
+        for table in configured_tables(loaded, ())
+        if table.contract is not None
+    ]
     return LintReport(files=[found for part in linted for found in part.files])
+
+
+def _stored(config: "Config", mirror: "TableName") -> "dict[str, str] | None":
+    """The columns that a mirror has, and the contract is held to; None where there is none, or nobody can tell."""
+    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.merge import CDC
+
+    with suppress(CdcError):
+        found = open_tables(config.catalog).columns_of(mirror)
+        return {name: ddl for name, ddl in found.items() if name != CDC} if found is not None else None
+    return None

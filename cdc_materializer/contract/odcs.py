@@ -23,7 +23,7 @@ from cdc_materializer.contract.rules import read_columns, read_rules
 from cdc_materializer.contract.service_levels import read_freshness
 from cdc_materializer.contract.table_checks import check_table_draft, columns_of
 from cdc_materializer.contract.table_rules import read_limit
-from cdc_materializer.contract.types import family
+from cdc_materializer.contract.types import Family, family
 from cdc_materializer.masks import Mask
 from cdc_materializer.names import nearest
 from cdc_materializer.report.models import LintFile, LintProblem, LintReport
@@ -171,16 +171,26 @@ def _types(
     types = {column.name: column.type for column in columns}
     if actual is None:
         return types
+    there = {name.casefold(): ddl for name, ddl in actual.items()}  # as Spark compares names
     for index, column in enumerate(columns):
         here = (*place, "properties", index)
-        stored = "string" if column.mask is not None and not column.mask.hides_all else column.type
         if column.mask is Mask.DROP:
             continue
-        if column.name not in actual:
+        ddl = there.get(column.name.casefold())
+        if ddl is None:
             near = nearest(column.name, actual)
             do = f"Did you mean {near}?" if near else "Remove the column, or add it at the source."
             findings.add(here, f"the table has no column {column.name}.", do)
-        elif stored and family(stored) != family(actual[column.name]):
-            message = f"column {column.name} is declared as {stored}, the table has {actual[column.name]}."
+            continue
+        if column.mask is None and column.type and not _agree(column.type, ddl):
+            message = f"column {column.name} is declared as {column.type}, the table has {ddl}."
             findings.add(here, message, "Declare the type that the table has.")
-    return types | dict(actual)
+        types[column.name] = ddl
+    declared = {name.casefold() for name in types}
+    return types | {name: ddl for name, ddl in actual.items() if name.casefold() not in declared}
+
+
+def _agree(declared: str, actual: str) -> bool:
+    """Whether a type is of the kind that the table has; an object whose parts nobody declares may be any text."""
+    kinds = {family(declared), family(actual)}
+    return len(kinds) == 1 or kinds == {Family.TEXT, Family.NESTED}

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -96,6 +97,31 @@ def test_rows_come_with_the_columns_and_the_filter_asked_for(lake: Lake) -> None
     assert lake.tables.rows(table).num_rows == 4
     assert lake.tables.rows(table, ("id",), _KEY_NULL).to_pylist() == [{"id": 3}]
     assert lake.tables.rows(table, ("id",), "code = 'KEY_NULL'").to_pylist() == [{"id": 3}]
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_columns_are_told_by_the_types_that_spark_has(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, is_local: bool
+) -> None:
+    """Read from the metadata file or by PyIceberg; of nested columns the kind."""
+    types = {
+        "n": pa.int32(), "id": pa.int64(), "f": pa.float64(), "amount": pa.decimal128(12, 2), "text": pa.string(),
+        "flag": pa.bool_(), "day": pa.date32(), "at": pa.timestamp("us", tz="UTC"), "local": pa.timestamp("us"),
+        "raw": pa.binary(), "list": pa.list_(pa.int32()), "struct": pa.struct([("a", pa.int32())]),
+        "map": pa.map_(pa.string(), pa.int32()),
+    }  # fmt: skip
+    lake.create(pa.schema(list(types.items())))
+    tables = lake.tables
+    if not is_local:
+        load = lake.tables.load
+        monkeypatch.setattr(tables, "_catalog", SimpleNamespace(local=lambda _: None, load=load))
+
+    assert tables.columns_of(NAME) == {
+        "n": "int", "id": "bigint", "f": "double", "amount": "decimal(12,2)", "text": "string", "flag": "boolean",
+        "day": "date", "at": "timestamp", "local": "timestamp_ntz", "raw": "binary", "list": "array<>",
+        "struct": "struct<>", "map": "map<>",
+    }  # fmt: skip
+    assert tables.columns_of(TableName.parse("shop.nothing")) is None
 
 
 def test_what_is_not_there_is_none(lake: Lake) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import cdc_materializer
@@ -18,6 +19,8 @@ from cdc_materializer.names import TableName
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions
 from tests.demo_run import ROOT
+from tests.unit.contracts import HEAD
+from tests.unit.lakes import open_writer
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Fresh
@@ -391,6 +394,33 @@ def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str
     text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: wrong.yaml")
     pipeline.write_text(text, encoding="utf-8")
     assert main(["contract", "lint"]) == EXIT_USAGE
+
+
+def test_a_contract_of_the_pipeline_is_held_to_its_mirror(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once there is a mirror, columns that it lacks and kinds that it has otherwise are told with file and line."""
+    contract = pipeline.parent / "orders.yaml"
+    contract.write_text(HEAD + "      - {name: amonut, physicalType: int}\n      - {name: day, physicalType: text}\n")
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: orders.yaml")
+    pipeline.write_text(text, encoding="utf-8")
+
+    assert main(["contract", "lint"]) == EXIT_DONE
+    columns = [
+        ("id", pa.int64()),
+        ("amount", pa.int32()),
+        ("day", pa.date32()),
+        ("__cdc", pa.struct([("op", pa.string())])),
+    ]
+    writer = open_writer(pipeline.parent / "lake")
+    writer.create_namespace("public")
+    writer.create_table("public.orders", pa.schema(columns))
+    capsys.readouterr()
+
+    assert main(["contract", "lint", "--json"]) == EXIT_USAGE
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    assert [(problem["line"], problem["message"]) for problem in file["problems"]] == [
+        (10, "the table has no column amonut."),
+        (11, "column day is declared as string, the table has date."),
+    ]
 
 
 @pytest.mark.parametrize("asked", [["shop.parcels", "-t", "shop.letters"], ["shop.parcels", "shop.letters"]])

@@ -443,9 +443,16 @@ def test_an_odcs_model_error_names_the_line(write_contract: "Write") -> None:
 
 def test_a_contract_is_checked_against_the_table_it_is_for(write_contract: "Write") -> None:
     """With the table's columns at hand, declared columns that it lacks or has with another kind of type are told."""
-    path = write_contract("- {name: amout, physicalType: int}\n- {name: t, physicalType: text}")
+    path = write_contract("""
+    - {name: amout, physicalType: int}
+    - {name: t, physicalType: text}
+    - {name: Doc, logicalType: object}
+    - {name: n, physicalType: int, customProperties: [{property: mask, value: hash}]}
+    - {name: gone, physicalType: int, customProperties: [{property: drop, value: true}]}
+    """)
+    columns = {"ID": "bigint", "amount": "decimal(12,2)", "t": "int", "doc": "struct<>", "n": "string", "more": "date"}
 
-    problems = problems_of(path, columns={"id": "bigint", "amount": "decimal(12,2)", "t": "int"})
+    problems = problems_of(path, columns=columns)
 
     assert [(p.line, p.do) for p in problems] == [
         (10, "Did you mean amount?"),
