@@ -9,10 +9,7 @@ from cdc_materializer.lake_columns import RETYPED, dropped_columns
 
 
 def _schema(number: int, columns: dict[int, str]) -> Any:  # noqa: ANN401 - stands for a Java object
-    fields = [
-        SimpleNamespace(fieldId=lambda at=at: at, name=lambda name=name: name)  # type: ignore[misc]
-        for at, name in columns.items()
-    ]
+    fields = [SimpleNamespace(fieldId=lambda at=at: at, name=lambda name=name: name) for at, name in columns.items()]
     return SimpleNamespace(schemaId=lambda: number, columns=lambda: fields)
 
 
