@@ -25,6 +25,7 @@ from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
+from cdc_materializer.decoders_contract import Declared
 from cdc_materializer.decoders_declared import check_declared, declared_writer
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
@@ -63,6 +64,7 @@ class Decoders:
         partial: the columns that messages may leave out.
         folded: the columns that are folded: the mirror's, and unmasked twins of those that rules see so.
         outgrown: the types that columns of the mirror would have, were it made anew for these writers, by their names.
+        kept: the types that the contract declares, of columns that the mirror has in a type of another kind.
     """
 
     writers: Writers
@@ -70,6 +72,7 @@ class Decoders:
     partial: Partial
     folded: TableSchema
     outgrown: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def make_a_table(self) -> bool:
@@ -130,6 +133,10 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
     keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
+    as_sent, sent = values, [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
+    readings = Declared.of(lookup, sent)
+    readings.check([found for found in values.values() if isinstance(found, Writer)], ", ".join(lookup.topics))
+    values = _read_by(readings, values)
     both = (*values.values(), *keys.values())
     writers = Writers(
         values=tuple(found for found in values.values() if isinstance(found, Writer)),
@@ -147,7 +154,8 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
     described, masks = _described(pairs, lookup), lookup.options.masks
-    last = _described(_by_last_message(rows, values, keys), lookup)
+    anew = _read_by(Declared.of(lookup, sent, anew=True), as_sent)
+    last = _described(_by_last_message(rows, anew, keys), lookup)
     current = masks.stored(lookup.current) if lookup.current is not None else None
     plan = plan_schema(
         current, [masks.written(writer) for writer in described], lookup.options.evolution, _comments(last)
@@ -157,7 +165,12 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
-    return Decoders(writers, plan, partial, folded, _outgrown(lookup, [masks.written(writer) for writer in last]))
+    grown = _outgrown(lookup, [masks.written(writer) for writer in last])
+    return Decoders(writers, plan, partial, folded, grown, readings.kept)
+
+
+def _read_by(readings: Declared, values: Mapping[str, Found]) -> dict[str, Found]:
+    return {name: readings.read(found) if isinstance(found, Writer) else found for name, found in values.items()}
 
 
 def _check_key(target: TableSchema, lookup: Lookup) -> None:

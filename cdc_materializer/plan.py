@@ -26,7 +26,15 @@ from cdc_materializer.line import Line
 from cdc_materializer.pipeline import plan_folding
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo
-from cdc_materializer.report.plan_models import ColumnPlan, MisfitPlan, PlanReport, RenamePlan, TablePlan, TypePlan
+from cdc_materializer.report.plan_models import (
+    ColumnPlan,
+    DeclaredPlan,
+    MisfitPlan,
+    PlanReport,
+    RenamePlan,
+    TablePlan,
+    TypePlan,
+)
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
 from cdc_materializer.schema import Misfit, SchemaPlan
 from cdc_materializer.session import beside
@@ -94,6 +102,7 @@ def _plan(line: Line, backlog: Backlog) -> TablePlan:
             "renamed": _renames(pending),
             "unknown_schemas": len(decoders.writers.unknown),
             "refused": sorted({REFUSALS[reason].what for _, reason in decoders.writers.refused}),
+            "declared": _declared(decoders),
             **_columns(line, decoders.plan),
         }
     )
@@ -128,6 +137,11 @@ def _columns(line: Line, plan: SchemaPlan) -> dict[str, object]:
         "comments": [column.name for column in plan.documented],
         "misfits": [_misfit(line, misfit) for misfit in plan.misfits],
     }
+
+
+def _declared(decoders: Decoders) -> list[DeclaredPlan]:
+    types = decoders.plan.target.types
+    return [DeclaredPlan(column=name, table_type=types[name], declared_type=ddl) for name, ddl in decoders.kept.items()]
 
 
 def _renames(pending: Sequence[tuple[str, str]]) -> list[RenamePlan]:

@@ -12,6 +12,7 @@ NULL has a value is a whole row, as REPLICA IDENTITY FULL gives it, and its key 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -66,10 +67,12 @@ def filled_key(
 def names_other_columns(before: Column, row: WireType, key: Sequence[str], reader: Reader) -> Column:
     """Whether ``before`` tells of a row nothing but NOT NULL columns beside the key: those of an index."""
     whole, told = F.lit(False), F.lit(False)
-    for name, kind in row.fields:
-        if kind.optional:
+    for name, sent in row.fields:
+        if sent.optional:
             whole = whole | before[name].isNotNull()
             continue
+        # A filler is of the source's type.
+        kind = replace(sent, contract=None)
         filler = _filler(kind, reader) if name not in key else None
         if filler is not None:
             told = told | ~reader.read(kind).apply(before[name]).eqNullSafe(filler)

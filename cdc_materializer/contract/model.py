@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from cdc_materializer.decode.units import TimeUnit
+from cdc_materializer.decode.units import DeclaredType, TimeUnit
 from cdc_materializer.masks import Mask, Masks
 
 #: Hexadecimal characters of a fingerprint: 64 bits tell any two versions of one contract apart.
@@ -76,7 +76,8 @@ class ContractColumn:
     reports, where somebody asks for samples; it is no rule, and not part of the fingerprint. ``is_set`` says that it is
     a set of MySQL's, a text that some formats write as a list. ``time_unit`` says, of a time, how one is counted where
     a message has it as a number and no schema. ``is_numeric`` says that it holds numbers with scales of their own as
-    texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known.
+    texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known. ``declared``
+    is what values are read as that a source sends in another type.
     """
 
     name: str
@@ -91,6 +92,7 @@ class ContractColumn:
     time_unit: TimeUnit | None = None
     is_numeric: bool = False
     is_rounded: bool = False
+    declared: DeclaredType | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

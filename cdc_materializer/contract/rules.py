@@ -18,7 +18,7 @@ from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import read_quality, read_relationships
-from cdc_materializer.contract.time_units import read_time_unit
+from cdc_materializer.contract.time_units import declared_type, read_time_unit
 from cdc_materializer.contract.types import column_type, is_numeric, is_rounded, is_set
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
@@ -55,7 +55,7 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
                 name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),
                 declared.description, read_mask(declared, here, findings), _is_public(declared),
                 is_set(declared.physicalType), read_time_unit(declared, here, findings),
-                is_numeric(declared.physicalType), is_rounded(declared),
+                is_numeric(declared.physicalType), is_rounded(declared), declared_type(declared, findings.line(here)),
             )
         )  # fmt: skip
     return tuple(columns)

@@ -10,7 +10,7 @@ from open_data_contract_standard.model import SchemaProperty
 
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.types import column_type, physical_type, spelling
-from cdc_materializer.decode.units import TimeUnit
+from cdc_materializer.decode.units import DeclaredType, TimeUnit
 
 PROPERTY = "time_unit"
 _STATED = tuple(str(unit) for unit in TimeUnit if unit is not TimeUnit.UNSETTLED)
@@ -49,6 +49,19 @@ def read_time_unit(declared: SchemaProperty, here: Place, findings: Findings) ->
         else:
             findings.add(at, f"unknown {PROPERTY} {str(entry.value)[:40]!r}.", f"The units are {', '.join(_STATED)}.")
     return found
+
+
+def declared_type(declared: SchemaProperty, line: int | None) -> DeclaredType | None:
+    """What values are read as that a source sends in another type; None where the contract gives no type.
+
+    A unit is what `time_unit` says and nothing else: a plain number has none of a connector's rules behind it.
+    """
+    ddl = column_type(declared)
+    if ddl is None:
+        return None
+    stated = [str(entry.value) for entry in declared.customProperties or () if entry.property == PROPERTY]
+    unit = TimeUnit(stated[-1]) if stated and stated[-1] in _STATED else None
+    return DeclaredType(ddl, unit, is_clock=ddl == "bigint" and _by_type(declared) is not None, line=line)
 
 
 def _by_type(declared: SchemaProperty) -> TimeUnit | None:

@@ -115,8 +115,8 @@ def column_type(wire: WireType) -> str:
     Raises:
         WireSchemaInvalid: the type has no table form.
     """
-    if wire.literal in {"declared", UNTYPED}:
-        return wire.parameters["ddl"]
+    if wire.contract is not None or wire.literal in {"declared", UNTYPED}:
+        return wire.contract.ddl if wire.contract is not None else wire.parameters["ddl"]
     name = meaning(wire)
     if name in DECIMALS:
         return decimal_ddl(*decimal_type(wire))

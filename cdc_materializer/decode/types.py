@@ -27,6 +27,7 @@ from cdc_materializer.decode.columns import (
     struct_of,
     wider_number,
 )
+from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.units import UNIT
@@ -51,6 +52,8 @@ class Reader(Settings):
         """
         if wire.literal == UNTYPED:
             return untyped(self, wire)
+        if wire.contract is not None:
+            return contract_reading(self, wire, wire.contract)
         named = _declared if wire.literal == "declared" else _NAMED.get(meaning(wire))
         if named is not None:
             return named(self, wire)

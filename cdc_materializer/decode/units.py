@@ -1,5 +1,6 @@
-"""What a contract says of a column's values in JSON without a schema beside their type, without Spark."""
+"""What a contract says of a column's values, without Spark."""
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -18,3 +19,20 @@ class TimeUnit(StrEnum):
 UNIT = "unit"
 #: The parameter of a wire type whose numbers may have a scale of their own each: PostgreSQL's `numeric` alone.
 VARIABLE = "variable"
+
+
+@dataclass(frozen=True)
+class DeclaredType:
+    """What a contract says of a column whose source sends it in a type of its own.
+
+    Attributes:
+        ddl: the column's type.
+        unit: the unit that `time_unit` names, of a time; None where it stands nowhere.
+        is_clock: whether the column is a time of day, microseconds in a `bigint`.
+        line: where the contract's file says it.
+    """
+
+    ddl: str
+    unit: TimeUnit | None = None
+    is_clock: bool = False
+    line: int | None = field(default=None, compare=False)

@@ -13,6 +13,8 @@ from typing import Any
 
 from fastavro.schema import SchemaParseException, parse_schema
 
+from cdc_materializer.decode.units import DeclaredType
+
 _CONNECT_LITERALS = {
     "boolean": "boolean",
     "int8": "int",
@@ -59,6 +61,7 @@ class WireType:
     `literal` is one of boolean, int, long, float, double, string, bytes, fixed, enum, array, map, record, union, null;
     `name` the schema's own name for its meaning (`io.debezium.time.Date`, or an Avro logical type), "" if it has none;
     `logical` Avro's logical type, which says what a value is where the name is one of somebody's own;
+    `contract` what a contract declares the value to be, where it is read so (`contract_types`);
     `nulls` the fields of a record that can be nothing but NULL, of which no column can be made;
     `default` what Connect's schema names for a value that was not told, as the wire writes it: never data of a row.
     """
@@ -73,6 +76,7 @@ class WireType:
     doc: str | None = None
     default: Any = None
     nulls: tuple[str, ...] = ()
+    contract: DeclaredType | None = None
 
     def get(self, name: str) -> WireType | None:
         """The type of a record's field, None where it has no such field."""

@@ -43,6 +43,14 @@ class MisfitPlan(Report):
     beside: str | None = Field(default=None, description="Column that takes them; null: none.")
 
 
+class DeclaredPlan(Report):
+    """A column that a contract declares as what its messages can be read as, and that is in another type."""
+
+    column: str = Field(description="The column.")
+    table_type: str = Field(description="Spark type that it has and keeps, until `cdcm replay … --publish`.")
+    declared_type: str = Field(description="Spark type that the contract declares.")
+
+
 class TablePlan(Report):
     """What a run would change of one table's columns before it writes rows."""
 
@@ -62,6 +70,9 @@ class TablePlan(Report):
     renamed: list[RenamePlan] = Field(default_factory=list, description="Columns that are renamed.")
     comments: list[str] = Field(default_factory=list, description="Columns whose comment changes.")
     misfits: list[MisfitPlan] = Field(default_factory=list, description="Types that changed and do not fit.")
+    declared: list[DeclaredPlan] = Field(
+        default_factory=list, description="Types of the contract that a replay would give columns."
+    )
     unknown_schemas: int = Field(default=0, ge=0, description="Schemas that the registry does not know.")
     refused: list[str] = Field(
         default_factory=list, description="What other messages are, that are recognised and not read."

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cdc_materializer.report.layout import fact_list, failure, heading
-from cdc_materializer.report.plan_models import MisfitPlan, PlanReport, TablePlan
+from cdc_materializer.report.plan_models import DeclaredPlan, MisfitPlan, PlanReport, TablePlan
 from cdc_materializer.report.wording import quantity
 
 _NOTES = {"create": ("green", "would be made"), "change": ("yellow", "would change"), "none": ("dim", "stays as it is")}
@@ -39,9 +39,15 @@ def _facts(table: TablePlan) -> list[tuple[str, RenderableType]]:
     ]
     comments = [("comment", ", ".join(table.comments))] if table.comments else []
     misfits = [("misfit", _misfit(one)) for one in table.misfits]
+    declared = [("contract", _declared(one)) for one in table.declared]
     unknown = [("unknown", quantity(table.unknown_schemas, "schema"))] if table.unknown_schemas else []
     refused = [("refused", what) for what in table.refused]
-    return [*key, *renamed, *added, *types, *comments, *misfits, *unknown, *refused]
+    return [*key, *renamed, *added, *types, *comments, *misfits, *declared, *unknown, *refused]
+
+
+def _declared(found: DeclaredPlan) -> str:
+    remedy = "`cdcm replay --publish` rebuilds it"
+    return f"{found.column} is {found.table_type}, the contract says {found.declared_type}: {remedy}"
 
 
 def _misfit(found: MisfitPlan) -> str:

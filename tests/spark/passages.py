@@ -140,7 +140,8 @@ class Passage:
     def entry(self, step: Mapping[str, Any]) -> dict[str, Any]:
         """The table's entry in pipeline.yaml."""
         settings = {**self.case.data.get("table", {}), **step.get("table", {})}
-        contract = {"contract": str(self.case.contract)} if self.case.contract else {}
+        named = self.case.contract.with_name(step.get("contract", "contract.yaml")) if self.case.contract else None
+        contract = {"contract": str(named)} if named else {}
         limit = {"records_max": self.limit} if self.limit is not None else {}
         topic = f"{self.topic}.*" if self.case.data.get("several_topics") else self.topic
         return {"topic": topic, "mirror": self.table, **settings, **contract, **limit}

@@ -1,5 +1,6 @@
 """Columns that change: told by a plan first, then as told; field ids, comments, and rebuilt tables."""
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,9 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from cdc_materializer.trial import try_contract
 from tests.spark.marks import TURNS
+from tests.unit.contracts import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,6 +195,44 @@ def test_a_rebuilt_table_has_the_new_types(spark: "SparkSession", lake_config: C
     assert outgrown.fields() == before
     outgrown.run()
     assert outgrown.is_proved()
+
+
+def test_a_mirror_gets_the_types_that_a_contract_declares_later(spark: "SparkSession", lake_config: Config) -> None:
+    """With a replay, and not before: what readers have stays as it is, and a run goes on with it."""
+    declared = Table(lake_config, spark, "declared")
+    declared.settings = {"history": True}
+    declared.send({"price": _TEXT}, {"id": 1, "price": "12.50"}, {"id": 2, "price": "dear"})
+    declared.run()
+    contract = write(lake_config.root, '- {name: price, physicalType: "decimal(12,2)"}')
+    declared.settings = {"history": True, "contract": str(contract)}
+    declared.send({"price": _TEXT}, {"id": 3, "price": "7.5"})
+
+    planned = declared.plan()
+    declared.run()
+    seen, proved = declared.rows(), declared.is_proved()
+    done = replay_tables(declared.config, (declared.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    declared.send({"price": _TEXT}, {"id": 4, "price": "0.1"}, {"id": 5, "price": "0.001"})
+    declared.run()
+
+    kept = [(one.column, one.table_type, one.declared_type) for one in planned.declared]
+    assert (planned.action, kept) == ("none", [("price", "string", "decimal(12,2)")])
+    assert seen == [{"id": 1, "price": "12.50"}, {"id": 2, "price": "dear"}, {"id": 3, "price": "7.5"}]
+    assert proved
+    assert [(one.column, one.old, one.new) for one in done.types] == [("price", "string", "decimal(12,2)")]
+    assert (done.published, done.only_live, done.error) == (True, 1, None)
+    prices = {1: Decimal("12.50"), 3: Decimal("7.50"), 4: Decimal("0.10")}
+    assert {row["id"]: row["price"] for row in declared.rows()} == prices
+    held = spark.table(f"lake.{declared.mirror}__quarantine").where("status = 'open'").select("offset", "code")
+    assert sorted(map(tuple, held.collect())) == [(1, "SCHEMA_INCOMPATIBLE"), (4, "OUT_OF_RANGE")]
+    assert declared.is_proved()
+    assert declared.plan().declared == []
+    tried = try_contract(declared.config, declared.mirror, contract, spark=spark)
+    assert {str(one.code): one.messages for one in tried.codes} == {"SCHEMA_INCOMPATIBLE": 1, "OUT_OF_RANGE": 1}
+
+    roll_back(declared.config, (declared.mirror,), spark)
+    assert declared.rows() == seen
+    declared.run()
+    assert declared.is_proved()
 
 
 def test_taking_back_other_types_leaves_what_a_run_has_published_meanwhile(

@@ -13,7 +13,15 @@ from cdc_materializer import plan
 from cdc_materializer.cli import main
 from cdc_materializer.errors import EXIT_USAGE
 from cdc_materializer.report.models import ErrorInfo
-from cdc_materializer.report.plan_models import ColumnPlan, MisfitPlan, PlanReport, RenamePlan, TablePlan, TypePlan
+from cdc_materializer.report.plan_models import (
+    ColumnPlan,
+    DeclaredPlan,
+    MisfitPlan,
+    PlanReport,
+    RenamePlan,
+    TablePlan,
+    TypePlan,
+)
 from cdc_materializer.report.terminal import render
 
 _ORDERS = TablePlan(
@@ -21,6 +29,7 @@ _ORDERS = TablePlan(
     added=[ColumnPlan(name="note", type="string"), ColumnPlan(name="v__string", type="string", beside="v")],
     types=[TypePlan(path="place.x", old="int", new="bigint"), TypePlan(path="place.label", new="string")],
     renamed=[RenamePlan(old="customer", new="client")], comments=["qty"], unknown_schemas=1, refused=["Protobuf."],
+    declared=[DeclaredPlan(column="price", table_type="string", declared_type="decimal(12,2)")],
     misfits=[
         MisfitPlan(column="v", table_type="int", writer_type="string", handling="new_column", beside="v__string"),
         MisfitPlan(column="id", table_type="bigint", writer_type="string", handling="hold"),
@@ -47,6 +56,7 @@ def test_every_part_of_a_plan_is_shown() -> None:
         "place.label string",
         "v is int, messages have string: what does not fit goes to v__string",
         "id is bigint, messages have string: what does not fit is held",
+        "price is string, the contract says decimal(12,2): `cdcm replay --publish` rebuilds it",
         "Protobuf.",
         "shop.users  DUPLICATE_COLUMN",
         "Nothing was written.",
