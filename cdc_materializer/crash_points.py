@@ -21,12 +21,14 @@ UPKEEP = ("compacted", "expired", "found")
 #: Of a replay: its branches begin; a batch is folded; both mirrors are compared; the rebuilt one says what quarantine
 #: goes with it; the mirror is swapped; quarantine is the new state's, and what kept that is there still.
 REBUILD = ("begun", "folded", "compared", "marked", "swapped", "settled")
+#: Of a replay too, where raw is shorter than its topic: a part of what it lacks is on a branch of it.
+REFILL = ("refilled",)
 _KINDS = {suffix: suffix.strip("_") for suffix in RESERVED_SUFFIXES}
 #: Every point by its name.
 POINTS = (
     *(f"{kind}.{step}" for kind, step in product(("mirror", *_KINDS.values()), STEPS)),
     *(f"maintain.{step}" for step in UPKEEP),
-    *(f"replay.{step}" for step in REBUILD),
+    *(f"replay.{step}" for step in (*REFILL, *REBUILD)),
 )
 
 
@@ -34,7 +36,7 @@ def reach(step: str, table: TableName) -> None:
     """End the process here and now, if this is the point that `CDCM_CRASH_AT` names; see POINTS.
 
     Args:
-        step: one of STEPS, UPKEEP or REBUILD.
+        step: one of STEPS, UPKEEP, REFILL or REBUILD.
         table: what is being written.
     """
     if crash_at() == point_of(step, table):
@@ -45,7 +47,7 @@ def point_of(step: str, table: TableName) -> str:
     """The name of a point."""
     if step in UPKEEP:
         return f"maintain.{step}"
-    if step in REBUILD:
+    if step in (*REFILL, *REBUILD):
         return f"replay.{step}"
     kind = next((kind for suffix, kind in _KINDS.items() if table.name.endswith(suffix)), "mirror")
     return f"{kind}.{step}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker, is_foreign
+from cdc_materializer.marker import MARKER_PREFIX, Marker, is_foreign
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
@@ -28,7 +28,8 @@ def broken_in(table: str, lines: Sequence[SnapshotLine], *, is_raw: bool) -> Ite
     """
     marked = [(line, marker) for line in lines if (marker := Marker.from_summary(line.summary)) is not None]
     for line, marker in marked[:1]:
-        total, landed = int(line.summary.get("total-records", "0")), sum(marker.offsets.values())
+        total, hidden = (int(line.summary.get(f"total-{what}", "0")) for what in ("records", "position-deletes"))
+        total, landed = total - hidden, sum(marker.offsets.values())
         if is_raw and total > landed:
             yield f"{table} has {total} messages and got to offsets of {landed} in all: some are there twice."
     for line, marker in marked:
@@ -95,11 +96,20 @@ class Cut:
 
 
 def cut_in(lines: Sequence[SnapshotLine]) -> Cut | None:
-    """What other programs have taken from raw, as far as its snapshots (newest first) tell; None for nothing."""
-    others = foreign(lines)
+    """What other programs have taken from raw, as far as its snapshots (newest first) tell; None for nothing.
+
+    What was taken before raw was refilled from its topic is there again (`rebuild_fill`).
+    """
+    others = foreign(_since_refilled(lines))
     lost = sum(_taken(line) for line in others)
     first = next((line for line in reversed(others) if _taken(line) > 0), None)
     return Cut(lost, first.parent_id) if lost > 0 and first is not None else None
+
+
+def _since_refilled(lines: Sequence[SnapshotLine]) -> Sequence[SnapshotLine]:
+    told = [line.summary.get(f"{MARKER_PREFIX}refilled") for line in lines]
+    newest = next((found for found in told if found is not None), None)
+    return lines if newest is None else lines[: len(told) - told[::-1].index(newest)]
 
 
 def _taken(line: SnapshotLine) -> int:

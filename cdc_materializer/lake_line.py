@@ -55,18 +55,25 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
     What other programs did between two landings is left out of their difference: messages that they took away are still
     owed by the batch that reads them, and messages that they brought are none that landed.
 
+    Down to where something was read for it that it had lacked: no difference across that tells of one span.
+
     Args:
         table: raw.
         head: the snapshot to begin with.
         limit: how many snapshots to look at.
     """
-    found = []
+    found: list[tuple[Offsets, int]] = []
+    refilled = ""
     snapshot = table.snapshot(head) if head is not None else None
     # Of the totals only the newest: one on the way may have begun anew (`lake_commit`), as no difference does.
     total = int(snapshot.summary().get("total-records") or 0) if snapshot is not None else 0
     while snapshot is not None and limit:
         told = dict(snapshot.summary())
         if f"{MARKER_PREFIX}offsets" in told:
+            before = told.get(f"{MARKER_PREFIX}refilled", "0")
+            if found and before != refilled:
+                return found
+            refilled = before
             found.append((Offsets.from_json(told[f"{MARKER_PREFIX}offsets"]), total))
         # Above the newest landing the total is brought down to that landing's own.
         if not found or not is_foreign(snapshot.operation(), told):

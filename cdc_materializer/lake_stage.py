@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,21 @@ class Stage:
         for name, value in self.marker.to_summary().items():
             writer = writer.option(f"snapshot-property.{name}", value)
         writer.append()
+        self.is_marked = True
+
+    def take(self, files: Sequence[Any]) -> None:
+        """Append data files that another branch of the table has; the marker goes with them, as with rows.
+
+        Args:
+            files: Iceberg's; their rows are all that comes.
+        """
+        self.rows_expected = sum(int(file.recordCount()) for file in files)
+        commit = self.lake.iceberg(self.base.name).newFastAppend().toBranch(self.branch)
+        for file in files:
+            commit = commit.appendFile(file)
+        for name, value in self.marker.to_summary().items():
+            commit = commit.set(name, value)
+        commit.commit()
         self.is_marked = True
 
     def tell(self, marker: Marker) -> None:

@@ -26,12 +26,13 @@ from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
+from cdc_materializer.merge import RAW_SCHEMA
 from cdc_materializer.names import TableName, recovery
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.recognise import told_format
 from cdc_materializer.registry import Registry
 from cdc_materializer.rows import first_messages
-from cdc_materializer.schema import Evolution, TableSchema
+from cdc_materializer.schema import Evolution, TableSchema, plan_schema
 from cdc_materializer.snapshots import SweepPlan
 from cdc_materializer.source import Message, Source
 from cdc_materializer.sweeping import Watch
@@ -345,6 +346,13 @@ def marker_of(table: LakeTable) -> Marker:
         what = f"Table {table.name} is there, and no snapshot of it says how far it was filled. Nothing was written."
         raise LakeUnavailable(what, recovery(table.name))
     return table.marker
+
+
+def raw_columns(line: Line, raw: LakeTable) -> LakeTable:
+    """A raw table with all columns that messages are kept in; a version before may have made it with fewer."""
+    if RAW_SCHEMA.types.keys() <= raw.schema.types.keys():
+        return raw
+    return line.lake.evolve(raw, plan_schema(raw.schema, [RAW_SCHEMA]))
 
 
 def reload(line: Line, name: TableName) -> LakeTable:

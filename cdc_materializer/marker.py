@@ -93,6 +93,7 @@ class Marker:
             the mirror has rows of several servers, of each of them.
         truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not
             count them has written one of its markers.
+        refilled: on raw, how many offsets behind its own were read from the topic again (`rebuild_fill`), in all.
         bases: on raw, what each partition's offsets are more than the topic's own: in a topic that was made again they
             go on from where the earlier one's ended.
         epochs: on a mirror, where each epoch after the first begins in each partition (changelog-semantics §0 rule 15).
@@ -129,6 +130,7 @@ class Marker:
     times: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
+    refilled: int = 0
     bases: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -187,6 +189,7 @@ class Marker:
             "times": write(self.times),
             "truncated": " ".join(self.truncated) or None,
             "truncates": None if self.truncates is None else str(self.truncates),
+            "refilled": str(self.refilled) if self.refilled else None,
             "bases": write(self.bases) if self.bases else None,
             "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
             "logs": write(self.logs) if self.logs else None,
@@ -238,6 +241,7 @@ class Marker:
             # No position has a space.
             truncated=tuple(summary.get(MARKER_PREFIX + "truncated", "").split()),
             truncates=None if truncates is None else as_number(truncates, "truncates"),
+            refilled=as_number(summary.get(MARKER_PREFIX + "refilled", "0"), "refilled"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
             logs={

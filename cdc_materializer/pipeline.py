@@ -22,14 +22,13 @@ from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.ledger import ledger_after
-from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, reload
+from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
 from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_pair
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.progress import check_unchanged, plan_reading
-from cdc_materializer.schema import plan_schema
 from cdc_materializer.settling import settled
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
@@ -140,9 +139,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
-    if not RAW_SCHEMA.types.keys() <= raw.schema.types.keys():
-        # Made by a version whose raw tables had fewer columns.
-        raw = line.lake.evolve(raw, plan_schema(raw.schema, [RAW_SCHEMA]))
+    raw = raw_columns(line, raw)
     before = marker_of(raw)
     marker = replace(
         before,
@@ -155,7 +152,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     wanted = Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
     messages = read_span(line.source, line.lake.spark, wanted, topic.topics)
     found = rows.raw_rows(messages, marker.batch, before.bases, line.id_bytes)
-    line.lake.publish(raw, marker, lambda stage: _append_read(stage, found, line, topic, span))
+    line.lake.publish(raw, marker, lambda stage: append_read(stage, found, line, topic, span))
     return reload(line, line.mirror.raw)
 
 
@@ -169,7 +166,7 @@ def land_rest(line: Line, topic: TopicState) -> None:
         land(line, raw, span, topic)
 
 
-def _append_read(stage: Stage, messages: DataFrame, line: Line, topic: TopicState, span: Span) -> None:
+def append_read(stage: Stage, messages: DataFrame, line: Line, topic: TopicState, span: Span) -> None:
     """Append what the source gives; Spark reads it only now, so a source that fails does so here."""
     try:
         stage.append(messages)

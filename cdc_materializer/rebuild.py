@@ -7,7 +7,8 @@ branch ends.
 
 The branch ends at the offsets of the live mirror, so that the two can be compared. What is published meanwhile is
 caught up with; the swap fails rather than undo it. Other settings, another contract or another adoption make another
-branch, because what was folded under other rules is of no use.
+branch, because what was folded under other rules is of no use; so does a raw table that was filled from its topic
+since (`rebuild_fill`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from cdc_materializer.merge import CDC
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
 from cdc_materializer.rebuild_base import Base, carried, find_base
+from cdc_materializer.rebuild_fill import refill
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
@@ -149,7 +151,7 @@ def _line(work: Work, spark: SparkSession, table: TableConfig) -> Line:
     return Line(work.config.name, table, work.source, work.registry, contract, lake)
 
 
-def _beside(line: Line, marker: Marker, retypes: Mapping[str, str], base: Base | None) -> Line:
+def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str], base: Base | None) -> Line:
     """The way to the branch on which a table is rebuilt under the rules that are in force, from a base.
 
     The history table stays as it is: it tells what was published.
@@ -164,16 +166,21 @@ def _beside(line: Line, marker: Marker, retypes: Mapping[str, str], base: Base |
     ]
     rules += [dict(retypes)] if retypes else []
     rules += [{"base": base.mirror.head}] if base is not None else []
+    rules += [{"refilled": raw.refilled}] if raw.refilled else []
     branch = REPLAY_BRANCH + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
     lake = replace(line.lake, branch=branch, retypes={line.mirror: retypes})
     return replace(line, table=alone, replays=True, lake=lake)
 
 
 def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
+    refilled = 0
     try:
-        return _replay(line, options)
+        if options.start.kind == "kafka":
+            refilled = refill(line, restart=options.restart)
+        found = _replay(line, options)
     except CdcError as failure:
-        return _failed(line, failure)
+        found = _failed(line, failure)
+    return found.model_copy(update={"refilled": refilled})
 
 
 def _failed(line: Line, failure: CdcError) -> TableReplay:
@@ -196,7 +203,8 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             check_whole(line, live.raw)
             retypes = find_retypes(line, live.raw, live.mirror)
             base = find_base(line, live, options.start, retypes)
-            sides = _Sides(line, _beside(line, marker_of(live.mirror), retypes, base), base)
+            raw = marker_of(live.raw)
+            sides = _Sides(line, _beside(line, raw, marker_of(live.mirror), retypes, base), base, raw.refilled)
             _begin(sides, live.mirror, live.quarantine, options)
             crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
@@ -215,11 +223,19 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
 
 @dataclass(frozen=True)
 class _Sides:
-    """One table's way, live and beside, and what the rebuilding goes on from; None for nothing."""
+    """One table's way, live and beside.
+
+    Attributes:
+        live: to what readers see.
+        beside: to the branch.
+        base: what the rebuilding goes on from; None for nothing.
+        refilled: `Marker.refilled` of raw. Where it is another one later, messages have come before those folded.
+    """
 
     live: Line
     beside: Line
     base: Base | None
+    refilled: int
 
 
 @dataclass(frozen=True)
@@ -285,6 +301,9 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
         tables = load_all(sides.beside)
         if tables.raw is None:
             return count
+        if marker_of(tables.raw).refilled != sides.refilled:
+            what = f"{tables.raw.name} was filled from the topic while {sides.live.mirror} was being rebuilt."
+            raise CommitConflict(what, "Nothing was swapped; run the replay again.")
         end = replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets)
         done = fold_next(sides.beside, replace(tables.raw, marker=end), tables)
         if done is None:

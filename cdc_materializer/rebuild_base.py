@@ -21,9 +21,7 @@ from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, cdc_struct
-from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.rebuild_start import Start, is_before, wanted_offsets
-from cdc_materializer.source import as_raw_counts, read_span, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,12 +56,8 @@ def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]
 
     Raises:
         UsageError: no such state is left, or it cannot be gone on with; says why.
-        SourceUnavailable: the topic has messages that raw has not.
     """
-    if live.raw is None or live.mirror is None or start.kind == "earliest":
-        return None
-    if start.kind == "kafka":
-        check_topic(line, live.raw)
+    if live.raw is None or live.mirror is None or start.kind in ("earliest", "kafka"):
         return None
     if retypes:
         what = f"Columns of {line.mirror} would get other types: {', '.join(sorted(retypes))}."
@@ -107,37 +101,6 @@ def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:
     since = line.lake.rows(raw).where(F.col("timestamp") >= F.lit(start.at))
     found = since.groupBy("partition").agg(F.min("offset").alias("offset")).collect()
     return {row["partition"]: row["offset"] for row in found}
-
-
-def check_topic(line: Line, raw: LakeTable) -> None:
-    """Refuse to take raw for the topic where it is not: where messages are missing at its head.
-
-    Raw has the topic's own bytes, so a replay reads these where none is missing.
-
-    Raises:
-        UsageError: says which messages raw has not, and whether the topic has them.
-        SourceUnavailable: the topic cannot be read.
-    """
-    known = marker_of(raw)
-    counted = as_raw_counts(state_of(line.source, line.table.topic, line.table.topics), known)
-    first = line.lake.rows(raw).groupBy("partition").agg(F.min("offset").alias("offset")).collect()
-    begins = {row["partition"]: row["offset"] for row in first}
-    beginnings = known.in_table(counted.beginnings)
-    head = {p: begins.get(p, known.offsets.get(p, 0)) for p in beginnings}
-    lost = {p: at for p, at in beginnings.items() if at > 0 and head[p] > 0}
-    missing = Span(line.table.topic, beginnings, Offsets({p: max(head[p], at) for p, at in beginnings.items()}))
-    if not missing.is_empty:
-        there = Span(missing.topic, known.in_topic(missing.start), known.in_topic(missing.end))
-        if not read_span(line.source, line.lake.spark, there, counted.topics).isEmpty():
-            places = ", ".join(f"{p}/{start} to {p}/{end - 1}" for p, start, end in missing.ranges())
-            what = f"The topic has messages that {raw.name} has not: some of {places}. A replay folds raw."
-            raise UsageError(
-                what, "Mirror the topic under another `mirror` name, which reads all of it, or bring raw back."
-            )
-    if lost:
-        places = ", ".join(f"before {p}/{at}" for p, at in lost.items())
-        what = f"The topic's head is gone ({places}), and {raw.name} does not have it either."
-        raise UsageError(what, "Nothing can tell what it said; `--from earliest` folds what raw has.")
 
 
 def carried(old: Marker, now: Marker) -> Marker:

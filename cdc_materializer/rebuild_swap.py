@@ -45,10 +45,12 @@ def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes:
         changes: whether the two differ. Where they do not, what is kept from before an earlier replay stays kept.
 
     Returns:
-        False where the live mirror has moved meanwhile.
+        False where the live mirror has moved meanwhile, or raw was filled from its topic.
     """
     now, lake, new = load_all(line), line.lake, rebuilt.quarantine
     if live.mirror is None or now.mirror is None or now.mirror.head != live.mirror.head:
+        return False
+    if live.raw is None or now.raw is None or marker_of(now.raw).refilled != marker_of(live.raw).refilled:
         return False
     if rebuilt.mirror is None or new is None or new.head is None or now.quarantine is None:
         return False

@@ -18,7 +18,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, InvariantBroken
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import landed
-from cdc_materializer.line import Decided, Line
+from cdc_materializer.line import Decided, Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 
 #: What `sums` says of the states and the rows for the mirror, by the names that `Decided` has.
@@ -82,7 +82,10 @@ def check(
     Raises:
         InvariantBroken: a message is lost, or counted twice.
     """
-    expected = expected_messages(landed(line.lake.iceberg(raw.name), raw.head, _SNAPSHOTS_MAX), reached, decided)
+    known = landed(line.lake.iceberg(raw.name), raw.head, _SNAPSHOTS_MAX)
+    # Where raw was refilled, messages may be counted that another program has deleted: from nothing on, rows are.
+    from_nothing = not reached and not marker_of(raw).refilled
+    expected = expected_messages(known, decided, from_nothing=from_nothing)
     there = (count(raw, decided.span) if expected is None else expected) + decided.again
     counted = sum(decided.counts.values())
     if counted == there:
@@ -111,17 +114,17 @@ def check_keys(line: Line, decided: Decided) -> None:
             raise InvariantBroken(what, "Please report this as a bug, with what `--debug` says.")
 
 
-def expected_messages(known: list[tuple[Offsets, int]], reached: Offsets, decided: Decided) -> int | None:
+def expected_messages(known: list[tuple[Offsets, int]], decided: Decided, *, from_nothing: bool) -> int | None:
     """How many messages raw has for a batch; None where its snapshots do not tell.
 
     Args:
         known: raw's snapshots, newest first: how far each went, and how many messages it had.
-        reached: how far the mirror has got; empty where it has nothing yet.
         decided: the batch.
+        from_nothing: whether it begins with the first message that raw has, and raw had none before that.
     """
     start, end = decided.span.start, decided.span.end
     after = next((total for offsets, total in known if offsets == end), None)
-    before = next((total for offsets, total in known if _is_at(offsets, start)), None if reached else 0)
+    before = next((total for offsets, total in known if _is_at(offsets, start)), 0 if from_nothing else None)
     return None if after is None or before is None else after - before
 
 

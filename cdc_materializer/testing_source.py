@@ -35,6 +35,7 @@ class _Partition:
 class _Topic:
     number: int
     partitions: dict[int, _Partition]
+    is_compacted: bool = False
 
 
 class ScriptedSource:
@@ -94,6 +95,7 @@ class ScriptedSource:
 
     def compact(self, topic: str, *offsets: int, partition: int = 0) -> None:
         """Take messages away, and leave holes where they were."""
+        self._topics[topic].is_compacted = True
         for offset in offsets:
             self._topics[topic].partitions[partition].messages.pop(offset, None)
 
@@ -137,6 +139,10 @@ class ScriptedSource:
             taken += every[:count] + every[count:][-count:]
         found = [Sampled(message.partition, message.offset, message.key, message.value) for message in taken]
         return tuple(sorted(found, key=lambda message: (message.offset, message.partition)))
+
+    def is_compacted(self, topic: str) -> bool:
+        """Say whether `compact` has taken something; see `Source.is_compacted`."""
+        return self._find(topic).is_compacted
 
     def messages(self, span: Span) -> tuple[Message, ...]:
         """The messages of a span as they are now, by partition and offset; for those who have no Spark.

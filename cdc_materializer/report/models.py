@@ -271,6 +271,7 @@ class TableReplay(Report):
 
     table: str = Field(description="Name of the mirror.")
     topic: str = Field(description="Topic that feeds it.")
+    refilled: int = Field(default=0, ge=0, description="Messages that raw lacked, read from Kafka (`--from kafka`).")
     batches: int = Field(default=0, ge=0, description="Batches folded; fewer where an earlier replay was gone on with.")
     base_snapshot: int | None = Field(
         default=None, description="Snapshot of the mirror that was gone on from; null: it was rebuilt from nothing."

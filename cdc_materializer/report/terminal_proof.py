@@ -116,6 +116,9 @@ def replay_view(report: ReplayReport, now: datetime) -> RenderableType:
         table.add_row(Text(found.table), *map(number, counts), _replay_outcome(found))
         if found.error:
             parts.append(failure(found.table, found.error))
+        if found.refilled:
+            lacked = quantity(found.refilled, "message")
+            parts.append(Text(f"{found.table}: raw lacked {lacked}, and has them now, from Kafka."))
         is_compared = found.rebuilt_snapshot is not None or not (found.error or _is_of_before(found))
         if is_compared and (not found.equal or found.types):
             said = "rebuilt, and not the same" if not found.equal else "rebuilt with other types"

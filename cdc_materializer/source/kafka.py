@@ -98,6 +98,20 @@ class KafkaSource:
         except KafkaException as error:
             self._refuse(error.args[0], error, topic)
 
+    def is_compacted(self, topic: str) -> bool:
+        """Ask for the topic's `cleanup.policy`; see `Source.is_compacted`."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        self._describe(topic)
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        asked = self._admin().describe_configs([resource], request_timeout=self._timeout_seconds)
+        try:
+            told = self._answers(asked)[resource]["cleanup.policy"].value
+        except KafkaException as error:
+            self._refuse(error.args[0], error, topic)
+        return "compact" in str(told).split(",")
+
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Let Spark read the span's offsets, and only those; see `Source.read`."""
         ranges = span.ranges()

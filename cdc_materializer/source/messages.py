@@ -88,6 +88,15 @@ class Source(Protocol):
         """
         ...
 
+    def is_compacted(self, topic: str) -> bool:
+        """Say whether the topic's messages may be removed from its middle, so that a hole may be where one was.
+
+        Raises:
+            TopicMissing: there is no such topic.
+            SourceUnavailable: the source cannot be read, or does not say it to this user.
+        """
+        ...
+
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Return the messages of a span as a DataFrame with exactly the columns of MESSAGE_SCHEMA.
 

@@ -96,6 +96,7 @@ LAYERS = (
         "snapshots",
         "reach",
         "lanes",
+        "holes",
         "offsets",
         "strict_json",
         "logs",

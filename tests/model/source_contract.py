@@ -106,6 +106,14 @@ class SourceContract:
             with pytest.raises(TopicMissing):
                 ask()
 
+    def test_a_topic_says_that_nothing_is_removed_from_its_middle(self, bench: Bench) -> None:
+        """Unless it is compacted; and one that is not there is told as such."""
+        fill(bench, 2)
+
+        assert not bench.source.is_compacted(bench.topic)
+        with pytest.raises(TopicMissing):
+            bench.source.is_compacted(f"{bench.topic}x")
+
     def test_a_topic_that_grows_stays_the_same_one(self, bench: Bench) -> None:
         """What came since is to be read, and nothing else."""
         fill(bench, 2)

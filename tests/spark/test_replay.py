@@ -1,7 +1,6 @@
 """Rebuilding a mirror beside the live one: equal where nothing happened, and the cure where something did."""
 
 import itertools
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -228,27 +227,6 @@ def test_a_replay_from_an_offset_needs_a_snapshot_from_before_it(shop: Shop) -> 
     assert found.error is not None
     assert (found.error.code, "--from earliest" in found.error.message) == ("UsageError", True)
     assert shop.replay(start="offset:20").error is not None, "the mirror has not read so far"
-
-
-def test_a_replay_from_kafka_takes_raw_only_for_what_the_topic_has(spark: "SparkSession", lake_config: Config) -> None:
-    """Raw has the topic's bytes; where messages are missing at its head, it says which, and where they are."""
-    shop = Shop(lake_config, spark, "kafka", first_offset=2)
-
-    gone = shop.replay(start="kafka").error
-    assert gone is not None
-    assert "head is gone (before 0/2)" in gone.message
-
-    first = shop.topic.messages[0]
-    shop.topic.messages[:0] = [replace(first, offset=0), replace(first, offset=1)]
-    shop.topic.write(shop.folder)
-    there = shop.replay(start="kafka").error
-    assert there is not None
-    assert "0/0 to 0/1" in there.message
-
-
-def test_a_replay_from_kafka_is_one_of_raw_where_that_has_it_all(shop: Shop) -> None:
-    """No byte is read twice."""
-    assert shop.replay(start="kafka").equal
 
 
 class Family:

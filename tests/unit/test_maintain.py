@@ -143,6 +143,11 @@ def _line(number: int, batch: str | None = None, **told: str) -> SnapshotLine:
     return SnapshotLine(number, number - 1, number, {name.replace("_", "-"): said for name, said in told.items()} | own)
 
 
+def _refilled(number: int) -> SnapshotLine:
+    """Raw was filled from its topic here, or before."""
+    return _line(number, "b", operation="append", added_records="3", **{"cdcm.refilled": "9"})
+
+
 @pytest.mark.parametrize(
     ("told", "lost"),
     [
@@ -153,12 +158,14 @@ def _line(number: int, batch: str | None = None, **told: str) -> SnapshotLine:
         ([_line(2, operation="overwrite", added_position_deletes="2")], (2, 1)),
         ([_line(3, operation="append", added_records="3"), _line(2, operation="delete", deleted_records="3")], None),
         ([_line(4, operation="append", added_records="1"), _line(2, operation="delete", deleted_records="3")], (2, 1)),
+        ([_refilled(4), _refilled(3), _line(2, operation="delete", deleted_records="3"), _line(1, "a")], None),
+        ([_line(4, operation="delete", deleted_records="3"), _refilled(3), _line(1, "a")], (3, 3)),
     ],
 )
 def test_messages_that_another_program_has_taken_are_counted(
     told: list[SnapshotLine], lost: tuple[int, int] | None
 ) -> None:
-    """By the operations of its snapshots; compaction takes none, and what was put back counts."""
+    """By the operations of its snapshots; compaction takes none, what was put back or filled again counts."""
     found = cut_in(told)
 
     assert (found and (found.lost, found.before)) == lost

@@ -1,6 +1,7 @@
 """How many messages raw has for a batch, as its snapshots tell it, where other programs have written to it too."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from cdc_materializer.lake_line import landed
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.tally import expected_messages
-from tests.model.lake_contract import again, append, create
+from tests.model.lake_contract import again, append, create, marker
 from tests.unit.memory import PATH, MemoryBench
 
 
@@ -27,7 +28,7 @@ def _another_program(bench: MemoryBench, told: Mapping[str, str], keys: tuple[st
 def _expected(bench: MemoryBench, start: int, end: int) -> int | None:
     table = again(bench)
     decided: Any = type("Decided", (), {"span": Span("t", Offsets({0: start}), Offsets({0: end}))})
-    return expected_messages(landed(bench.lake.iceberg(table.name), table.head, 20), Offsets({0: start}), decided)
+    return expected_messages(landed(bench.lake.iceberg(table.name), table.head, 20), decided, from_nothing=False)
 
 
 _DELETED = {"operation": "overwrite", "engine-name": "other", "deleted-records": "1"}
@@ -77,3 +78,15 @@ def test_what_another_program_does_behind_the_newest_landing_is_left_out_too(ben
     _another_program(bench, _DELETED, ("two",))
 
     assert (_expected(bench, 0, 2), _expected(bench, 1, 2)) == (2, 1)
+
+
+def test_across_what_was_read_for_raw_again_nothing_is_counted(bench: MemoryBench) -> None:
+    """Its messages are of all offsets before; what landed since is told as before."""
+    append(bench, create(bench), "one", 1)
+    append(bench, again(bench), "two", 2)
+    filled, later = (replace(marker(batch, at), refilled=2) for batch, at in (("filled", 2), ("three", 3)))
+    _another_program(bench, {**filled.to_summary(), "operation": "append", "added-records": "2"}, ())
+    bench.lake.publish(again(bench), later, lambda stage: stage.append(bench.frame([("three", "")])))
+
+    assert [_expected(bench, start, 3) for start in (0, 1, 2)] == [None, None, 1]
+    assert _expected(bench, 0, 2) is None

@@ -94,6 +94,7 @@ class TestScriptedSource(SourceContract):
         state = bench.source.state(TOPIC)
         assert (state.beginnings, state.ends) == (Offsets({0: 0}), Offsets({0: 4}))
         assert [one.offset for one in bench.source.messages(plan(bench, None))] == [1, 3]
+        assert bench.source.is_compacted(TOPIC)
 
     def test_what_is_not_there_yet_is_not_read(self, bench: ScriptedBench) -> None:
         """Nor is a partition that the topic has not."""
