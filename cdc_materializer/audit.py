@@ -152,7 +152,13 @@ def _alone(result: Result, rule: Rule) -> Audited | None:
 
 
 def _are_duplicates_kept(result: Result, rule: Rule) -> bool:
-    """Whether as many rows have the values of another one as may; NULL is no value."""
+    """Whether as many rows have the values of another one as may; NULL is no value.
+
+    Rows are told apart by their key, so none has another's values where it is among the columns: nothing is counted.
+    """
+    named = {name.casefold() for name in rule.kwargs["columns"]}
+    if result.key and named >= {name.casefold() for name in result.key}:
+        return said.holds(rule, 0, _rows_of(result, rule))
     columns = [m.column(name) for name in rule.kwargs["columns"]]
     known = result.rows
     for column in columns:

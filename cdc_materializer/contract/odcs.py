@@ -44,7 +44,9 @@ def load_contract(path: Path, table: str | None = None, root: Path | None = None
             not know how to enforce are refused, not skipped.
     """
     findings = Findings(path, root)
-    contract = _read(findings, table, None)
+    document = _document(findings)
+    chosen = _choose_table(document, table, findings) if document else None
+    contract = _read(document, *chosen, findings, None) if document and chosen else None
     findings.raise_first()
     if contract is None:  # no contract without a problem
         message = "a contract was neither read nor refused"
@@ -61,32 +63,52 @@ def lint(
         path: the ODCS file.
         columns: the table's real columns, name to Spark DDL type, where it exists: declared columns that it lacks or
             that have a type of another kind are problems too.
-        table: name of the mirror, which picks the table where the file has several.
+        table: name of the mirror, which picks the table where the file has several; all of them are checked if left
+            out.
         root: the folder that the file's name starts from where it is told.
     """
     findings = Findings(path, root)
-    contract = _read(findings, table, columns)
-    problems = sorted(findings.problems, key=lambda problem: problem.line or 0)
+    document = _document(findings)
+    contracts = _read_all(document, table, findings, columns) if document else []
+    contract = contracts[0] if contracts else None
+    problems = sorted(dict.fromkeys(findings.problems), key=lambda problem: problem.line or 0)
     file = LintFile(
         path=findings.shown if root is not None else str(path),
         name=contract.name if contract else None,
         version=contract.version if contract else None,
-        fingerprint=contract.fingerprint if contract and not problems else None,
-        columns=len(contract.columns) if contract else 0,
-        rules=len(contract.rules) if contract else 0,
+        fingerprint=contract.fingerprint if contract and len(contracts) == 1 and not problems else None,
+        columns=sum(len(one.columns) for one in contracts),
+        rules=sum(len(one.rules) for one in contracts),
         problems=[LintProblem(line=p.line, where=p.where, message=p.message, do=p.do) for p in problems],
     )
     return LintReport(files=[file])
 
 
-def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | None) -> Contract | None:
-    """Return the contract as far as it can be read, with every problem noted."""
+def _document(findings: Findings) -> OpenDataContractStandard | None:
     data = read_document(findings)
-    document = _validated(data, findings) if data is not None else None
-    chosen = _choose_table(document, table, findings) if document else None
-    if document is None or chosen is None:
-        return None
-    found, place = chosen
+    return _validated(data, findings) if data is not None else None
+
+
+def _read_all(
+    document: OpenDataContractStandard, table: str | None, findings: Findings, actual: Mapping[str, str] | None
+) -> list[Contract]:
+    """Return the contract of the table that is meant, or where nothing says which one is, those of all tables."""
+    tables = document.schema_ or []
+    if table is None and len(tables) > 1:
+        return [_read(document, found, ("schema", at), findings, None) for at, found in enumerate(tables)]
+    chosen = _choose_table(document, table, findings)
+    return [_read(document, *chosen, findings, actual)] if chosen else []
+
+
+def _read(
+    document: OpenDataContractStandard,
+    found: SchemaObject,
+    place: Place,
+    findings: Findings,
+    actual: Mapping[str, str] | None,
+) -> Contract:
+    """Return the contract of one table as far as it can be read, with every problem noted."""
+    before = len(findings.problems)
     columns = read_columns(found, place, findings)
     drafts = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
     judge, limit = read_judge(found, place, findings), read_limit(found, place, findings)
@@ -101,7 +123,7 @@ def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | Non
         named_there = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
         if is_judgeable(draft, named_there, columns, findings):
             check_table_draft(draft, stored, findings)
-    if not findings.problems:  # between malformed rules there is nothing to compare
+    if len(findings.problems) == before:  # between malformed rules there is nothing to compare
         check_rows_together(of_rows, {column.name for column in columns if column.primary_key}, findings)
         check_tables_together(of_table, of_rows, findings)
     name = document.name or document.id or found.name or findings.path.stem
@@ -109,7 +131,7 @@ def _read(findings: Findings, table: str | None, actual: Mapping[str, str] | Non
         findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,
         read_freshness(document, found, findings), contacts=read_contacts(document, found),
     )  # fmt: skip
-    if not findings.problems:
+    if len(findings.problems) == before:
         check_masks(contract, [(*place, "properties", index) for index in range(len(columns))], findings)
     return contract
 

@@ -62,10 +62,25 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
 
 
 def _is_public(declared: SchemaProperty) -> bool:
-    """Whether a column is classified as public, with everything in it that says how it is classified."""
-    inner = [*(declared.properties or ()), *([declared.items] if declared.items else [])]
-    stated = (declared.classification or "").strip().casefold()
-    return stated == _PUBLIC and all(_is_public(part) for part in inner if part.classification or part.properties)
+    """Whether a column is classified as public, and nothing in it otherwise, however deep."""
+    return _classification(declared) == _PUBLIC and all(map(_may_be_public, _parts(declared)))
+
+
+def _may_be_public(part: SchemaProperty) -> bool:
+    """Whether nothing says otherwise of a part of a public column; one that has fields has to say it of itself."""
+    stated = _classification(part)
+    is_silent = not stated and not part.properties
+    return (stated == _PUBLIC or is_silent) and all(map(_may_be_public, _parts(part)))
+
+
+def _classification(declared: SchemaProperty) -> str:
+    return (declared.classification or "").strip().casefold()
+
+
+def _parts(declared: SchemaProperty) -> list[SchemaProperty]:
+    """The fields of an object, the items of an array, and the keys and values of a map."""
+    of_map = [declared.map.key, declared.map.value] if declared.map is not None else []
+    return [part for part in (*(declared.properties or ()), declared.items, *of_map) if part is not None]
 
 
 def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
@@ -86,14 +101,13 @@ def _stated_rules(table: SchemaObject, place: Place, findings: Findings) -> Iter
     refuse_misplaced(
         table.customProperties, place, findings, known=("judge", "max_quarantined", "shadow", "mask", "drop")
     )
-    keys = [declared for declared in table.properties or () if declared.primaryKey]
     for index, declared in enumerate(table.properties or ()):
         here = (*place, "properties", index)
         name = declared.physicalName or declared.name
         if not name:
             continue
         refuse_misplaced(declared.customProperties, here, findings, known=("mask", "drop", "time_unit"))
-        if declared.unique and not (declared.primaryKey and len(keys) == 1):
+        if declared.unique:
             yield replace(table_rules.unique(name, (*here, "unique")), action=Action.BLOCK)
         _refuse_nested(declared, here, findings)
         yield from _column_rules(declared, name, here, findings)
@@ -152,6 +166,8 @@ def _refuse_nested(declared: SchemaProperty, here: Place, findings: Findings) ->
     """Note rules on the fields of an object or the items of an array: only whole columns are judged."""
     inner = [((*here, "properties", i), field) for i, field in enumerate(declared.properties or ())]
     inner += [((*here, "items"), declared.items)] if declared.items else []
+    of_map = {"key": declared.map.key, "value": declared.map.value} if declared.map is not None else {}
+    inner += [((*here, "map", name), part) for name, part in of_map.items() if part is not None]
     for place, field in inner:
         stated = [key for key in ("required", "unique", "quality", "enum") if getattr(field, key)]
         options: Mapping[str, Any] = field.logicalTypeOptions or {}

@@ -382,7 +382,7 @@ class LintFile(Report):
     path: str = Field(description="The file, as it was named on the command line or in the configuration.")
     name: str | None = Field(default=None, description="Name of the contract; null when it could not be read.")
     version: str | None = Field(default=None, description="Version of the contract.")
-    fingerprint: str | None = Field(default=None, description="Fingerprint of columns and rules; null with problems.")
+    fingerprint: str | None = Field(default=None, description="Fingerprint; null with problems or several tables.")
     columns: int = Field(default=0, ge=0, description="Columns declared.")
     rules: int = Field(default=0, ge=0, description="Rules in force.")
     problems: list[LintProblem] = Field(default_factory=list, description="Everything to mend, in file order.")

@@ -312,6 +312,19 @@ def test_values_that_stand_for_none_are_compared_as_values_of_their_column(rows:
     assert _judged(rows, asked) == {f"{column}{number + 1}": None for column, number in missing.items()}
 
 
+def test_rows_that_their_key_tells_apart_are_not_counted(rows: DataFrame) -> None:
+    """What has the key among its columns is unique whatever the rows are."""
+
+    def rule(*columns: str) -> Rule:
+        said = {"columns": list(columns), "missing": [None], "unit": "rows", "condition": "mustBe", "value": 0}
+        return Rule(" ".join(columns), columns[0], "duplicateValues", said, Action.BLOCK, scope=Scope.TABLE)
+
+    assert _judged(rows.union(rows), [rule("ID"), rule("name", "id"), rule("name"), rule("n", "name")]) == {
+        "name": None,
+        "n name": None,
+    }
+
+
 def test_values_that_another_mirror_does_not_have_break_a_relationship(
     spark: SparkSession, namespace: str, rows: DataFrame
 ) -> None:

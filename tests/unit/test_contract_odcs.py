@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema.validators import validator_for
 
-from cdc_materializer.contract import Action, Contract, Scope, load_contract
+from cdc_materializer.contract import Action, Contract, Scope, lint, load_contract
 from cdc_materializer.contract.model import Contact, ContactKind
 from cdc_materializer.errors import ContractInvalid
 from tests.unit.contracts import HEAD, problems_of
@@ -188,11 +188,37 @@ def test_the_mirror_s_name_picks_one_of_several_tables(write_contract: "Write") 
 
     assert [c.name for c in load_contract(path, "shop.payments").columns] == ["pid"]
     assert [c.name for c in load_contract(path, "orders").columns] == ["id"]
+    with pytest.raises(ContractInvalid, match=r":6, schema: the contract has 2 tables and nothing says which one"):
+        load_contract(path)
     with pytest.raises(ContractInvalid, match=r"not exactly one of them is shop\.customers"):
         load_contract(path, "shop.customers")
     path.write_text(path.read_text() + "  - name: payments\n    properties: [{name: x, physicalType: int}]\n")
     with pytest.raises(ContractInvalid, match=r"not exactly one of them is shop\.payments"):
         load_contract(path, "shop.payments")
+
+
+def test_all_tables_of_a_file_are_checked_where_nothing_picks_one(write_contract: "Write") -> None:
+    """Each with its lines; what is wrong with the file itself is told once."""
+    path = write_contract("")
+    more = "  - name: payments\n    properties: [{name: pid, physicalType: int, required: true}]\n"
+    path.write_text(path.read_text() + more)
+
+    (whole,) = lint(path).files
+    assert (whole.problems, whole.columns, whole.rules, whole.fingerprint) == ([], 2, 1, None)
+    wrong = more.replace("required", "requierd") + "slaProperties: [{property: latency, value: 4, unit: x}]\n"
+    path.write_text(path.read_text().replace(more, wrong))
+    assert [(one.line, one.message[:20]) for one in lint(path).files[0].problems] == [
+        (12, "ODCS does not know t"),
+        (13, "unknown unit 'x' of "),
+    ]
+
+
+def test_a_primary_key_that_is_called_unique_is_held_to_it(write_contract: "Write") -> None:
+    """The contract's key need not be the topic's, by which rows are told apart."""
+    path = write_contract("- {name: code, physicalType: text, unique: true}")
+    path.write_text(path.read_text().replace("primaryKey: true,", "primaryKey: true, unique: true,"))
+
+    assert [rule.name for rule in load_contract(path).rules] == ["id.unique", "code.unique"]
 
 
 def test_rule_names_are_unique_and_stable(write_contract: "Write") -> None:

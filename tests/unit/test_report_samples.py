@@ -108,10 +108,22 @@ def test_public_is_what_the_contract_classifies_so_and_does_not_mask(tmp_path: P
         physicalType: struct<a:string>
         classification: public
         properties: [{name: a, logicalType: string, classification: restricted}]
+      - name: of_items
+        logicalType: object
+        classification: public
+        properties: [{name: a, logicalType: array, items: {logicalType: string, classification: restricted}}]
+      - name: of_values
+        logicalType: map
+        classification: public
+        map: {key: {logicalType: string}, value: {logicalType: string, classification: restricted}}
+      - name: silent
+        logicalType: object
+        classification: public
+        properties: [{name: a, logicalType: array, items: {logicalType: string}}]
 """
     contract = load_contract(write(tmp_path, properties))
 
-    assert contract.public == ("shown",)
+    assert contract.public == ("shown", "silent")
 
 
 def test_where_nothing_is_held_samples_start_no_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
