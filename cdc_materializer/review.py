@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,10 @@ def review(
     if at is not None and at > now:
         raise UsageError("That time is still to come.", "Name a past one; left out, the report is of now.")
     tables = configured_tables(config, names)
-    contracts = {name: _as_reported(contract) for name, contract in _contracts(tables).items()}
+    contracts = {
+        name: found if isinstance(found, ContractInvalid) else _as_reported(found)
+        for name, found in _contracts(config, tables).items()
+    }
     lake = open_tables(config.catalog)
     return violation_report(config.name, tables, lake, as_of=now, when=when, contracts=contracts, sampling=sampling)
 
@@ -52,7 +54,7 @@ def review(
 def reviewed_contracts(config: Config, names: Sequence[str] = ()) -> Mapping[str, Contract]:
     """Return the contracts by name of the mirror, those that can be followed.
 
-    A file that cannot be followed stops runs and `contract lint`, but no report.
+    A file that cannot be followed stops runs and `contract lint`, but no report, which says so.
 
     Args:
         config: from `load_config`.
@@ -61,18 +63,23 @@ def reviewed_contracts(config: Config, names: Sequence[str] = ()) -> Mapping[str
     Raises:
         CdcError: as `configured_tables`.
     """
-    return _contracts(configured_tables(config, names))
+    read = _contracts(config, configured_tables(config, names))
+    return {name: found for name, found in read.items() if not isinstance(found, ContractInvalid)}
 
 
-def _contracts(tables: Sequence[TableConfig]) -> Mapping[str, Contract]:
-    found: dict[str, Contract] = {}
+def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Contract | ContractInvalid]:
+    """The contracts by name of the mirror, or why one cannot be followed."""
+    found: dict[str, Contract | ContractInvalid] = {}
     for table in tables:
         if table.contract is None:
             continue
         from cdc_materializer.contract import load_contract
 
-        with suppress(ContractInvalid):
-            found[str(table.mirror)] = load_contract(table.contract, str(table.mirror))
+        name = str(table.mirror)
+        try:
+            found[name] = load_contract(table.contract, name, config.root)
+        except ContractInvalid as error:
+            found[name] = error
     return found
 
 

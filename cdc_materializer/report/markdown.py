@@ -35,7 +35,7 @@ def _overview(report: ViolationReport, table: TableViolations) -> tuple[str, ...
 
 def _violations(report: ViolationReport, table: TableViolations) -> Iterator[str]:
     yield from (f"## {_name(table.table)}", "")
-    contract = (*wording.contract_lines(table.contract), wording.contacts_line(table.contract))
+    contract = (*wording.contract_lines(table), wording.contacts_line(table.contract))
     for line in (*contract, wording.masked_line(table), wording.samples_line(table)):
         if line is not None:
             yield from (_plain(line), "")

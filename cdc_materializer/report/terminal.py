@@ -199,7 +199,7 @@ def _table_violations(table: TableViolations, now: datetime) -> list[RenderableT
     parts: list[RenderableType] = [heading(table.table, style, note)]
     if table.violations:
         parts.append(Padding(Text(standing(table), style="dim"), (0, 0, 0, INDENT)))
-    said = (*contract_lines(table.contract), contacts_line(table.contract), masked_line(table), samples_line(table))
+    said = (*contract_lines(table), contacts_line(table.contract), masked_line(table), samples_line(table))
     parts += [Padding(Text(line, style="dim"), (0, 0, 0, INDENT)) for line in said if line is not None]
     for group in table.violations:
         parts += [Text(""), _violation_group(group, now)]

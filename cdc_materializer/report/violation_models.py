@@ -169,6 +169,9 @@ class TableViolations(Report):
     contract: ContractState | None = Field(
         default=None, description="The table's contract; null: it has none, or the file cannot be followed."
     )
+    contract_error: str | None = Field(
+        default=None, description="Why the contract's file cannot be followed, with its line; null: it can, or is none."
+    )
     violations: list[ViolationGroup] = Field(
         default_factory=list,
         description="Groups by code, rule and column: what stops the table first, then the most open ones.",

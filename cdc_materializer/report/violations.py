@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from cdc_materializer.errors import MAX_QUARANTINED
+from cdc_materializer.errors import MAX_QUARANTINED, ContractInvalid
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -115,7 +115,7 @@ def violation_report(
     *,
     as_of: datetime,
     when: str | None = None,
-    contracts: Mapping[str, ContractFile] | None = None,
+    contracts: Mapping[str, ContractFile | ContractInvalid] | None = None,
     sampling: Sampling | None = None,
 ) -> ViolationReport:
     """Report what every table holds back, reports, or stopped for.
@@ -126,7 +126,7 @@ def violation_report(
         lake: reader of the tables.
         as_of: the time of the report.
         when: a time in ISO 8601, or the id of a batch: the report as it was then; now if left out.
-        contracts: the contract files by name of the mirror.
+        contracts: the contract files by name of the mirror, or why one cannot be followed.
         sampling: how values of a few rows are read, where somebody asks for them.
 
     Raises:
@@ -158,8 +158,13 @@ def _lines_of(when: str, lines: Mapping[TableName, Lines]) -> tuple[datetime, di
 
 
 def _table_violations(
-    table: ReportedTable, lake: QuarantineLake, lines: Lines, contract: ContractFile | None, sampling: Sampling | None
+    table: ReportedTable,
+    lake: QuarantineLake,
+    lines: Lines,
+    stated: ContractFile | ContractInvalid | None,
+    sampling: Sampling | None,
 ) -> TableViolations:
+    contract, error = (None, stated.what) if isinstance(stated, ContractInvalid) else (stated, None)
     messages = int(lines.raw[0].summary.get("total-records", 0)) if lines.raw else None
     head = lines.quarantine[0].snapshot_id if lines.quarantine else None
     rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []
@@ -194,6 +199,7 @@ def _table_violations(
         unpublished=_unpublished(lines),
         masked=_masked(lines),
         contract=_contract_state(contract, lines, violations),
+        contract_error=error,
         violations=sorted(violations, key=_urgency),
         sample_columns=columns,
         trend=trend(lines.mirror, lines.quarantine, Counter(batch for _, batch in _remarked(remarks))),

@@ -111,8 +111,11 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def contract_lines(contract: ContractState | None) -> Iterator[str]:
+def contract_lines(table: TableViolations) -> Iterator[str]:
     """Say how much of a contract was kept, and whether it is what the table was judged by; nothing for none."""
+    contract = table.contract
+    if table.contract_error is not None:
+        yield f"No run is possible until this is mended: {table.contract_error}"
     if contract is None:
         return
     kept = f"{len(contract.kept):,} of {quantity(contract.rules, 'rule')} kept"

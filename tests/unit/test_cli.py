@@ -394,6 +394,11 @@ def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str
     text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: wrong.yaml")
     pipeline.write_text(text, encoding="utf-8")
     assert main(["contract", "lint"]) == EXIT_USAGE
+    capsys.readouterr()
+    assert main(["report", "--json"]) == EXIT_DONE
+    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    assert table["contract"] is None
+    assert table["contract_error"].startswith("Contract wrong.yaml:")
 
 
 def test_a_contract_of_the_pipeline_is_held_to_its_mirror(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:

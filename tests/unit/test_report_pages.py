@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.html import strips, to_html
 from cdc_materializer.report.markdown import to_markdown
@@ -290,6 +291,22 @@ def test_no_form_of_the_report_has_a_key_or_a_value() -> None:
     report = _report()
 
     assert CANARY not in to_html(report) + to_markdown(report) + report.to_json()
+
+
+def test_every_form_says_of_a_contract_that_it_cannot_be_followed() -> None:
+    """Without that a table would look as if it had none."""
+    why = "Contract orders.yaml:14, schema: the contract has no table."
+    told = violation_report("shop", [ORDERS], Lake(), as_of=NOW, contracts={"shop.orders": ContractInvalid(why, "")})
+    error, report = told.tables[0].contract_error, _report()
+    table = report.tables[0].model_copy(update={"contract": None, "contract_error": error})
+    report = report.model_copy(update={"tables": [table]})
+
+    for text in (
+        to_html(report),
+        to_markdown(report).replace("\\", "").replace("\u2060", ""),
+        " ".join(_in_terminal(report).split()),
+    ):
+        assert f"No run is possible until this is mended: {why}" in text
 
 
 def test_an_empty_report_is_a_page_too() -> None:

@@ -259,7 +259,7 @@ def test_a_batch_that_would_hold_too_much_is_told_with_its_limit() -> None:
         "At most 5% of the messages of a batch may be held.",
     )
     assert "than the contract allows" in first.explanation
-    assert "A batch that would hold more than 5% of its messages is stopped." in contract_lines(table.contract)
+    assert "A batch that would hold more than 5% of its messages is stopped." in contract_lines(table)
 
 
 def test_a_report_says_whom_to_tell() -> None:
