@@ -100,8 +100,8 @@ def faults(condition: object, columns: Collection[str], *, decides: bool) -> Ite
             f"row_condition {why}, so the same row would be held in one batch and published in another.",
             ("Compare columns of the row with each other and with fixed values, or give the rule the action warn."),
         )
-    # What a lambda calls its argument, and what a query names, only Spark can tell.
-    if not any(token.text == "->" or token.name == "select" for token in tokens):
+    # What a lambda calls its argument, a query its columns and a type its fields, only Spark can tell.
+    if not any(token.text == "->" or token.name in {"select", "struct"} for token in tokens):
         yield from _unknown(_named(tokens), columns)
 
 
@@ -150,7 +150,10 @@ def _named(tokens: list[_Token]) -> Iterator[str]:
         if token.kind == "quoted" and not is_part:
             yield token.name
         elif token.kind == "word" and not is_part and not is_called and token.name not in _WORDS:
-            yield token.text
+            # X'1F' is a value, COLLATE has a collation behind it, and EXTRACT(CENTURY FROM …) a unit before FROM.
+            is_value = after is not None and (after.kind == "text" or after.name == "from")
+            if not is_value and (before is None or before.name != "collate"):
+                yield token.text
 
 
 def _undecided(tokens: list[_Token], columns: Collection[str]) -> str | None:

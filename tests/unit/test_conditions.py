@@ -12,7 +12,7 @@ from tests.unit.contracts import problems_of
 if TYPE_CHECKING:
     from tests.unit.contracts import Write
 
-COLUMNS = ("id", "Amount", "placed_at", "a.b", "doc", "date", "now")
+COLUMNS = ("id", "Amount", "placed_at", "a.b", "doc", "date", "now", "bin")
 
 GOOD = [
     "amount > 1.5e3 AND `a.b` IS NOT NULL",
@@ -25,6 +25,8 @@ GOOD = [
     "exists(split(doc, ','), part -> part = amonut)",
     "now > 1 and unix_timestamp(placed_at) > 0",
     "doc not rlike '(unclosed' /* a [ that is none */ and doc <> 'it''s'",
+    "doc COLLATE UTF8_LCASE = 'x' AND extract(DAYOFWEEK_ISO FROM placed_at) < 6 AND bin <> X'1F'",
+    "from_json(doc, 'a int').a = 1 AND cast(doc AS struct<part:int>).part = 1 AND amount::int > 0",
     'col("Amount") >= 3',
     {"type": "comparison", "column": {"name": "id"}, "operator": "==", "parameter": 3},
 ]
