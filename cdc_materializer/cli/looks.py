@@ -13,6 +13,8 @@ from cdc_materializer.cli.output import Output, load, now
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, CdcError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cdc_materializer.config import Config
     from cdc_materializer.names import TableName
     from cdc_materializer.report.models import LintReport
@@ -172,20 +174,27 @@ def _linted_of(config: Path) -> "LintReport":
     from cdc_materializer.status import configured_tables
 
     loaded = load(config)
+    tables = [table for table in configured_tables(loaded, ()) if table.contract is not None]
+    stored = _stored(loaded, [table.mirror for table in tables])
     linted = [
-        lint(table.contract, _stored(loaded, table.mirror), str(table.mirror), loaded.root)
-        for table in configured_tables(loaded, ())
+        lint(table.contract, stored.get(table.mirror), str(table.mirror), loaded.root)
+        for table in tables
         if table.contract is not None
     ]
     return LintReport(files=[found for part in linted for found in part.files])
 
 
-def _stored(config: "Config", mirror: "TableName") -> "dict[str, str] | None":
-    """The columns that a mirror has, and the contract is held to; None where there is none, or nobody can tell."""
+def _stored(config: "Config", mirrors: "Sequence[TableName]") -> "dict[TableName, dict[str, str]]":
+    """The columns of the mirrors that are there; of none from where on the catalog cannot be asked."""
     from cdc_materializer.catalog import open_tables
-    from cdc_materializer.merge import CDC
+    from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 
+    known: dict[TableName, dict[str, str]] = {}
     with suppress(CdcError):
-        found = open_tables(config.catalog).columns_of(mirror)
-        return {name: ddl for name, ddl in found.items() if name != CDC} if found is not None else None
-    return None
+        lake = open_tables(config.catalog)
+        for mirror in mirrors:
+            found = lake.columns_of(mirror)
+            if found is not None:
+                own = [name for name in found if not name.startswith(RESERVED_COLUMN_PREFIX)]
+                known[mirror] = {name: found[name] for name in own}
+    return known

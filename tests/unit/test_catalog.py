@@ -229,6 +229,7 @@ tables = open_tables(CatalogConfig.model_validate({}, context={"root": Path(sys.
 name = TableName.parse("shop.orders")
 rows, marker = tables.values_of(name, json.loads(sys.argv[2])), tables.marker_of(name)
 found, lines = tables.values_at(name, ["id"], {(1, 6), (3, 7)}), tables.lines_of(name)
+assert tables.columns_of(name)["id"] == "bigint"
 slow = sorted({"pyiceberg", "pandas", "sqlalchemy", "pyspark", "great_expectations"} & sys.modules.keys())
 print(json.dumps([len(rows), marker.batch, [row["id"] for row in found], len(lines), slow]))
 """

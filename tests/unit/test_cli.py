@@ -55,11 +55,14 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["quarantine", "list", "--json"],
         ["run", "--help"],
         ["contract", "lint"],
+        ["contract", "lint", "-c", "with_contract.yaml"],
         ["init", "--files", "recorded", "-c", "new.yaml"],
     ],
 )
 def test_commands_that_need_no_data_import_nothing_heavy(pipeline: Path, fresh: "Fresh", arguments: list[str]) -> None:
     """They answer at once because Spark, Great Expectations, PyIceberg and pandas stay out."""
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", f"contract: {_CONTRACT}")
+    (pipeline.parent / "with_contract.yaml").write_text(text, encoding="utf-8")
     code = (
         "import sys; from cdc_materializer.cli import main; main(sys.argv[1:]);"
         f"sys.exit(str([name for name in {_HEAVY} if name in sys.modules]))"
