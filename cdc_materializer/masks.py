@@ -67,12 +67,14 @@ class Masks:
             declares one.
         declared: the names of all columns that the contract declares.
         key: the secret of the hashes; never shown.
+        places: the file and line that declare each masked column, for errors.
     """
 
     methods: Mapping[str, Mask] = field(default_factory=dict)
     judged: Mapping[str, str | None] = field(default_factory=dict)
     declared: frozenset[str] = frozenset()
     key: bytes | None = field(default=None, repr=False)
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def of(self, column: str) -> Mask | None:
         """How a column is hidden; None where it is not."""
@@ -80,6 +82,11 @@ class Masks:
             return None
         folded = column.casefold()
         return next((mask for name, mask in self.methods.items() if name.casefold() == folded), None)
+
+    def _file(self, column: str) -> str:
+        known = {name.casefold(): place for name, place in self.places.items()}
+        place = known.get(column.casefold())
+        return f"Contract {place}" if place is not None else "The contract"
 
     def told(self) -> dict[str, str]:
         """What a marker says of them, by column: the method, for hashes with a fingerprint of the key."""
@@ -159,12 +166,12 @@ class Masks:
         names = list(columns)
         for name in key:
             if self.of(name) is not None:
-                what = f"The contract masks `{name}`, which is of the key of {topic}: rows are told apart by it."
+                what = f"{self._file(name)} masks `{name}`, which is of the key of {topic}: rows are told apart by it."
                 raise ContractInvalid(what, "Remove the mask; a key is in every table and report as it is.")
         there = {name.casefold() for name in names}
         others = [name for name in names if name.casefold() not in {known.casefold() for known in self.declared}]
         for name in self.methods if names else ():
             near = nearest(name, others) if name.casefold() not in there else None
             if near is not None:
-                what = f"The contract masks `{name}`, which {topic} has not, and says nothing of its column `{near}`."
+                what = f"{self._file(name)} masks `{name}`, which {topic} has not, and says nothing of its `{near}`."
                 raise ContractInvalid(what, f"If `{near}` is meant, mend the name; else declare `{near}` too.")

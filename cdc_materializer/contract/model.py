@@ -77,7 +77,7 @@ class ContractColumn:
     a set of MySQL's, a text that some formats write as a list. ``time_unit`` says, of a time, how one is counted where
     a message has it as a number and no schema. ``is_numeric`` says that it holds numbers with scales of their own as
     texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known. ``declared``
-    is what values are read as that a source sends in another type.
+    is what values are read as that a source sends in another type, ``line`` where the file declares the column.
     """
 
     name: str
@@ -93,6 +93,7 @@ class ContractColumn:
     is_numeric: bool = False
     is_rounded: bool = False
     declared: DeclaredType | None = field(default=None, compare=False)
+    line: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,7 @@ class Contract:
             judged=judged,
             declared=frozenset(column.name for column in self.columns),
             key=self.mask_key,
+            places={column.name: f"{self.path.name}:{column.line}" for column in masked if column.line is not None},
         )
 
     def _reads(self, column: str) -> bool:

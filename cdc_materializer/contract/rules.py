@@ -56,6 +56,7 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
                 declared.description, read_mask(declared, here, findings), _is_public(declared),
                 is_set(declared.physicalType), read_time_unit(declared, here, findings),
                 is_numeric(declared.physicalType), is_rounded(declared), declared_type(declared, findings.line(here)),
+                findings.line(here),
             )
         )  # fmt: skip
     return tuple(columns)

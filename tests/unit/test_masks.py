@@ -147,8 +147,8 @@ def test_a_mirror_whose_rows_were_masked_otherwise_is_known() -> None:
     assert changed(mail=Mask.HASH, card=Mask.LAST4) == ["card", "gone"]
 
 
-def test_a_mask_on_the_key_or_on_a_column_that_is_probably_another_is_refused() -> None:
-    """What identifies rows cannot be hidden, and a mistyped name would hide nothing."""
+def test_a_mask_on_the_key_or_on_a_column_that_is_probably_another_is_refused(write_contract: "Write") -> None:
+    """What identifies rows cannot be hidden, and a mistyped name would hide nothing; told with file and line."""
     masks = Masks({"emial": Mask.HASH}, declared=frozenset({"id", "emial"}))
 
     with pytest.raises(ContractInvalid, match="`email`"):
@@ -156,6 +156,11 @@ def test_a_mask_on_the_key_or_on_a_column_that_is_probably_another_is_refused() 
     with pytest.raises(ContractInvalid, match="the key of t"):
         masks.check("t", ["ID", "emial"], ["EMIAL"])
     masks.check("t", ["id", "emial", "email"], ["id"])
+    stated = load_contract(write_contract("- {name: emial, customProperties: [{property: mask, value: redact}]}")).masks
+    with pytest.raises(ContractInvalid, match=r"Contract orders\.yaml:10 masks `emial`, which t has not"):
+        stated.check("t", ["id", "email"], ["id"])
+    with pytest.raises(ContractInvalid, match=r"Contract orders\.yaml:10 masks `EMIAL`, which is of the key of t"):
+        stated.check("t", ["id", "EMIAL"], ["EMIAL"])
     masks.check("t", ["id", "phone"], ["id"])
     masks.check("t", [], [])
 
