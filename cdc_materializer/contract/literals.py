@@ -131,6 +131,9 @@ def _plain(value: object, kind: Family) -> object:
     match kind:
         case Family.TEXT if isinstance(value, str):
             return value
+        case Family.TEXT:
+            message = "the column holds texts, and without quotes YAML reads the value as another kind (yes as true)"
+            raise Misfit(message)
         case Family.BOOLEAN if isinstance(value, bool):
             return value
         case Family.DATE:

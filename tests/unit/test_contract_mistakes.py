@@ -117,6 +117,8 @@ REFUSED = [
     ("- {name: a, physicalType: text, logicalTypeOptions: {minLength: 3, maxLength: 2}}", 10, "no value can pass"),
     ("- {name: a, physicalType: text, logicalTypeOptions: {minLength: -1}}", 10, "not a whole number"),
     ("- {name: a, physicalType: text, logicalTypeOptions: {pattern: '(a'}}", 10, "not a valid pattern"),
+    ("- {name: a, physicalType: text, quality: [{metric: invalidValues, mustBe: 0, arguments: {validValues: [no]}}]}",
+     10, "the column holds texts, and without quotes YAML reads"),
     ("- {name: a, physicalType: int, quality: [{metric: invalidValues, mustBe: 0, arguments: {validValues: [x]}}]}", 10,
      "does not fit the type int"),
     ("- {name: a, physicalType: int, quality: [{metric: invalidValues, mustBe: 0, arguments: {validValues: [0.5]}}]}",
