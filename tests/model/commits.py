@@ -36,6 +36,7 @@ PATHS = {name: table_path("lake", name) for name in (RAW, MIRROR, QUARANTINE, HI
 KEYED = TableSchema((Column("key", "string"),), ("key",))
 PLAIN = TableSchema((Column("key", "string"),))
 PARTITIONS = 2
+PARTITIONS_MAX = 4
 FAULTS: tuple[Fault, ...] = (
     "refused",
     "lost",
@@ -93,6 +94,8 @@ class World:
     log: dict[int, list[Sent | None]] = field(default_factory=lambda: {p: [] for p in range(PARTITIONS)})
     sent: list[Sent] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)
+    #: What was gone unread when raw was made, or when someone accepted it.
+    accepted: set[int] = field(default_factory=set)
     reached: dict[str, Offsets] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
     processes: int = 0
@@ -106,6 +109,8 @@ class World:
         self.pause: Callable[[str], object] = _no_fault
 
     def _look(self, path: str) -> None:
+        if path == PATHS[RAW] and not self.reached.get("raw"):
+            self.accepted |= self.gone
         self.check(path)
         self.pause(path)
 
@@ -116,7 +121,7 @@ class World:
         """A row of the database changes."""
         message = Sent(len(self.sent) + 1, key, value, len(self.sent) + 1, bad)
         self.sent.append(message)
-        self.log[key % PARTITIONS].append(message)
+        self.log[key % len(self.log)].append(message)
 
     def move(self, old: int, new: int) -> None:
         """A row's key changes: the connector sends a delete and an insert."""
@@ -125,16 +130,16 @@ class World:
 
     def redeliver(self) -> None:
         """The connector sends something again, with all that came after it in the partition."""
-        log = self.log[self.chance.randrange(PARTITIONS)]
+        log = self.log[self.chance.randrange(len(self.log))]
         again = [message for message in log[-self.chance.randint(1, 4) :] if message is not None]
         for message in again:
             copy = replace(message, number=len(self.sent) + 1)
             self.sent.append(copy)
             log.append(copy)
 
-    def retain(self) -> None:
-        """The broker removes what is old, read or not."""
-        log = self.log[self.chance.randrange(PARTITIONS)]
+    def retain(self, partition: int | None = None) -> None:
+        """The broker removes what is old in a partition, read or not."""
+        log = self.log[self.chance.randrange(len(self.log)) if partition is None else partition]
         for at in range(self.chance.randint(0, len(log))):
             message, log[at] = log[at], None
             self.gone |= {message.number} if message is not None else set()
@@ -142,8 +147,13 @@ class World:
     def make_again(self) -> None:
         """Someone deletes the topic and makes it anew."""
         self.gone |= {message.number for log in self.log.values() for message in log if message is not None}
-        self.log = {partition: [] for partition in range(PARTITIONS)}
+        self.log = {partition: [] for partition in self.log}
         self.topic_id += 1
+
+    def grow(self) -> None:
+        """Someone gives the topic a partition more; rows go to others than before."""
+        if len(self.log) < PARTITIONS_MAX:
+            self.log[len(self.log)] = []
 
     def state(self) -> TopicState:
         """Where the topic begins and ends."""
@@ -250,6 +260,7 @@ class World:
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends)
         if after != marker:
             lake.publish(raw, after, lambda _: None)
+            self.accepted |= self.gone
 
     # --- what has to hold
     # ---------------------------------------------------------------------------------------------
@@ -343,6 +354,8 @@ class World:
         landed = {row[1] for row in raw[0]} if raw is not None else set()
         missing = {message.number for message in self.sent} - landed - self.gone
         assert not missing, f"messages were lost: {missing}"
+        untold = self.gone - landed - self.accepted
+        assert raw is None or not untold, f"messages left unread, and nobody said so: {untold}"
         if raw is not None and landed:
             assert mirror is not None
             assert mirror[1] == raw[1], "the mirror did not come to raw's end"
@@ -413,7 +426,7 @@ def _until(end: Offsets) -> Span:
 
 def taken(rows: Iterable[Landed], batch: Span) -> list[Landed]:
     """The messages of a batch."""
-    return [row for row in rows if batch.start[row[0][0]] <= row[0][1] < batch.end[row[0][0]]]
+    return [row for row in rows if batch.start.get(row[0][0], 0) <= row[0][1] < batch.end.get(row[0][0], 0)]
 
 
 def stored(rows: Iterable[Landed], span: Span) -> int:
@@ -540,6 +553,15 @@ def _make_again(world: World) -> None:
         world.adopt()
 
 
+def _grow(world: World) -> None:
+    world.grow()
+    newest = len(world.log) - 1
+    for _ in range(world.chance.randint(0, 3)):
+        world.change(newest, f"v{len(world.sent)}")
+    if world.chance.random() < 0.4:
+        world.retain(newest)
+
+
 def _resize(world: World) -> None:
     world.records_max = world.chance.randint(1, 7)
 
@@ -554,6 +576,7 @@ _STEPS: dict[str, tuple[int, Callable[[World], None]]] = {
     "maintain": (3, _maintain),
     "retain": (1, World.retain),
     "make again": (1, _make_again),
+    "grow": (1, _grow),
     "resize": (1, _resize),
 }
 

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cdc_materializer import lake_commit, lake_outcome, progress, quarantine, tally
+from cdc_materializer import lake_commit, lake_outcome, offsets, progress, quarantine, tally
 from cdc_materializer.crash_points import POINTS, STEPS, point_of
 from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
 from cdc_materializer.lake import Lake
@@ -56,9 +56,10 @@ class TestMemoryLake(LakeContract):
 
 
 def test_whatever_happens_nothing_is_lost_doubled_or_half_visible() -> None:
-    """Changes, re-sends, key changes, kills, lost and late commits, other writers, maintenance, retention, new topics.
+    """Changes, re-sends, kills, lost and late commits, other writers, maintenance, retention, new topics, partitions.
 
-    After every commit that readers can see the mirror is the fold of raw, and at the end raw has all that was there.
+    After every commit that readers can see the mirror is the fold of raw, and at the end raw has all that was there, or
+    the topic lost it and someone was told.
     """
     met: Counter[str] = Counter()
     for seed in range(_FIRST, _FIRST + _SEEDS):
@@ -131,6 +132,11 @@ class Machine(RuleBasedStateMachine):
         self.world.retain()
 
     @rule()
+    def grow(self) -> None:
+        """The topic has a partition more."""
+        self.world.grow()
+
+    @rule()
     def make_again(self) -> None:
         """The topic is made again."""
         self.world.make_again()
@@ -176,6 +182,8 @@ MISTAKES: dict[str, tuple[Any, str, Any]] = {
     "a table that another process has begun is dropped": (Lake, "_begun", _dropped),
     "left-over branches stay": (Lake, "_drop_left_over_branches", lambda *_: None),
     "a topic that is made again within a run is not noticed": (progress, "check_unchanged", lambda *_: None),
+    "a partition that was added begins where it begins": (progress, "_begun_late", lambda *_: {}),
+    "messages that left the topic unread are skipped": (offsets, "_check_no_gap", lambda *_: None),
     "an unanswered commit is taken for lost": (lake_outcome, "is_visible", lambda *_: False),
 }
 
@@ -186,7 +194,7 @@ def test_a_mistake_in_the_protocol_is_noticed(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(*MISTAKES[name])
 
     with pytest.raises((AssertionError, CdcError, AttributeError)):
-        Counter(schedule(seed).topic_id for seed in range(1, 400))
+        Counter(schedule(seed).topic_id for seed in range(1, 1000))
 
 
 def _looked_at_meanwhile() -> None:
