@@ -9,6 +9,7 @@ from open_data_contract_standard.model import CustomProperty
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.model import Action, Rule, Scope
 from cdc_materializer.errors import MAX_QUARANTINED
+from cdc_materializer.names import nearest
 
 NOT_AVAILABLE = "is not available in this version"
 REMOVE = "Remove it for now: a rule that is not enforced must not look as if it were."
@@ -76,6 +77,23 @@ def refuse_misplaced(
         if entry.property in _MISPLACED and entry.property not in known:
             message = f"the custom property {entry.property} belongs to {_MISPLACED[entry.property]}."
             findings.add(at, message, "Move it there.")
+
+
+def refuse_misspelt(
+    properties: Sequence[CustomProperty] | None, here: Place, findings: Findings, known: Collection[str]
+) -> None:
+    """Note the custom properties that are named nearly as one that means something here.
+
+    Args:
+        properties: what the file states.
+        here: where.
+        findings: where problems go.
+        known: those that mean something here.
+    """
+    for index, entry in enumerate(properties or ()):
+        if entry.property and entry.property not in known and (near := nearest(entry.property, known)):
+            at = (*here, "customProperties", index)
+            findings.add(at, f"unknown custom property {entry.property[:40]!r}.", f"Did you mean {near}?")
 
 
 def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:

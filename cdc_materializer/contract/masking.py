@@ -6,11 +6,10 @@ from typing import Any, Literal
 from open_data_contract_standard.model import CustomProperty, SchemaObject, SchemaProperty
 
 from cdc_materializer.contract.document import Findings, Place
-from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.drafts import Draft, refuse_misspelt
 from cdc_materializer.contract.model import Contract, ContractColumn
 from cdc_materializer.contract.table_rules import DUPLICATES
 from cdc_materializer.masks import Mask
-from cdc_materializer.names import nearest
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
 #: All custom properties of a column that mean something.
@@ -27,8 +26,7 @@ def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask
             found += _method(entry, at, findings)
         elif entry.property == "drop":
             found += _drop(entry, at, findings)
-        elif entry.property and entry.property not in _KNOWN and (near := nearest(entry.property, _KNOWN)):
-            findings.add(at, f"unknown custom property {entry.property[:40]!r}.", f"Did you mean {near}?")
+    refuse_misspelt(declared.customProperties, here, findings, _KNOWN)
     if len(found) > 1:
         findings.add(here, "the column is masked twice.", "Keep one of mask and drop.")
     if found and declared.primaryKey:

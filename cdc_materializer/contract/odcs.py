@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from cdc_materializer.contract.checks import check_draft, named_columns
 from cdc_materializer.contract.contradictions import check_rows_together, check_tables_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
-from cdc_materializer.contract.drafts import named
+from cdc_materializer.contract.drafts import named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.masking import check_masks, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
@@ -145,6 +145,7 @@ def _validated(data: dict[str, Any], findings: Findings) -> OpenDataContractStan
             findings.add(place, f"not as ODCS says: {problem['msg']}.", _advice(problem, data))
         return None
     find_unknown_keys(data, document, findings)
+    refuse_misplaced(document.customProperties, (), findings)
     if document.kind != "DataContract":
         findings.add(("kind",), "kind is not DataContract.", "Write kind: DataContract.")
     if not (document.apiVersion or "").startswith(_ODCS_MAJOR):

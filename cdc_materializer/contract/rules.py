@@ -14,7 +14,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, path_text
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_misspelt
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import read_quality, read_relationships
@@ -23,6 +23,8 @@ from cdc_materializer.contract.types import column_type, is_numeric, is_rounded,
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
 _PUBLIC = "public"
+#: The custom properties of a table that mean something.
+_OF_TABLE = ("judge", "max_quarantined", "shadow")
 _VARIANT = re.compile(r"\bvariant\b", re.IGNORECASE)
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LENGTHS = ("minLength", "maxLength")
@@ -99,9 +101,8 @@ def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterato
 
 
 def _stated_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
-    refuse_misplaced(
-        table.customProperties, place, findings, known=("judge", "max_quarantined", "shadow", "mask", "drop")
-    )
+    refuse_misplaced(table.customProperties, place, findings, known=(*_OF_TABLE, "mask", "drop"))
+    refuse_misspelt(table.customProperties, place, findings, _OF_TABLE)
     for index, declared in enumerate(table.properties or ()):
         here = (*place, "properties", index)
         name = declared.physicalName or declared.name

@@ -197,6 +197,28 @@ def test_the_mirror_s_name_picks_one_of_several_tables(write_contract: "Write") 
         load_contract(path, "shop.payments")
 
 
+@pytest.mark.parametrize(
+    ("place", "written", "line", "said"),
+    [
+        ("    properties:", "max_quarantine", 8, "Did you mean max_quarantined?"),
+        ("    properties:", "jugde", 8, "Did you mean judge?"),
+        ("    properties:", "team", None, None),
+        ("schema:", "max_quarantined", 6, "Move it there."),
+        ("schema:", "owner", None, None),
+    ],
+)
+def test_a_property_that_would_be_passed_over_is_a_problem(
+    write_contract: "Write", place: str, written: str, line: int | None, said: str | None
+) -> None:
+    """One that is misspelt, or stands where it means nothing, would leave a threshold out; others are anybody's."""
+    path = write_contract("")
+    indented = " " * (len(place) - len(place.lstrip()))
+    stated = f"{indented}customProperties: [{{property: {written}, value: 5%}}]\n{place}"
+    path.write_text(path.read_text().replace(place, stated, 1))
+
+    assert [(one.line, one.do) for one in problems_of(path)] == ([(line, said)] if said else [])
+
+
 def test_all_tables_of_a_file_are_checked_where_nothing_picks_one(write_contract: "Write") -> None:
     """Each with its lines; what is wrong with the file itself is told once."""
     path = write_contract("")
