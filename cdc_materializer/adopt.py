@@ -24,7 +24,8 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Line, Tables, marker_of
-from cdc_materializer.marker import Accepted, Adoption, Marker, skip_lost
+from cdc_materializer.marker import Accepted, Adoption, Marker
+from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import load
 from cdc_materializer.progress import check_servers

@@ -1,4 +1,4 @@
-"""The part of `cdcm doctor` that looks at one table: raw, mirror, quarantine and their markers, beside the topic."""
+"""The part of `cdcm doctor` that looks at one table: raw, mirror, quarantine, history, their markers and the topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cdc_materializer.errors import (
     InvariantBroken,
     SourceRewound,
 )
-from cdc_materializer.invariants import broken_between, broken_in, foreign
+from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, recovery, shown
 from cdc_materializer.progress import plan_reading
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def check_table(
     pipeline: str, table: TableConfig, lake: Tables, topic: TopicState | None, limit: Limit | None = None
 ) -> Iterator[DoctorCheck]:
-    """Look at the three tables of a mirror.
+    """Look at a mirror and the tables beside it.
 
     Args:
         pipeline: the pipeline's name.
@@ -52,7 +52,10 @@ def check_table(
     name = str(table.mirror)
     raw_faults, raw = _marker(lake, table.mirror.raw, name)
     mirror_faults, mirror = _marker(lake, table.mirror, name)
-    faults = [*raw_faults, *mirror_faults, *_invariants(table, lake, raw, mirror)]
+    held_faults, held = _marker(lake, table.mirror.quarantine, name)
+    history_faults, history = _marker(lake, table.mirror.history, name)
+    faults = [*raw_faults, *mirror_faults, *held_faults, *history_faults]
+    faults += _invariants(table, lake, raw, mirror, {table.mirror.quarantine: held, table.mirror.history: history})
     if not faults and raw is None and mirror is None:
         yield DoctorCheck(name="tables", outcome="ok", message="Not there yet; the first run makes them.", table=name)
         return
@@ -129,17 +132,26 @@ def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck
     return [], marker
 
 
-def _invariants(table: TableConfig, lake: Tables, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:
+def _invariants(
+    table: TableConfig,
+    lake: Tables,
+    raw: Marker | None,
+    mirror: Marker | None,
+    beside: Mapping[TableName, Marker | None],
+) -> Iterator[DoctorCheck]:
     """What must hold and does not; of a table whose marker cannot be read that was said."""
     name = str(table.mirror)
     found = [*broken_between(name, lake.uuid_of(table.mirror.raw), raw, mirror)]
-    for one, marker, is_raw in ((table.mirror.raw, raw, True), (table.mirror, mirror, False)):
+    for one, marker in {table.mirror.raw: raw, table.mirror: mirror, **beside}.items():
         if marker is not None:
-            found += broken_in(str(one), lake.lines_of(one), is_raw=is_raw)
+            found += broken_in(str(one), lake.lines_of(one), is_raw=one == table.mirror.raw)
     do = (
         "Restore raw from a snapshot or a backup, and compare with `cdcm verify`; the mirror can be made from raw anew."
     )
     yield from (_broken(what, do, name) for what in found)
+    do = f"Bring it back, or find in raw again what is held: `cdcm replay {name} --publish`."
+    lost = lost_quarantine(name, lake.uuid_of(table.mirror.quarantine), mirror)
+    yield from (_broken(what, do, name) for what in lost)
 
 
 def _origin(pipeline: str, table: TableConfig, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:

@@ -74,6 +74,18 @@ def broken_between(table: str, raw_uuid: str | None, raw: Marker | None, mirror:
         yield f"The mirror is ahead of raw in partition {ahead} ({reached})."
 
 
+def lost_quarantine(table: str, held_uuid: str | None, mirror: Marker | None) -> Iterator[str]:
+    """Say that a mirror's quarantine is not the one that it had when its newest batch was published.
+
+    Args:
+        table: the mirror's name.
+        held_uuid: the identity of its quarantine; None where there is none.
+        mirror: the mirror's marker.
+    """
+    if mirror is not None and mirror.held_table not in (None, held_uuid):
+        yield f"The quarantine of {table} is gone, or another table, and nothing else tells what is held."
+
+
 def foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
     """The snapshots that changed rows and that no batch of ours has made, newest first; compaction changes none."""
     return [line for line in lines if is_foreign(line.summary.get("operation"), line.summary)]

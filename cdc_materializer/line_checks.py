@@ -11,10 +11,10 @@ from cdc_materializer.schema import TableSchema
 
 
 def check_pair(tables: Tables) -> None:
-    """Refuse a mirror that says more than raw, or that another raw table was folded into.
+    """Refuse a mirror that says more than raw, that another raw table was folded into, or whose quarantine is gone.
 
     Raises:
-        LakeUnavailable: raw was replaced, emptied or rolled back since.
+        LakeUnavailable: raw was replaced, emptied or rolled back since, or quarantine was dropped or replaced.
     """
     if tables.mirror is None or tables.mirror.marker is None:
         return
@@ -27,6 +27,13 @@ def check_pair(tables: Tables) -> None:
     if ahead:
         what = f"{tables.mirror.name} has messages of partition {ahead[0]} that {raw.name} has not: raw went back."
         raise LakeUnavailable(what, do)
+    if marker.held_table not in (None, tables.quarantine.uuid if tables.quarantine is not None else ""):
+        name = tables.mirror.name
+        what = f"{name.quarantine} is gone, or another table, and nothing else tells what is held of {name}."
+        raise LakeUnavailable(
+            what,
+            f"Nothing was written. Bring it back, or find in raw again what is held: `cdcm replay {name} --publish`.",
+        )
 
 
 def check_whole(line: Line, raw: LakeTable) -> None:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.lanes import begun_late, other_topics, same_topics, topic_of
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.snapshots import Followed
 from cdc_materializer.strict_json import (
@@ -104,6 +103,7 @@ class Marker:
         masks: on a mirror, how its rows are masked, by column (`Masks.told`).
         source_table: on a mirror, the first source table that fed it; its rows that name none are from there.
         raw_table: on a mirror, the identity of the raw table that it was folded from.
+        held_table: likewise of its quarantine; None where it has none yet.
         ledger: on a mirror with `ledger: true`, what its rows add up to (`Digest.to_text`); None where none is kept.
         home: on a mirror, `Recorded.home` after the batch.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
@@ -140,6 +140,7 @@ class Marker:
     topics: tuple[str, ...] = ()
     masks: Mapping[str, str] = field(default_factory=dict)
     raw_table: str | None = None
+    held_table: str | None = None
     ledger: str | None = None
     settles: str | None = None
     settled: str | None = None
@@ -153,8 +154,8 @@ class Marker:
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, snapshots=None)
-        return replace(fresh, source_table=None, ledger=None, settles=None, warned=(), swapped=None, home=None)
+        fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, snapshots=None, home=None)
+        return replace(fresh, source_table=None, ledger=None, settles=None, warned=(), swapped=None, held_table=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -200,6 +201,7 @@ class Marker:
             "masks": write(self.masks) if self.masks else None,
             "source-snapshot": snapshot,
             "raw-table": self.raw_table,
+            "held-table": self.held_table,
             "ledger": self.ledger,
             "settles": self.settles,
             "settled": self.settled,
@@ -253,6 +255,7 @@ class Marker:
             topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
             masks={name: as_text(how) for name, how in read_object(summary.get(MARKER_PREFIX + "masks", "{}")).items()},
             raw_table=summary.get(MARKER_PREFIX + "raw-table"),
+            held_table=summary.get(MARKER_PREFIX + "held-table"),
             ledger=summary.get(MARKER_PREFIX + "ledger"),
             settles=_digest(summary, "settles"),
             settled=summary.get(MARKER_PREFIX + "settled"),
@@ -335,34 +338,6 @@ def has_replaced(operation: str | None, first: Mapping[str, str], kept: Mapping[
     """
     total, added, deleted = (int(first.get(f"{what}-records", "0")) for what in ("total", "added", "deleted"))
     return is_foreign(operation, first) and total - added + deleted == 0 and kept.get("total-records", "0") != "0"
-
-
-def skip_lost(
-    marker: Marker, topic_id: str | None, beginnings: Offsets, ends: Offsets, rewound: frozenset[int] = frozenset()
-) -> Marker:
-    """Raw's marker made to fit a topic as it is now; the same marker where nothing was lost.
-
-    A topic that was made again is read from its beginning: its offsets follow on those of the earlier one. So is one
-    that lost its end: nobody knows any more where it was cut, and what is read twice is known for a re-send. Where
-    messages left the topic before they were read, the offsets go on behind the gap, also in partitions that were added.
-
-    Args:
-        marker: raw's, as it is.
-        topic_id: the broker's id of the topic; None where there is none.
-        beginnings: the first offset of each partition, as the topic counts.
-        ends: one past the last offset of each partition.
-        rewound: the numbers of the topics that ended before what was read, so that the table stopped.
-    """
-    own = marker.in_table(ends)
-    cut = {topic_of(p) for p, offset in marker.next_of(own).items() if own.get(p, -1) < offset}
-    again = other_topics(marker.topic_id, topic_id) | cut | rewound
-    known = {p: offset for p, offset in marker.offsets.items() if topic_of(p) in again}
-    bases = {**marker.bases, **{p: max(offset - beginnings.get(p, 0), 0) for p, offset in known.items()}}
-    after = replace(marker, bases=bases, topic_id=topic_id or marker.topic_id)
-    first = after.in_table(beginnings)
-    late = begun_late(marker.offsets, again | same_topics(marker.topic_id, topic_id), first)
-    known = {p: max(offset, first.get(p, 0)) for p, offset in marker.offsets.items()}
-    return replace(after, offsets=Offsets({**known, **late}))
 
 
 def _text(summary: Mapping[str, str], name: str) -> str:

@@ -330,13 +330,13 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         return None
     unseen = swept.unseen_keys(line, mirror, held, decided)
     gone = unseen.count() if unseen is not None else 0
-    is_renamed = tables.mirror is not None and bool(tables.mirror.pending)
-    kept = ledger_after(line, mirror, decided, unseen, renamed=is_renamed)
+    kept = ledger_after(line, mirror, decided, unseen, renamed=bool(tables.mirror and tables.mirror.pending))
     settles = held is not None and (
         quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.is_ahead(tables.quarantine, reached)
     )
     counts = {**marker.counts, **({"swept": gone} if gone else {})}
     marker = replace(marker, counts=counts, ledger=kept, settles=decided.wrongs if settles else None)
+    marker = replace(marker, held_table=held.uuid if held is not None else None)
     warned: list[str] = []
 
     def stage_and_audit(stage: Stage) -> None:

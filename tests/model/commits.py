@@ -21,7 +21,8 @@ from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Tables, marker_of
 from cdc_materializer.line_checks import check_pair
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker, skip_lost
+from cdc_materializer.marker import Marker
+from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.merge import table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.schema import Column, TableSchema

@@ -188,6 +188,31 @@ def test_a_column_that_another_program_has_dropped_is_not_begun_anew(spark: "Spa
     assert [row["price"] for row in content(config)[str(MIRROR)]][: len(before)] == [row["price"] for row in before]
 
 
+def test_a_mirror_whose_quarantine_was_dropped_goes_on_only_rebuilt(spark: "SparkSession", tmp_path: Path) -> None:
+    """An empty one would tell that nothing is held, and what waits would never be tried again."""
+    config = pipeline(tmp_path, 1, records_max=100, history=False)
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    garbage = topic.add(b"{", b"{").offset
+    topic.write(config.root / "recorded")
+    assert run_once(config, spark).exit_code == 0
+    adopt_session(spark, config).sql("DROP TABLE lake.shop.things__quarantine")
+    add_changes(topic, 1)
+    topic.write(config.root / "recorded")
+
+    report = run_once(config, spark)
+
+    error = report.tables[0].error
+    assert (report.exit_code, error is not None) == (EXIT_LAKE, True)
+    assert error is not None
+    assert error.message.startswith("shop.things__quarantine is gone, or another table")
+    assert replay_tables(config, ("shop.things",), ReplayOptions(publish=True), spark).tables[0].published
+    held = [row["offset"] for row in content(config)[str(MIRROR.quarantine)] if row["status"] == "open"]
+    assert garbage in held
+    assert run_once(config, spark).exit_code == 0
+    assert verify_tables(config, spark).tables[0].equal
+
+
 def test_a_column_that_another_program_has_renamed_is_not_begun_anew(spark: "SparkSession", tmp_path: Path) -> None:
     """A second one of its name would be empty in all rows from before; named back, it goes on."""
     config = pipeline(tmp_path, 1, records_max=100, history=False)

@@ -57,6 +57,10 @@ _REACHED = {
     "blocked": (9, None),
     "full": (9, None),
     "moved": (9, None),
+    "loose": (9, 9),
+    "meddled": (9, 9),
+    "garbled": (9, 9),
+    "orphaned": (9, 9),
 }
 _TABLES = (*_REACHED, "unmarked", "unreadable", "new")
 
@@ -105,14 +109,20 @@ def _fill(lake: SqlCatalog) -> None:
         pipeline = "other" if name == "moved" else "shop"
         append(f"{name}__raw", replace(_marker(name, raw), pipeline=pipeline).to_summary())
         if mirror is not None:
-            append(name, _marker(name, mirror).to_summary())
+            held = "another one" if name == "orphaned" else None
+            append(name, replace(_marker(name, mirror), held_table=held).to_summary())
     append("foreign", None)
     append("unmarked__raw", None)
     append("unreadable__raw", {**_marker("unreadable", 9).to_summary(), "cdcm.version": "99"})
     for name, code in (("stopped", "POSITION_REGRESSION"), ("held", "CONTRACT")):
-        append(f"{name}__quarantine", None, _quarantined(code, action="hold"))
+        append(f"{name}__quarantine", _marker(name, 9).to_summary(), _quarantined(code, action="hold"))
     for name, rule in (("blocked", "no-loss"), ("full", "max_quarantined")):
-        append(f"{name}__quarantine", None, _quarantined("CONTRACT", action="stop", rule=rule))
+        append(f"{name}__quarantine", _marker(name, 9).to_summary(), _quarantined("CONTRACT", action="stop", rule=rule))
+    released = _quarantined("CONTRACT", action="hold").slice(1)
+    append("loose__quarantine", None, released)
+    for marker in (_marker("meddled", 9).to_summary(), None):
+        append("meddled__quarantine", marker, released)
+    append("garbled__history", {**_marker("garbled", 9).to_summary(), "cdcm.offsets": "{}}"})
 
 
 def _quarantined(code: str, *, action: str, rule: str | None = None) -> pa.Table:
@@ -147,6 +157,10 @@ def _faults(found: DoctorReport, table: str) -> list[DoctorCheck]:
         ("blocked", "problem", EXIT_BLOCKED, "rule no-loss blocks the newest batch", "mend the data or the rule"),
         ("full", "problem", EXIT_BLOCKED, "than the contract allows.", "`cdcm report --table public.full`"),
         ("foreign", "warning", 0, "changed by 1 commit of another program", "`cdcm verify`"),
+        ("loose", "problem", EXIT_LAKE, "public.loose__quarantine has rows and no marker", "`cdcm replay public.loose"),
+        ("meddled", "warning", 0, "public.meddled__quarantine was changed by 1 commit of another", "`cdcm verify`"),
+        ("garbled", "problem", EXIT_LAKE, "The marker of public.garbled__history cannot be read", "by hand"),
+        ("orphaned", "problem", EXIT_LAKE, "The quarantine of public.orphaned is gone", "`cdcm replay public.orphaned"),
         ("held", "warning", 0, "Open violations: CONTRACT × 1", "`cdcm report`"),
         ("moved", "warning", 0, "written by the pipeline other", "earlier name"),
     ],

@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_materializer.invariants import broken_between, broken_in, foreign
+from cdc_materializer.errors import LakeUnavailable
+from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
+from cdc_materializer.lake import LakeTable
+from cdc_materializer.line import Tables
+from cdc_materializer.line_checks import check_pair
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.schema import TableSchema
 
 MARKER = Marker("p", "b", "t", None, Offsets({0: 4, 1: 2}), {}, None, None, {"read": 3, "upserted": 2, "ignored": 1})
 
@@ -60,6 +66,33 @@ def test_a_mirror_belongs_to_one_raw_table_and_is_never_ahead_of_it() -> None:
     ahead = list(broken_between("t", "u", replace(MARKER, offsets=Offsets({0: 4})), mirror))
     assert ahead == ["The mirror is ahead of raw in partition 1 (2 past 0)."]
     assert len(list(broken_between("t", None, None, mirror))) == 2
+
+
+def test_a_mirror_without_its_quarantine_is_told() -> None:
+    """It was dropped, or another table has its name; a mirror that had none yet misses none."""
+    mirror = replace(MARKER, held_table="q")
+
+    assert [list(lost_quarantine("t", held, mirror)) != [] for held in ("q", "other", None)] == [False, True, True]
+    assert list(lost_quarantine("t", None, MARKER)) == list(lost_quarantine("t", "q", None)) == []
+
+
+@pytest.mark.parametrize(("held", "refused"), [("q", False), ("other", True), (None, True)])
+def test_a_run_stops_at_a_mirror_without_its_quarantine(held: str | None, refused: bool) -> None:  # noqa: FBT001
+    """It would make an empty one, and forget what held messages have told of their rows."""
+
+    def table(name: TableName, uuid: str, marker: Marker) -> LakeTable:
+        return LakeTable(name, uuid, 1, marker, TableSchema(()), is_empty=False)
+
+    name = TableName.parse("shop.t")
+    raw, mirror = table(name.raw, "u", MARKER), table(name, "m", replace(MARKER, raw_table="u", held_table="q"))
+    tables = Tables(raw, mirror, table(name.quarantine, held, MARKER) if held is not None else None)
+
+    if not refused:
+        check_pair(tables)
+        return
+    with pytest.raises(LakeUnavailable, match=r"shop\.t__quarantine is gone.*cdcm replay shop\.t --publish") as caught:
+        check_pair(tables)
+    assert caught.value.exit_code == 4
 
 
 def test_snapshots_of_other_programs_are_found_wherever_they_are() -> None:

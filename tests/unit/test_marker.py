@@ -38,6 +38,14 @@ def test_what_a_batch_warns_of_is_told_in_quarantine_once() -> None:
     assert Marker.begin(WARNED).warned == ()
 
 
+def test_a_mirror_names_the_table_that_holds_what_is_held_of_it() -> None:
+    """Read once more, it finds in raw again what is held, whatever has become of that table."""
+    named = replace(BATCH, held_table="q")
+
+    assert Marker.from_summary(named.to_summary()) == named
+    assert Marker.begin(named).held_table is None
+
+
 def test_a_log_that_is_read_once_more_has_neither_truncates_nor_a_swap() -> None:
     """What is known of the rows that were there is not said of those that are folded anew."""
     begun = Marker.begin(replace(WARNED, truncates=3, swapped=Swapped(7, 5)))
