@@ -131,20 +131,24 @@ class Tables:
         table = self.load(name)
         return None if table is None else self.marker(table)
 
-    def columns_of(self, name: TableName) -> dict[str, str] | None:
-        """Return the DDL types of the table's columns by name, None when there is no such table.
+    def columns_of(self, name: TableName) -> tuple[dict[str, str], frozenset[str]] | None:
+        """Return the DDL types of the table's columns by name, and the names of those that identify a row.
 
-        Of nested columns only the kind is told (`array<>`).
+        None when there is no such table. Of nested columns only the kind is told (`array<>`).
         """
         try:
             local = self._catalog.local(name)
             if local is not None:
-                return {field: _ddl(kind) for field, kind in local.columns().items()}
+                types, key = local.columns()
+                return {field: _ddl(kind) for field, kind in types.items()}, key
         except (NotReadable, OSError, KeyError):  # as above
             pass
         table = self.load(name)
-        fields = table.schema().fields if table is not None else ()
-        return None if table is None else {field.name: _ddl(str(field.field_type)) for field in fields}
+        if table is None:
+            return None
+        schema = table.schema()
+        types = {field.name: _ddl(str(field.field_type)) for field in schema.fields}
+        return types, frozenset(schema.identifier_field_names())
 
     def uuid_of(self, name: TableName) -> str | None:
         """Return Iceberg's own identity of the table, None when there is no such table."""

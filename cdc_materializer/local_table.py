@@ -113,12 +113,13 @@ class LocalTable:
         """Return the snapshots of main that are kept, newest first."""
         return main_line(self._snapshots(), self.head)
 
-    def columns(self) -> dict[str, str]:
-        """Return Iceberg's types of the columns by name; of nested ones only the kind."""
+    def columns(self) -> tuple[dict[str, str], frozenset[str]]:
+        """Return Iceberg's types of the columns by name, of nested ones only the kind, and who identifies a row."""
         schemas = {schema["schema-id"]: schema for schema in self.metadata["schemas"]}
-        fields = schemas[self.metadata["current-schema-id"]]["fields"]
-        types = {field["name"]: field["type"] for field in fields}
-        return {name: kind if isinstance(kind, str) else kind["type"] for name, kind in types.items()}
+        schema = schemas[self.metadata["current-schema-id"]]
+        types = {field["name"]: field["type"] for field in schema["fields"]}
+        key = {field["name"] for field in schema["fields"] if field["id"] in schema.get("identifier-field-ids", ())}
+        return {name: kind if isinstance(kind, str) else kind["type"] for name, kind in types.items()}, frozenset(key)
 
     def rows(self, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]]:
         """Return ``columns`` of every row, as Python values; times with a zone are in UTC.

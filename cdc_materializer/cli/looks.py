@@ -13,7 +13,7 @@ from cdc_materializer.cli.output import Output, load, now
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, CdcError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from cdc_materializer.config import Config
     from cdc_materializer.names import TableName
@@ -177,24 +177,26 @@ def _linted_of(config: Path) -> "LintReport":
     tables = [table for table in configured_tables(loaded, ()) if table.contract is not None]
     stored = _stored(loaded, [table.mirror for table in tables])
     linted = [
-        lint(table.contract, stored.get(table.mirror), str(table.mirror), loaded.root)
-        for table in tables
+        lint(table.contract, columns, str(table.mirror), loaded.root, key)
+        for table, (columns, key) in [(table, stored.get(table.mirror, (None, ()))) for table in tables]
         if table.contract is not None
     ]
     return LintReport(files=[found for part in linted for found in part.files])
 
 
-def _stored(config: "Config", mirrors: "Sequence[TableName]") -> "dict[TableName, dict[str, str]]":
-    """The columns of the mirrors that are there; of none from where on the catalog cannot be asked."""
+def _stored(
+    config: "Config", mirrors: "Sequence[TableName]"
+) -> "dict[TableName, tuple[dict[str, str], Collection[str]]]":
+    """The columns and the keys of the mirrors that are there; of none from where on the catalog cannot be asked."""
     from cdc_materializer.catalog import open_tables
     from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 
-    known: dict[TableName, dict[str, str]] = {}
+    known: dict[TableName, tuple[dict[str, str], Collection[str]]] = {}
     with suppress(CdcError):
         lake = open_tables(config.catalog)
         for mirror in mirrors:
             found = lake.columns_of(mirror)
             if found is not None:
-                own = [name for name in found if not name.startswith(RESERVED_COLUMN_PREFIX)]
-                known[mirror] = {name: found[name] for name in own}
+                own = [name for name in found[0] if not name.startswith(RESERVED_COLUMN_PREFIX)]
+                known[mirror] = {name: found[0][name] for name in own}, found[1]
     return known

@@ -4,7 +4,7 @@ A contract is an ODCS 3 document in YAML with the schema of one table, or of sev
 name. `load_contract` refuses what it cannot follow, with file and line; `lint` tells everything that is wrong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,11 @@ def load_contract(path: Path, table: str | None = None, root: Path | None = None
 
 
 def lint(
-    path: Path, columns: Mapping[str, str] | None = None, table: str | None = None, root: Path | None = None
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    table: str | None = None,
+    root: Path | None = None,
+    key: Collection[str] = (),
 ) -> LintReport:
     """Tell everything that is wrong with a contract file; never raises for what the file says.
 
@@ -66,10 +70,14 @@ def lint(
         table: name of the mirror, which picks the table where the file has several; all of them are checked if left
             out.
         root: the folder that the file's name starts from where it is told.
+        key: the columns by which the table tells rows apart, where it exists: a mask on one of them, and a primary key
+            that lacks one, are problems too.
     """
     findings = Findings(path, root)
     document = _document(findings)
     contracts = _read_all(document, table, findings, columns) if document else []
+    for one in contracts if len(contracts) == 1 else ():
+        _check_key(one, key, findings)
     contract = contracts[0] if contracts else None
     problems = sorted(dict.fromkeys(findings.problems), key=lambda problem: problem.line or 0)
     file = LintFile(
@@ -82,6 +90,24 @@ def lint(
         problems=[LintProblem(line=p.line, where=p.where, message=p.message, do=p.do) for p in problems],
     )
     return LintReport(files=[file])
+
+
+def _check_key(contract: Contract, key: Collection[str], findings: Findings) -> None:
+    """Note where a contract and its table do not agree about what identifies a row."""
+    wanted = {name.casefold(): name for name in key}
+    stated = [column for column in contract.columns if column.primary_key]
+    for column in contract.columns:
+        if column.mask is not None and column.name.casefold() in wanted and not column.primary_key:
+            message = f"column {column.name} is of the table's key, which cannot be masked: rows are told apart by it."
+            findings.add(
+                ("schema",), message, "Remove the mask; a key is in every table and report as it is.", column.line
+            )
+    missing = [wanted[name] for name in wanted.keys() - {column.name.casefold() for column in stated}]
+    if stated and missing:
+        names = ", ".join(column.name for column in stated)
+        what = f"the primary key is {names}, and the table tells rows apart by {', '.join(sorted(key))} together."
+        do = "Mark these with primaryKey, or name the key as `key:` in pipeline.yaml; a value may come twice else."
+        findings.add(("schema",), what, do, stated[0].line)
 
 
 def _document(findings: Findings) -> OpenDataContractStandard | None:

@@ -110,13 +110,17 @@ def test_columns_are_told_by_the_types_that_spark_has(
         "raw": pa.binary(), "list": pa.list_(pa.int32()), "struct": pa.struct([("a", pa.int32())]),
         "map": pa.map_(pa.string(), pa.int32()),
     }  # fmt: skip
-    lake.create(pa.schema(list(types.items())))
+    schema = pa.schema([pa.field(name, kind, nullable=name != "id") for name, kind in types.items()])
+    with lake.create(schema).update_schema() as changed:
+        changed.set_identifier_fields("id")
     tables = lake.tables
     if not is_local:
         load = lake.tables.load
         monkeypatch.setattr(tables, "_catalog", SimpleNamespace(local=lambda _: None, load=load))
 
-    assert tables.columns_of(NAME) == {
+    columns, key = tables.columns_of(NAME) or ({}, frozenset())
+    assert key == {"id"}
+    assert columns == {
         "n": "int", "id": "bigint", "f": "double", "amount": "decimal(12,2)", "text": "string", "flag": "boolean",
         "day": "date", "at": "timestamp", "local": "timestamp_ntz", "raw": "binary", "list": "array<>",
         "struct": "struct<>", "map": "map<>",
@@ -229,7 +233,7 @@ tables = open_tables(CatalogConfig.model_validate({}, context={"root": Path(sys.
 name = TableName.parse("shop.orders")
 rows, marker = tables.values_of(name, json.loads(sys.argv[2])), tables.marker_of(name)
 found, lines = tables.values_at(name, ["id"], {(1, 6), (3, 7)}), tables.lines_of(name)
-assert tables.columns_of(name)["id"] == "bigint"
+assert tables.columns_of(name)[0]["id"] == "bigint"
 slow = sorted({"pyiceberg", "pandas", "sqlalchemy", "pyspark", "great_expectations"} & sys.modules.keys())
 print(json.dumps([len(rows), marker.batch, [row["id"] for row in found], len(lines), slow]))
 """

@@ -464,6 +464,24 @@ def test_a_contract_is_checked_against_the_table_it_is_for(write_contract: "Writ
     ]
 
 
+def test_a_contract_and_its_table_agree_about_the_key(write_contract: "Write") -> None:
+    """What the table tells rows apart by is not masked, and is all in the primary key; case does not count."""
+    path = write_contract("""
+    - {name: tenant, physicalType: int, customProperties: [{property: mask, value: redact}]}
+    - {name: t, physicalType: text}
+    """)
+
+    def told(*key: str) -> list[tuple[int | None, str]]:
+        (file,) = lint(path, key=key).files
+        return [(problem.line, problem.message) for problem in file.problems]
+
+    assert told() == told("ID") == []
+    assert told("Tenant", "id") == [
+        (9, "the primary key is id, and the table tells rows apart by Tenant, id together."),
+        (10, "column tenant is of the table's key, which cannot be masked: rows are told apart by it."),
+    ]
+
+
 @pytest.mark.parametrize(
     ("place", "shown"),
     [("contracts/gone.yaml", "contracts/gone.yaml"), ("../other/gone.yaml", "../other/gone.yaml")],
