@@ -107,8 +107,8 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
             after = replace(marker, epochs=(*marker.epochs, beginning), logs=logs)
             accepted.append(decision.adoption(marker, after))
             line.lake.publish(tables.mirror, replace(after, adopted=(*marker.adopted, accepted[-1])), lambda _: None)
-    stopped = tables.quarantine is not None and quarantine.has_stops(tables.quarantine)
-    if not accepted and not stopped:
+    # A contract that blocks, or a column that is there twice, is nothing that anyone can accept.
+    if not accepted and not quarantine.has_losses(line, tables.quarantine):
         what = f"There is nothing to accept for {line.mirror}: neither its topic nor its database has lost anything."
         raise UsageError(what, "Nothing was written; `cdcm run` says when a decision is needed.")
     if tables.quarantine is not None:

@@ -201,6 +201,14 @@ def has_stops(quarantine: LakeTable) -> bool:
     return bool(marker_of(quarantine).counts.get(STOPPED))
 
 
+def has_losses(line: Line, quarantine: LakeTable | None) -> bool:
+    """Whether the table has stopped because its topic lost something, and nobody has accepted that yet."""
+    if quarantine is None or not has_stops(quarantine):
+        return False
+    is_loss = F.col("code").isin(str(Code.OFFSET_GAP), str(Code.OFFSET_REGRESSION))
+    return not line.lake.rows(quarantine).where(is_noted() & is_loss).isEmpty()
+
+
 def rewound_topics(line: Line, quarantine: LakeTable | None) -> frozenset[int]:
     """The numbers of the topics that ended before what was read, so that the table stopped and was not let go on."""
     if quarantine is None or not has_stops(quarantine):

@@ -202,6 +202,7 @@ def test_a_stop_that_only_a_person_ends_is_ended_by_no_batch(spark: "SparkSessio
     assert held is not None
 
     assert quarantine.go_on(line, held) == held
+    assert quarantine.has_losses(line, held)
     assert (3, "OFFSET_REGRESSION", "open") in _statuses(config)
 
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_materializer import crash_points
+from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config
-from cdc_materializer.errors import EXIT_BUG, ContractBlocked
+from cdc_materializer.errors import EXIT_BUG, ContractBlocked, UsageError
 from cdc_materializer.names import TableName
 from cdc_materializer.run import run_once
-from cdc_materializer.testing import TopicBuilder, write_recorded_topic
+from cdc_materializer.testing import EPOCH, TopicBuilder, write_recorded_topic
 from tests.spark import processes
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.processes import MIRROR, TOPIC, add_changes, content
@@ -60,10 +61,12 @@ def _mirror(config: Config) -> list[int]:
 
 
 def test_a_change_that_a_rule_about_the_table_blocked_is_in_no_history(spark: "SparkSession", tmp_path: Path) -> None:
-    """Nor afterwards, when the contract that lets the rest through holds it."""
+    """Nor afterwards, when the contract that lets the rest through holds it; it is nothing that one can accept."""
     config = _pipeline(tmp_path, _FEW, 99)
     assert run_once(config, spark).exit_code == ContractBlocked.exit_code
     blocked = _history(config)
+    with pytest.raises(UsageError, match="nothing to accept"):
+        adopt_table(config, str(MIRROR), Decision("tests", EPOCH), spark)
 
     config = _pipeline(tmp_path, "[]", 15)
     assert run_once(config, spark).exit_code == 0
