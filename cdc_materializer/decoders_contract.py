@@ -79,7 +79,8 @@ class Declared:
         read = as_declared(sent, declared, writer.form)
         known = self.types.get(name)
         if read is not None and known is not None and kind_of(known) is not kind_of(declared.ddl):
-            self.kept[name] = declared.ddl
+            # With columns beside others nothing is rebuilt.
+            self.kept |= {name: declared.ddl} if not self.options.evolution.new_columns else {}
             read = None
         found = read or sent
         self.types.setdefault(name, column_type(found))

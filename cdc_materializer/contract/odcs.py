@@ -29,6 +29,7 @@ from cdc_materializer.names import nearest
 from cdc_materializer.report.models import LintFile, LintProblem, LintReport
 
 _ODCS_MAJOR = "v3."
+_OTHER_TYPE = "Declare the type that the table has; `cdcm replay` gives it this one where values can be read so."
 
 
 def load_contract(path: Path, table: str | None = None, root: Path | None = None) -> Contract:
@@ -233,7 +234,7 @@ def _types(
             continue
         if column.mask is None and column.type and not _agree(column.type, ddl):
             message = f"column {column.name} is declared as {column.type}, the table has {ddl}."
-            findings.add(here, message, "Declare the type that the table has.")
+            findings.add(here, message, _OTHER_TYPE)
         types[column.name] = ddl
     declared = {name.casefold() for name in types}
     return types | {name: ddl for name, ddl in actual.items() if name.casefold() not in declared}
