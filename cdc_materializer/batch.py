@@ -19,15 +19,16 @@ from cdc_materializer.changes.messages import doubtful_keys
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decode.partitioner import is_placed
 from cdc_materializer.decoders import Decoders, find_decoders
-from cdc_materializer.earlier import history_of, with_history
+from cdc_materializer.earlier import history_of, truncates_before, with_history
 from cdc_materializer.epochs import MOVES, Recorded, next_epoch
 from cdc_materializer.facts import Facts, facts_of
-from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
+from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
 from cdc_materializer.sweeping import Watch
+from cdc_materializer.truncates import Truncate, in_order, is_wiped, sent_again
 
 
 def messages(raw: DataFrame, span: Span | None, id_bytes: int, partitions: int = 1) -> DataFrame:
@@ -147,8 +148,10 @@ def _anew(folded: Folded, past: Past) -> Past | None:
         return past.routed()
     if facts.doubtful and not past.lookup.options.doubtful_keys:
         return past.doubting()
-    if facts.unsure and not recorded.exact:
-        return replace(past, recorded=replace(recorded, exact=True))
+    # Before any are held against their past, which is read once.
+    is_asked = facts.unsure or (facts.wants_history and (facts.logs or recorded.logs))
+    if is_asked and not recorded.exact:
+        return past.exactly()
     return None
 
 
@@ -160,15 +163,20 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     sweeps = folded.snapshots.sweeps
     if sweeps and past.raw is not None:
         folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
-    truncates, earlier = past.wiping(facts.truncates), past.wiping(())
     history = history_of(states, facts, past, target, sweeps)
-    if truncates or sweeps or history is not None:
-        changes, recorded = own, past.recorded
+    earlier = past.wiping(history.truncates if history is not None else ())
+    again = _truncates_again(earlier, facts, past, target)
+    if past.recorded.partitions == 1:
+        earlier = tuple(one for one in earlier if one not in again)
+        folded.facts = facts = replace(facts, truncates=tuple(one for one in facts.truncates if one not in again))
+    truncates = past.wiping(facts.truncates)
+    if truncates or again or sweeps or history is not None:
+        changes, recorded = own, replace(past.recorded, truncates_again=again)
         if history is not None:
             # What could not be read when it came, and so told nothing of where keys are, can be among them.
             changes, recorded = with_history(own, history), replace(recorded, exact=True, home=MOVES)
             partial = partial.union(history.partial)
-            earlier, sweeps = past.wiping(history.truncates), history.snapshots.since(sweeps)
+            sweeps = history.snapshots.since(sweeps)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
             folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
         truncates = (*earlier, *truncates)
@@ -181,15 +189,23 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             truncates = ()
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))
-        again = facts_of(folded.states, Recorded())
-        kept = ("positions", "times", "held", "logs", "epochs", "table", "routed", "home")
-        folded.facts = facts = replace(again, **{name: getattr(facts, name) for name in kept})
+        anew = facts_of(folded.states, Recorded())
+        kept = ("positions", "times", "truncates", "held", "logs", "gtids", "epochs", "table", "routed", "home")
+        folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in kept})
     if past.mirror is not None and (facts.wants_base or facts.moved):
         known = _base(past.mirror, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
+
+
+def _truncates_again(
+    earlier: Sequence[Truncate], facts: Facts, past: Past, target: TableSchema
+) -> tuple[Truncate, ...]:
+    """Of a batch's truncates, and of the earlier ones of its history, those that were sent before."""
+    own = past.wiping(facts.truncates)
+    return sent_again(in_order((*(earlier or past.wiping(truncates_before(own, past, target))), *own)))
 
 
 def _located(sweeps: Sequence[Sweep], own: DataFrame, past: Past, target: TableSchema) -> tuple[Sweep, ...]:
@@ -246,7 +262,7 @@ def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate])
             m.OFFSET: F.col("__cdc.offset"),
         }
     )
-    return placed.where(~fold.is_wiped(truncates))
+    return placed.where(~is_wiped(truncates))
 
 
 def whole(start: Offsets, end: Offsets, topic: str) -> Span:

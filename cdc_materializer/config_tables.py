@@ -124,6 +124,10 @@ class TableSettings(Settings):
         default="__debezium_unavailable_value",
         description="The connector's placeholder for an unchanged column that it left out.",
     )
+    always_known: Annotated[Names, AfterValidator(_distinct_names)] = Field(
+        default=(),
+        description="Columns that the connector never leaves out: that text is a value there like any other.",
+    )
     special_values: Annotated[
         Literal["null", "clamp", "stop"],
         WithJsonSchema({"enum": ["null", None, "clamp", "stop"]}),  # YAML reads the word null as nothing

@@ -16,8 +16,9 @@ from cdc_materializer.changes.bare_keys import bare_column
 from cdc_materializer.changes.document_columns import DOCUMENT, ID
 from cdc_materializer.changes.documents import with_columns
 from cdc_materializer.changes.image import told_names
-from cdc_materializer.changes.messages import as_told, check_readable, key_schema, table_schema
+from cdc_materializer.changes.messages import check_readable, key_schema, table_schema
 from cdc_materializer.changes.options import Options, Writers
+from cdc_materializer.changes.readable import as_told
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared, with_moments
 from cdc_materializer.decode.framing import CLOUD_EVENT, OWN_JSON, PLAIN_JSON, schema_block

@@ -13,14 +13,15 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold, owners, sweeping
+from cdc_materializer import base, fold, owners, sweeping, truncates
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import Decoders, Lookup, find_decoders
-from cdc_materializer.facts import Facts, truncate_fields, wants_history
-from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial, Truncate
+from cdc_materializer.facts import Facts, wants_history
+from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
+from cdc_materializer.truncates import Truncate
 
 #: Up to so many messages are named to the scan of raw: Iceberg does not hold longer lists against its files.
 NAMED_MAX = 200
@@ -83,6 +84,13 @@ def history_of(
         truncates=log.truncates(),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
     )
+
+
+def truncates_before(own: Sequence[Truncate], past: Past, target: TableSchema) -> tuple[Truncate, ...]:
+    """The truncates of raw, where one of a batch may have been sent before (`gtids`); otherwise none is looked for."""
+    gtids, stays = past.recorded.gtids, past.recorded.keys_stay
+    may_be_read = any(gtids.may_have(one.log, one.number, one.partition if stays else None) for one in own)
+    return _Log(past, past.raw, target).truncates() if may_be_read and past.raw is not None else ()
 
 
 def with_history(own: DataFrame, history: History) -> DataFrame:
@@ -151,7 +159,7 @@ class _Log:
         """All truncates; no message is read for them where the mirror's marker says that none was ever applied."""
         if self.past.recorded.truncates == 0:
             return ()
-        found = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, truncate_fields())).alias("found")
+        found = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, truncates.fields())).alias("found")
         return tuple(Truncate(*row) for row in self.changes.agg(found).collect()[0]["found"])
 
     def follow(self, states: DataFrame) -> SweepPlan:

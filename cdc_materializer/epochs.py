@@ -15,9 +15,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG
+from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG, file_of
 from cdc_materializer.changes.shards import SERVER
+from cdc_materializer.gtids import GtidSets, Runs
 from cdc_materializer.lanes import WIDTH, topic_of
+from cdc_materializer.truncates import Truncate
 
 #: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
 REGRESSED = "__cdc_regressed"
@@ -45,6 +47,8 @@ class Recorded:
         partitions: how many the topic has; with one, offsets are all the order there is.
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
+        gtids: the transactions that were read of logs whose servers number them.
+        truncates_again: truncates that were sent before; of several partitions they wipe rows once more.
         truncates: how many truncates were applied to the mirror since its log began; None where its marker is of a
             version that did not say.
         exact: whether what was sent before is told from all that a key has shown, see `resends`.
@@ -65,6 +69,8 @@ class Recorded:
     partitions: int = 1
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
+    gtids: GtidSets = field(default_factory=GtidSets)
+    truncates_again: tuple[Truncate, ...] = ()
     exact: bool = False
     is_final: bool = False
     table: str | None = None
@@ -218,7 +224,46 @@ def _is_unseen(recorded: Recorded) -> Column:
     last = F.lit(-1)
     for log, number in known.items():
         last = F.when(F.col(m.LOG) == log, number).otherwise(last)
-    return F.coalesce(F.col(m.LOG_NUMBER) > last, F.lit(False))
+    return F.coalesce((F.col(m.LOG_NUMBER) > last) | _is_left_out(recorded), F.lit(False))
+
+
+def _is_left_out(recorded: Recorded) -> Column:
+    """Whether a partition has read its log's transactions, but not this one: others were ahead of it."""
+    found = F.lit(False)
+    for log, by_partition in recorded.gtids.sets.items():
+        for partition in by_partition:
+            runs = recorded.gtids.of(log, partition if recorded.keys_stay else None)
+            here = (F.col(m.LOG) == log) & (F.col(m.PARTITION) == partition)
+            found = F.when(here, ~_is_in(runs)).otherwise(found)
+    return found
+
+
+def may_be_read(recorded: Recorded) -> Column:
+    """Whether a change's transaction may have been read before, going by its number (`gtids`).
+
+    What goes on with the transaction that the last batch ended in, from the same server's file, was not.
+    """
+    found, sets = F.lit(False), recorded.gtids
+    for log, by_partition in sets.sets.items():
+        if recorded.keys_stay:
+            within = F.lit(False)
+            for partition in by_partition:
+                within = F.when(F.col(m.PARTITION) == partition, _is_in(sets.of(log, partition))).otherwise(within)
+        else:
+            within = _is_in(sets.of(log, None))
+        found = F.when(F.col(m.LOG) == log, within).otherwise(found)
+    for partition, (log, number) in sets.last.items():
+        file = file_of(F.lit(recorded.positions[partition]))
+        goes_on = (F.col(m.LOG) == log) & (F.col(m.LOG_NUMBER) == number) & (file_of(F.col(m.POSITION)) == file)
+        found = found & ~((F.col(m.PARTITION) == partition) & goes_on)
+    return F.coalesce(found, F.lit(False))
+
+
+def _is_in(runs: Runs) -> Column:
+    found = F.lit(False)
+    for first, last in runs:
+        found = found | F.col(m.LOG_NUMBER).between(first, last)
+    return found
 
 
 def _is_other_series(recorded: Recorded) -> Column:

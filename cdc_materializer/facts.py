@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_materializer import base, fold, resends
+from cdc_materializer import base, epochs, fold, resends, truncates
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
+from cdc_materializer.changes.positions import file_name
 from cdc_materializer.changes.shards import server_of
 from cdc_materializer.epochs import CONTINUED, MOVES, Recorded, current_epoch
-from cdc_materializer.fold import CURRENT, HELD, REBUILT, Truncate
+from cdc_materializer.fold import CURRENT, HELD, REBUILT
+from cdc_materializer.gtids import GtidSets, Runs
 from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after
+from cdc_materializer.truncates import Truncate
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Facts:
         held: how many belong to keys with open held messages.
         further_parts: how many are a second change of their message.
         logs: the logs of the batch's streaming changes, each with the highest number of a transaction; see `epochs`.
+        gtids: the transactions of the batch, where their logs number them.
         continued: the first change of each partition that goes on from an earlier position.
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
@@ -53,6 +57,7 @@ class Facts:
     held: int = 0
     further_parts: int = 0
     logs: Mapping[str, int] = field(default_factory=dict)
+    gtids: GtidSets = field(default_factory=GtidSets)
     continued: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
@@ -68,7 +73,8 @@ def wants_history(
 ) -> Column:
     """Whether a change has to be held against its key's past.
 
-    A change is new beyond doubt only above every position that was read. In a topic of several partitions those of all
+    A change is new beyond doubt only above every position that was read, and if its transaction has a number that was
+    not: another server has it at a place of its own. In a topic of several partitions those of all
     count, unless each key is known to have been in one only (`Recorded.keys_stay`). Where all states of a row matter
     (`life`), so does what came before a truncate that was read earlier. And whether a snapshot that began in an earlier
     batch showed a key, only the messages of that batch say. A value that a rule has to see unmasked (`plain`) is in
@@ -78,7 +84,7 @@ def wants_history(
     late = F.col(m.STREAMING) & (F.col(m.POSITION) <= highest)
     # A row of a snapshot from before that may be a reading which was sent again.
     is_behind = (F.col(m.POSITION) < resends.reach(highest)) | F.col(resends.IN_DOUBT)
-    late = late | ((F.col(m.OP) == "r") & is_behind)
+    late = late | ((F.col(m.OP) == "r") & is_behind) | (F.col(m.STREAMING) & epochs.may_be_read(recorded))
     past_matters = late | F.col(HELD)
     # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
@@ -110,17 +116,6 @@ def _highest_position(recorded: Recorded) -> Column:
     return highest
 
 
-def truncate_fields() -> Column:
-    """The fields of a `Truncate`, in their order."""
-    return F.struct(
-        m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, F.unix_micros(m.SOURCE_TIME).alias("micros"), m.SOURCE_TABLE
-    )
-
-
-def _in_order(truncate: Truncate) -> tuple[str, int]:
-    return truncate.position or "", truncate.offset
-
-
 #: Facts that are how many states there are of a kind.
 _COUNTED = ("wants_history", "wants_base", "moved", "held", "further_parts", "doubtful", "unsure", "patched")
 
@@ -146,8 +141,8 @@ def facts_of(
     """
     history = wants_history(recorded, sweeps, lives=lives, plain=plain)
     made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
-    is_truncate = (F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT)
-    place = F.struct(F.col(m.POSITION).alias("position"), F.unix_micros(m.SOURCE_TIME).alias("micros"))
+    micros, number = F.unix_micros(m.SOURCE_TIME).alias("micros"), F.col(m.LOG_NUMBER)
+    place = F.struct(F.col(m.POSITION).alias("position"), micros, number.alias("number"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
     # What an epoch that is over has shown says nothing of the logs of this one.
     is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
@@ -157,8 +152,10 @@ def facts_of(
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
+            F.min(F.when(is_own, number)).alias("first_number"),
+            F.max(F.when(is_own, number)).alias("last_number"),
             F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
-            F.collect_list(F.when(is_truncate, truncate_fields())).alias("truncates"),
+            F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
             F.count_if(history).alias("wants_history"),
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
             F.count_if(base.is_moved()).alias("moved"),
@@ -173,17 +170,19 @@ def facts_of(
         .collect()
     )
     placed = [row for row in rows if row["highest"] and row["highest"]["position"]]
-    highest = {row[m.PARTITION]: row["highest"] for row in sorted(placed, key=lambda row: row["highest"]["position"])}
+    placed.sort(key=lambda row: row["highest"]["position"])
+    highest = {row[m.PARTITION]: row["highest"] for row in placed}
     again = [row for row in rows if row["continued"] is not None]
     again.sort(key=lambda row: row["continued"], reverse=True)
     tables = sorted(_found(rows, "table"))
     first = recorded.table or next(iter(tables), None)
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
-        positions={partition: position for partition, (position, _) in highest.items()},
-        times={partition: micros for partition, (_, micros) in highest.items() if micros is not None},
-        truncates=tuple(sorted((Truncate(*found) for row in rows for found in row["truncates"]), key=_in_order)),
+        positions={partition: at["position"] for partition, at in highest.items()},
+        times={partition: at["micros"] for partition, at in highest.items() if at["micros"] is not None},
+        truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
+        gtids=_gtids(rows, placed),
         continued={row[m.PARTITION]: row["continued"] for row in again},
         epochs=recorded.epochs,
         **{name: sum(row[name] for row in rows) for name in _COUNTED},
@@ -191,6 +190,16 @@ def facts_of(
         routed=recorded.routed or any(table != first for table in tables),
         home=_home_after(recorded, _found(rows, "home")),
     )
+
+
+def _gtids(rows: Sequence[Row], placed: Sequence[Row]) -> GtidSets:
+    """The numbered transactions of a batch, and those of its highest positions, which are the last of their kind."""
+    sets: dict[str, dict[int, Runs]] = {}
+    for row in rows:
+        if row[m.LOG] is not None and row["first_number"] is not None:
+            sets.setdefault(row[m.LOG], {})[row[m.PARTITION]] = ((row["first_number"], row["last_number"]),)
+    last = {row[m.PARTITION]: (row[m.LOG], row["highest"]["number"]) for row in placed}
+    return GtidSets(sets, {partition: (log, number) for partition, (log, number) in last.items() if number is not None})
 
 
 def _ends(name: str, value: Column) -> list[Column]:
@@ -223,18 +232,36 @@ def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[i
     return positions, times
 
 
+def gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
+    """The numbered transactions that were read before the batch or in it.
+
+    One that had been read when it came is not the last of its partition: what goes on with it was sent before, too.
+    """
+    known, before = (marker.gtids, marker.positions) if marker is not None else (GtidSets(), {})
+    last = dict(known.last)
+    for partition, position in facts.positions.items():
+        earlier = before.get(partition, "")
+        if position <= earlier:
+            continue
+        was, found = last.pop(partition, None), facts.gtids.last.get(partition)
+        goes_on = found == was and file_name(position) == file_name(earlier)
+        if found is not None and (goes_on or not known.may_have(*found, partition)):
+            last[partition] = found
+    return known.with_read(facts.gtids, last)
+
+
 def logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
     """The logs that were read, each with the highest number before the batch or in it."""
     before = marker.logs if marker is not None else {}
     return {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
 
 
-def count_truncates(marker: Marker, truncates: Sequence[Truncate]) -> int | None:
+def count_truncates(marker: Marker, applied: Sequence[Truncate]) -> int | None:
     """How many were applied up to the end of a batch; None where an earlier marker does not say it."""
-    return None if marker.truncates is None else marker.truncates + len(truncates)
+    return None if marker.truncates is None else marker.truncates + len(applied)
 
 
-def last_truncates(marker: Marker | None, truncates: Sequence[Truncate]) -> tuple[str, ...]:
+def last_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> tuple[str, ...]:
     """The highest position of a truncate that was applied, before the batch or in it, of each server."""
-    known = [*(marker.truncated if marker is not None else ()), *(truncate.position for truncate in truncates)]
+    known = [*(marker.truncated if marker is not None else ()), *(truncate.position for truncate in applied)]
     return tuple({server_of(position): position for position in sorted(filter(None, known))}.values())

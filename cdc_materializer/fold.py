@@ -23,11 +23,11 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
 from cdc_materializer.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
 from cdc_materializer.errors import Code
-from cdc_materializer.reach import reach_of
 from cdc_materializer.resends import IN_DOUBT, REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import behind, is_after, is_before, is_inside, is_sweep_of
+from cdc_materializer.truncates import Truncate, is_before_truncate, is_one_of, is_wiped
 
 GROUP = "__cdc_group"
 #: Where a message stands among those of its key, whatever partitions they are in: a struct that sorts.
@@ -60,27 +60,6 @@ HELD = "__cdc_held"
 #: DDL of a list of column names, and of what is wrong with one of them.
 NO_NAMES = "array<string>"
 PROBLEM = "struct<column:string,code:string>"
-
-
-@dataclass(frozen=True)
-class Truncate:
-    """A truncate of the batch.
-
-    Attributes:
-        position: where the source says it happened, if it does.
-        partition: its partition.
-        offset: its place in the partition.
-        epoch: the epoch of its position.
-        micros: when the source made it, in microseconds since 1970.
-        table: the source table that was emptied, where the message names it.
-    """
-
-    position: str | None
-    partition: int
-    offset: int
-    epoch: int = m.FIRST_EPOCH
-    micros: int | None = None
-    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -157,13 +136,13 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, sweeps)
-    lagged = (m.OP, m.POSITION, m.LOG, m.STREAMING, m.NAMELESS)
+    inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
+    lagged = (m.OP, m.NAMELESS, *inherited)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
     follows = (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP] == "d")
     repeats = (F.col(m.OP) == m.TOMBSTONE) & F.coalesce(previous[m.NAMELESS], F.lit(False))
-    inherited = (m.POSITION, m.LOG, m.STREAMING)
     placed = grouped.withColumns(
         {
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
@@ -172,11 +151,17 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
         }
     )
     placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
-    same = Window.partitionBy(GROUP, *resends.EVENT, *([resends.ERA] if recorded.forgets else [])).orderBy(ORDER)
+    if recorded.exact:
+        undone = is_wiped(recorded.truncates_again if recorded.partitions > 1 else ())
+        placed = resends.with_shown(placed, GROUP, ORDER, undone, forgets=recorded.forgets)
+    told = resends.told_by_all() if recorded.exact else resends.told_by_highest()
+    if recorded.partitions == 1:
+        # What it could wipe is gone. Of several partitions one may bring rows from before a truncate only now.
+        told[REPLAYED] = told[REPLAYED] | is_one_of(recorded.truncates_again)
     highest, at_highest = F.col(resends.HIGHEST)[m.POSITION], F.col(resends.AT_HIGHEST)
     return placed.withColumns(
         {
-            **(resends.told_by_all(same) if recorded.exact else resends.told_by_highest()),
+            **told,
             WIPED: is_wiped(truncates) | _is_truncated(recorded),
             **went_back(recorded, resends.comparable(), highest, at_highest),
         },
@@ -255,25 +240,10 @@ def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) ->
     return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
-def is_wiped(truncates: Sequence[Truncate]) -> Column:
-    """Whether a truncate removes what a message wrote: one at a later position, or behind it in its partition."""
-    found = F.lit(False)
-    for truncate in truncates:
-        behind = (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) < truncate.offset)
-        earlier = _is_before(truncate.position) if truncate.position else F.lit(None)
-        found = found | F.coalesce(earlier, behind)
-    return found
-
-
-def _is_before(truncate: str) -> Column:
-    """Whether a message is at an earlier position than a truncate; that of a snapshot's row knows no last commit."""
-    return F.col(m.POSITION) < F.when(F.col(m.OP) == "r", reach_of(truncate)).otherwise(truncate)
-
-
 def _is_truncated(recorded: Recorded) -> Column:
     found = F.lit(False)
     for position in recorded.truncated:
-        found = found | (same_server(F.col(m.POSITION), position) & _is_before(position))
+        found = found | (same_server(F.col(m.POSITION), position) & is_before_truncate(position))
     return F.coalesce(found, F.lit(False))
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cdc_materializer.foreign import is_foreign
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import MARKER_PREFIX, Marker, is_foreign
+from cdc_materializer.marker import MARKER_PREFIX, Marker
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.

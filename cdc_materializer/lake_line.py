@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cdc_materializer.foreign import is_foreign
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import MARKER_PREFIX, is_foreign
+from cdc_materializer.marker import MARKER_PREFIX
 from cdc_materializer.offsets import Offsets
 
 

@@ -22,7 +22,6 @@ from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import MOVES, Recorded
 from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable
 from cdc_materializer.facts import Facts
-from cdc_materializer.fold import Truncate
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
@@ -36,6 +35,7 @@ from cdc_materializer.schema import Evolution, TableSchema, plan_schema
 from cdc_materializer.snapshots import SweepPlan
 from cdc_materializer.source import Message, Source
 from cdc_materializer.sweeping import Watch
+from cdc_materializer.truncates import Truncate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -121,6 +121,7 @@ class Line:
             key,
             transactions=table.history,
             snapshots=table.snapshot_sweep,
+            always_known=tuple(table.always_known),
             shard=Shard(table.shard, table.topic) if table.shard is not None else None,
             masks=self.masks,
             evolution=self.evolution,
@@ -167,6 +168,7 @@ class Line:
             partitions=partitions,
             epochs=marker.epochs,
             logs=marker.logs,
+            gtids=marker.gtids,
             is_final=self.replays,
             table=marker.source_table,
             routed=mirror.routed,

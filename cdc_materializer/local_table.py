@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from cdc_materializer.marker import MARKER_TAG, Marker, has_replaced
+from cdc_materializer.foreign import has_replaced
+from cdc_materializer.marker import MARKER_TAG, Marker
 
 if TYPE_CHECKING:
     import pyarrow as pa

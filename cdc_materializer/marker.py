@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Self, TypeAlias
 
 from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.gtids import GtidSets
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.snapshots import Followed
 from cdc_materializer.strict_json import (
@@ -98,6 +99,7 @@ class Marker:
         epochs: on a mirror, where each epoch after the first begins in each partition (changelog-semantics §0 rule 15).
         logs: the logs that positions came from, and the number of the last transaction of each: a MySQL server's
             uuid, a MariaDB domain, a series of binlog files (whose number says nothing).
+        gtids: the transactions that were read of the former two.
         adopted: what was accepted as lost or rewound, oldest first.
         snapshots: on a mirror that sweeps, what was seen of snapshots; None where it did not sweep.
         masks: on a mirror, how its rows are masked, by column (`Masks.told`).
@@ -134,6 +136,7 @@ class Marker:
     bases: Mapping[int, int] = field(default_factory=dict)
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
+    gtids: GtidSets = field(default_factory=GtidSets)
     adopted: tuple[Adoption, ...] = ()
     snapshots: Followed | None = None
     source_table: str | None = None
@@ -154,8 +157,9 @@ class Marker:
     def begin(cls, other: Self) -> Self:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
-        fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, snapshots=None, home=None)
-        return replace(fresh, source_table=None, ledger=None, settles=None, warned=(), swapped=None, held_table=None)
+        fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
+        fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
+        return replace(fresh, held_table=None)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -194,6 +198,7 @@ class Marker:
             "bases": write(self.bases) if self.bases else None,
             "epochs": f"[{','.join(map(write, self.epochs))}]" if self.epochs else None,
             "logs": write(self.logs) if self.logs else None,
+            "gtids": self.gtids.to_json() if self.gtids.sets else None,
             "adopted": json.dumps([found.to_json() for found in self.adopted]) if self.adopted else None,
             "snapshots": self.snapshots.to_json() if self.snapshots is not None else None,
             "source-table": self.source_table,
@@ -246,14 +251,13 @@ class Marker:
             refilled=as_number(summary.get(MARKER_PREFIX + "refilled", "0"), "refilled"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
-            logs={
-                name: as_offset(last) for name, last in read_object(summary.get(MARKER_PREFIX + "logs", "{}")).items()
-            },
+            logs={name: as_offset(last) for name, last in _object(summary, "logs").items()},
+            gtids=GtidSets.from_json(summary.get(MARKER_PREFIX + "gtids")),
             adopted=tuple(_adoption(found) for found in _objects(summary, "adopted")),
             snapshots=Followed.from_json(followed) if (followed := summary.get(MARKER_PREFIX + "snapshots")) else None,
             source_table=summary.get(MARKER_PREFIX + "source-table"),
             topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
-            masks={name: as_text(how) for name, how in read_object(summary.get(MARKER_PREFIX + "masks", "{}")).items()},
+            masks={name: as_text(how) for name, how in _object(summary, "masks").items()},
             raw_table=summary.get(MARKER_PREFIX + "raw-table"),
             held_table=summary.get(MARKER_PREFIX + "held-table"),
             ledger=summary.get(MARKER_PREFIX + "ledger"),
@@ -313,33 +317,6 @@ def beside_mirror(before: Marker, marker: Marker) -> Marker:
     return replace(known, settled=marker.settled or before.settled, swapped=marker.swapped or before.swapped)
 
 
-def is_foreign(operation: str | None, summary: Mapping[str, str]) -> bool:
-    """Whether a snapshot changed rows and no batch of ours has made it; compaction changes none.
-
-    Args:
-        operation: Iceberg's word for what it did.
-        summary: what it says of itself.
-    """
-    counts = [summary.get(f"{what}-records", "0") for what in ("added", "deleted")]
-    changes = any(count != "0" for count in (*counts, summary.get("added-position-deletes", "0")))
-    return operation != "replace" and changes and f"{MARKER_PREFIX}batch" not in summary
-
-
-def has_replaced(operation: str | None, first: Mapping[str, str], kept: Mapping[str, str]) -> bool:
-    """Whether a snapshot that has none before it is another program's, which began anew in place of what a tag keeps.
-
-    Some tools make what expiry has left of a line look like a whole one; its first snapshot then counts rows that it
-    has not added.
-
-    Args:
-        operation: Iceberg's word for what the first snapshot did.
-        first: what that says of itself.
-        kept: what the marked snapshot says that the tag keeps.
-    """
-    total, added, deleted = (int(first.get(f"{what}-records", "0")) for what in ("total", "added", "deleted"))
-    return is_foreign(operation, first) and total - added + deleted == 0 and kept.get("total-records", "0") != "0"
-
-
 def _text(summary: Mapping[str, str], name: str) -> str:
     return summary[MARKER_PREFIX + name] if MARKER_PREFIX + name in summary else refuse(f"no `{name}`")
 
@@ -348,6 +325,11 @@ def _digest(summary: Mapping[str, str], name: str) -> str | None:
     """An optional sum, as text; it may have more digits than a number of JSON."""
     found = summary.get(MARKER_PREFIX + name)
     return found if found is None or _DIGEST.fullmatch(found) else refuse(f"`{name}` that is none")
+
+
+def _object(summary: Mapping[str, str], name: str) -> dict[str, object]:
+    """An optional JSON object."""
+    return read_object(summary.get(MARKER_PREFIX + name, "{}"))
 
 
 def _list(summary: Mapping[str, str], name: str) -> list[object]:

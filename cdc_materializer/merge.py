@@ -14,10 +14,10 @@ from decimal import Decimal
 
 from cdc_materializer.changes.model import TRANSACTION_TYPE
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.fold import Truncate
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.reach import reach_of
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
+from cdc_materializer.truncates import Truncate
 
 CDC = "__cdc"
 #: What a mirror's row says of the message that it comes from (design §4.4).

@@ -10,11 +10,11 @@ from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.shards import server_of
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import MOVES, Recorded, in_epochs
-from cdc_materializer.fold import Truncate
 from cdc_materializer.offsets import Span
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import Watch
+from cdc_materializer.truncates import Truncate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,6 +62,11 @@ class Past:
     def moving(self) -> Past:
         """The same, for a fold that takes no key to be bound to its partition."""
         return replace(self, recorded=replace(self.recorded, home=MOVES))
+
+    def exactly(self) -> Past:
+        """The same, for a fold that tells what was sent before from all that a key has shown."""
+        lookup = replace(self.lookup, options=replace(self.lookup.options, exact=True))
+        return replace(self, lookup=lookup, recorded=replace(self.recorded, exact=True))
 
     def doubting(self) -> Past:
         """The same, for a fold that holds deletes against their `before`."""

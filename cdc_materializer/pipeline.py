@@ -298,8 +298,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
     positions, times = facts.highest(earlier, decided.facts)
-    known = earlier.offsets if earlier is not None else Offsets()
-    read = tally.check(line, raw, known, decided, partial(tally.stored, line))
+    read = tally.check(line, raw, earlier.offsets if earlier else Offsets(), decided, partial(tally.stored, line))
     marker = Marker(
         pipeline=line.pipeline,
         batch=batch_id(line.pipeline, (mirror or raw).uuid, span),
@@ -312,6 +311,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         truncates=facts.count_truncates(earlier, decided.truncates) if earlier is not None else None,
         epochs=decided.facts.epochs,
         logs=facts.logs_after(earlier, decided.facts),
+        gtids=facts.gtids_after(earlier, decided.facts),
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
         source_table=decided.facts.table,

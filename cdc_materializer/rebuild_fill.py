@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, crash_points, quarantine
 from cdc_materializer.branches import drop_branches
 from cdc_materializer.errors import CommitConflict, UsageError
+from cdc_materializer.foreign import is_foreign
 from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, parted, spans_of
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_commit import newest_marker
@@ -30,7 +31,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line
 from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, marker_of, raw_columns, reload
-from cdc_materializer.marker import Marker, is_foreign
+from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.pipeline import append_read, plan_landing
 from cdc_materializer.rows import raw_rows

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import without_row
+from cdc_materializer.changes.positions import file_of, without_row
 from cdc_materializer.epochs import micros
 from cdc_materializer.reach import PAIR
 
@@ -27,10 +27,18 @@ IN_DOUBT = "__cdc_in_doubt"
 HIGHEST, AT_HIGHEST, _FIRST = "__cdc_highest", "__cdc_at_highest", "__cdc_first_at_highest"
 #: Counts the deletes of a key ahead of a message that no place is known of: what they ended was another row.
 ERA = "__cdc_era"
+#: Counts the pieces of transactions that servers have in one of their files, along the changes of a key.
+_PIECE = "__cdc_piece"
+#: How often a change has come in its piece.
+_TIMES = "__cdc_times"
+#: Whether a change's event was there before; and whether the change was, in another server's file.
+_KNOWN, _COPIED = "__cdc_known", "__cdc_copied"
 #: When a row of a snapshot was read. It tells two readings apart; of changes of the log it tells nothing.
 _READ_AT = "__cdc_read_at"
 #: What makes two messages of a key the same event, and two rows of snapshots the same reading; with ERA, of one row.
 EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
+#: What a change of a numbered transaction is on every server: replicas keep the time at which it was made.
+_NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
 def comparable() -> Column:
@@ -78,21 +86,49 @@ def told_by_highest() -> dict[str, Column]:
     mark, highest = _mark(), F.col(HIGHEST)
     is_known = F.col(m.SIGNATURE).isin(F.col(AT_HIGHEST)["signature"], F.col(_FIRST))
     again = (mark < highest) | ((mark == highest) & is_known)
-    unsure = _is_level() & (mark <= highest) & ~is_known
+    unsure = (_is_level() & (mark <= highest) & ~is_known) | (_is_ahead() & _is_other_piece(may_be_earlier=True))
     return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading())
 
 
-def told_by_all(same: WindowSpec) -> dict[str, Column]:
-    """The same, from all that the key has shown.
+def told_by_all() -> dict[str, Column]:
+    """The same, from all that the key has shown (`with_shown`)."""
+    is_known = F.col(_KNOWN)
+    again = F.when(_is_level(), is_known).otherwise(F.col(m.POSITION) < _position_of_highest())
+    again = again | F.coalesce(F.col(_COPIED), F.lit(False))
+    return _flags((comparable() & again) | (_is_late_reading() & is_known), _is_late_reading())
+
+
+def with_shown(placed: DataFrame, group: str, order: str, undone: Column, *, forgets: bool = False) -> DataFrame:
+    """Add _KNOWN, whether the same event was there, and _COPIED, whether another server has sent the change again.
+
+    A server has all of a transaction in one piece of one file, at places of its own (ADR 8). What a piece has no more
+    often than some earlier one, it repeats.
 
     Args:
-        same: the messages of a key that are one EVENT, in their order.
+        placed: from `with_highest`.
+        group: the column of the key.
+        order: the column that orders its messages.
+        undone: whether a truncate that was sent again has undone a change, so that it may come again too.
+        forgets: as in `with_highest`.
     """
+    so_far = Window.partitionBy(group).orderBy(order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    found = placed.withColumn(_PIECE, F.count_if(_is_ahead() & _is_other_piece()).over(so_far))
+    era = [ERA] if forgets else []
     counts = comparable() | (F.col(m.OP) == "r")
-    ahead = same.rowsBetween(Window.unboundedPreceding, -1)
-    is_known = F.coalesce(F.count_if(counts).over(ahead) > 0, F.lit(False))
-    again = F.when(_is_level(), is_known).otherwise(F.col(m.POSITION) < _position_of_highest())
-    return _flags((comparable() & again) | (_is_late_reading() & is_known), _is_late_reading())
+    known = F.count_if(counts).over(_ahead(Window.partitionBy(group, *EVENT, *era).orderBy(order))) > 0
+    found = found.withColumn(_KNOWN, F.coalesce(known, F.lit(False)))
+
+    is_behind = F.coalesce(F.col(m.POSITION) < _position_of_highest(), F.lit(False)) & ~_is_level()
+    is_numbered = comparable() & F.col(m.LOG_NUMBER).isNotNull() & ~is_behind & ~F.col(_KNOWN) & ~undone
+    by_change = (group, *_NUMBERED, *era)
+    times = F.count_if(is_numbered).over(Window.partitionBy(*by_change, _PIECE).orderBy(order))
+    found = found.withColumn(_TIMES, F.when(is_numbered, times))
+    earlier = F.max(_TIMES).over(_ahead(Window.partitionBy(*by_change).orderBy(_PIECE, order)))
+    return found.withColumn(_COPIED, earlier >= F.col(_TIMES))
+
+
+def _ahead(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, -1)
 
 
 def reach(position: Column) -> Column:
@@ -124,6 +160,26 @@ def _position_of_highest() -> Column:
 def _is_level() -> Column:
     """Whether a change is at the place of the highest; the changes of a compressed transaction have one place."""
     return without_row(F.col(m.POSITION), F.col(m.LOG)) == without_row(_position_of_highest(), F.col(m.LOG))
+
+
+def _is_ahead() -> Column:
+    """Whether a change is at a place behind the highest of its key."""
+    return comparable() & (F.col(m.POSITION) > _position_of_highest()) & ~_is_level()
+
+
+def _is_other_piece(*, may_be_earlier: bool = False) -> Column:
+    """Whether a change is of another numbered transaction than the highest of its key, or of another server's file.
+
+    Args:
+        may_be_earlier: only one that may have been sent before counts; within a log a higher number was not.
+    """
+    shown, number = F.col(AT_HIGHEST), F.col(m.LOG_NUMBER)
+    # Where the highest is a truncate, or has no number, it is another one.
+    is_other_log, is_other_number = ~F.col(m.LOG).eqNullSafe(shown["log"]), ~number.eqNullSafe(shown["number"])
+    if may_be_earlier:
+        is_other_number = number < shown["number"]
+    is_other_file = (number == shown["number"]) & (file_of(F.col(m.POSITION)) != file_of(_position_of_highest()))
+    return number.isNotNull() & (is_other_log | is_other_number | is_other_file)
 
 
 def _is_late_reading() -> Column:

@@ -13,8 +13,12 @@ _V = TypeVar("_V")
 
 def write(values: Mapping[int, int] | Mapping[int, str] | Mapping[str, int] | Mapping[str, str]) -> str:
     """Return a JSON object with its keys in order: equal values give equal text."""
-    ordered = dict(sorted(values.items()))
-    return json.dumps(ordered, separators=(",", ":"))
+    return write_json(dict(sorted(values.items())))
+
+
+def write_json(value: object) -> str:
+    """Return JSON without spaces, objects in the order that they have."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def read_partitions(text: str, read: Callable[[object], _V]) -> dict[int, _V]:

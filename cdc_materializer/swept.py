@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from cdc_materializer.fold import Truncate
     from cdc_materializer.lake import LakeTable
     from cdc_materializer.schema import TableSchema
     from cdc_materializer.snapshots import Sweep
+    from cdc_materializer.truncates import Truncate
 
 
 def unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided: Decided) -> DataFrame | None:

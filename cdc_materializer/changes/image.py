@@ -19,7 +19,7 @@ from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
-from cdc_materializer.masks import Masks, source_name
+from cdc_materializer.masks import source_name
 from cdc_materializer.names import quote
 from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
@@ -63,8 +63,9 @@ def image_type(target: TableSchema) -> str:
     return f"struct<present:boolean,row:struct<{row}>,{names},problems:{PROBLEMS_TYPE}>"
 
 
-def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> Column:
+def image(source: Image, reader: Reader, target: TableSchema, options: Options) -> Column:
     """Whether there is an image, its row, and which columns are absent, unavailable or do not fit, as a struct."""
+    masks = options.masks
     present = source.record.isNotNull()
     values, missing, unavailable, problems = [], [], [], []
     kinds = dict(source.wire.fields)
@@ -80,7 +81,9 @@ def image(source: Image, reader: Reader, target: TableSchema, masks: Masks) -> C
             missing += _never_told(source, column)
             continue
         reading, on_wire = reader.read(kinds[names[0]]), source.value(names)
-        unknown = F.coalesce(reading.unavailable(on_wire), F.lit(False)) if reading.unavailable else None
+        is_known = (column.beside or column.name) in options.always_known
+        marks = None if is_known else reading.unavailable
+        unknown = F.coalesce(marks(on_wire), F.lit(False)) if marks is not None else None
         if mask is None:
             value, misfit = _placed(column, reading, on_wire, target)
         else:

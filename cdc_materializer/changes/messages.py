@@ -22,8 +22,8 @@ from cdc_materializer.changes.identity import ENTRY, identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.positions import log, position, snapshot_place, source_table
+from cdc_materializer.changes.readable import as_told
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
-from cdc_materializer.decode.framing import OWN_JSON, PLAIN_JSON
 from cdc_materializer.decode.json_numbers import with_numbers
 from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
@@ -123,26 +123,6 @@ def _configured(target: TableSchema, options: Options) -> tuple[str, ...]:
     return options.key if target.columns else ()
 
 
-def as_told(messages: DataFrame, options: Options) -> DataFrame:
-    """The messages as the table's format tells them: without those keys and values that say nothing in it.
-
-    Kafka keys, where they do not say which row is meant. Where a message without a value is a delete, the JSON text
-    `null` is none: JsonConverter writes it for a record that has a schema and no value.
-    """
-    nothing = F.lit(None).cast("string")
-    if options.format.rows_name_themselves:
-        messages = messages.withColumn("key_writer", nothing)
-    own = options.format.plain_type(F.col("value").cast("string"))
-    if own is not None:
-        chosen = F.col("value_writer")
-        known = F.when(chosen == PLAIN_JSON, F.concat(F.lit(OWN_JSON), own))
-        messages = messages.withColumn("value_writer", F.coalesce(known, chosen))
-    if options.format.tombstones_delete:
-        is_null = F.trim(F.col("value").cast("string")) == "null"
-        messages = messages.withColumn("value_writer", F.when(is_null, nothing).otherwise(F.col("value_writer")))
-    return messages
-
-
 # --- first projection: run each decoder on the messages that chose it
 # ---------------------------------------------------
 
@@ -232,7 +212,7 @@ def _value_type(target: TableSchema, options: Options) -> str:
     old_key = _struct_ddl({name: target.types[name] for name in _configured(target, options)} or {"none": "string"})
     source = _struct_ddl(_SAID_FIELDS)
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
-    block = f"transaction:{m.TRANSACTION_TYPE},patch:string"
+    block = f"transaction:{m.TRANSACTION_TYPE},patch:string,was:bigint"
     return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source},{block}>"
 
 
@@ -263,13 +243,22 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         _elsewhere(said, writer, target, options).alias("elsewhere"),
         said.op.alias("op"),
-        image(Image(after, row, names), reader, target, options.masks).alias("image"),
+        image(Image(after, row, names), reader, target, options).alias("image"),
         _old_key(said, writer, target, options).alias("old_key"),
         # What is read from a damaged message may be anything, and a position must not put others out of order.
         F.when(~is_corrupt, _source(said)).alias("source"),
         (F.lit(None) if said.transaction is None else said.transaction).cast(m.TRANSACTION_TYPE).alias("transaction"),
         (F.lit(None) if said.patch is None else said.patch).cast("string").alias("patch"),
+        _was(said, writer, names, target, options).alias("was"),
     )
+
+
+def _was(said: Said, writer: Writer, names: Column | None, target: TableSchema, options: Options) -> Column:
+    """A hash of the row before a change; NULL where it is not asked for."""
+    if not options.exact or said.before is None:
+        return F.lit(None).cast("bigint")
+    before = image(Image(said.before, _row(writer, options), names), options.reader(writer), target, options)
+    return F.xxhash64(F.to_json(before, m.EXACT_TIMES))
 
 
 def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Column | None:
@@ -363,11 +352,22 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         code.alias(m.CODE),
         F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        F.xxhash64(op, F.to_json(shown, m.EXACT_TIMES), value["patch"]).alias(m.SIGNATURE),
-        value["transaction"].alias(m.TRANSACTION),
+        _signature(op, log_name).alias(m.SIGNATURE),
+        (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),
     ]
+
+
+def _signature(op: Column, log_name: Column) -> Column:
+    """m.SIGNATURE: operation and image; of a binlog's changes also what they were, and their number (`Options.exact`).
+
+    All changes of a compressed transaction have one place there (§2.1).
+    """
+    value = F.col("value")
+    parts = [op, F.to_json(F.col("image"), m.EXACT_TIMES), value["patch"]]
+    told = [value["was"], value["transaction"]["total_order"]]
+    return F.xxhash64(*parts, *[F.when(log_name.isNotNull(), one) for one in told])
 
 
 def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:

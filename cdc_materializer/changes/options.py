@@ -59,6 +59,7 @@ class Options:
         placeholder: its `unavailable_value`.
         key: its `key`, or where rows name themselves the contract's primary key.
         doubtful_keys: whether deletes are held against their `before`, because a key among them may be made of fillers.
+        exact: whether all is read that tells two changes of a binlog apart which have one place; see `resends`.
         transactions: whether the table keeps the source's transactions.
         snapshots: whether records of snapshots are followed: the table sweeps.
         shard: how rows of several servers are told apart, where the mirror has them.
@@ -66,12 +67,14 @@ class Options:
         evolution: how its columns change.
         format: its format.
         encoding: how values are written; None where each message says it itself.
+        always_known: columns that are never left out, so that the placeholder is a value of theirs.
     """
 
     special_values: Special = "null"
     placeholder: str = "__debezium_unavailable_value"
     key: tuple[str, ...] = ()
     doubtful_keys: bool = False
+    exact: bool = False
     transactions: bool = False
     snapshots: bool = False
     shard: Shard | None = None
@@ -79,6 +82,7 @@ class Options:
     evolution: Evolution = field(default_factory=Evolution)
     format: Format = field(default_factory=lambda: find("debezium"))
     encoding: Form | None = None
+    always_known: tuple[str, ...] = ()
 
     def row(self, writer: Writer) -> WireType | None:
         """The type of a row in a writer's values; None where they carry none."""

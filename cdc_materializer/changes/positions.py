@@ -40,6 +40,20 @@ def without_row(position: Column, log: Column) -> Column:
     return F.when(log.isNotNull(), event).otherwise(position)
 
 
+def file_name(position: str) -> str:
+    """As `file_of`, of a position at hand."""
+    return position[: -(_LONG_DIGITS + _ROW_DIGITS + 2)]
+
+
+def file_of(position: Column) -> Column:
+    """The file of a binlog that a position is in; all of a transaction is in one.
+
+    Args:
+        position: from `position`, of a source that has logs.
+    """
+    return F.substring(position, F.lit(1), F.length(position) - F.lit(_LONG_DIGITS + _ROW_DIGITS + 2))
+
+
 def log(source: Column) -> tuple[Column, Column]:
     """The log of MySQL's or MariaDB's that a change was read from, and the number of its transaction there.
 

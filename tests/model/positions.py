@@ -18,6 +18,13 @@ def position(source: Source) -> Position | None:
     return read(source) if read is not None else None
 
 
+def transaction(source: Source) -> tuple[str, int] | None:
+    """The log and the number of a change's transaction, where its servers number them (GTID)."""
+    kinds = {"mysql": r"(.+):(\d+)", "mariadb": r"(\d+)-\d+-(\d+)"}
+    found = re.fullmatch(kinds.get(source.get("connector", ""), "(?!)"), source.get("gtid") or "")
+    return None if found is None else (found[1].lower(), int(found[2]))
+
+
 def _postgresql(source: Source) -> Position | None:
     committed, changed = json.loads(source["sequence"]) if source.get("sequence") else (None, None)
     lsn = changed if changed is not None else source.get("lsn")

@@ -5,7 +5,7 @@ random histories must be what the pipeline says, and each rule is a function of 
 (`mutants.py`) and see who notices.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,10 +31,12 @@ class Message:
         streaming: whether it comes from the log and not from a snapshot.
         time: the record's timestamp.
         source_ms: when the database says that the change was made.
-        before: the old image, which is never a fact (§1.6).
+        before: the old image, which is never a fact (§1.6); of a binlog it tells two changes apart.
+        order: the number of the change in its transaction, where the connector tells it.
         held: whether it could not be understood, so that nobody knows what it set.
         table: the source table; None where the message does not say.
         reached: of a delete without its place, how far its key had got by then, see `with_reached`.
+        transaction: the number that its transaction has in its log, whichever server sends it (GTID); None without.
     """
 
     partition: int
@@ -50,6 +52,8 @@ class Message:
     held: bool = False
     table: str | None = None
     reached: Position | None = None
+    transaction: tuple[str, int] | None = None
+    order: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class KeyState:
         highest: the high-water mark: the position of the highest streaming change.
         shown: the changes that were applied in the moment of `highest`, as `event` tells them apart.
         read: the rows of snapshots that were applied, likewise.
+        sent: the changes of numbered transactions, those that a server has in one piece together.
         before: the message of the key before this one.
         owned: the message that says whose live row the key is, where several source tables feed the mirror.
     """
@@ -85,6 +90,7 @@ class KeyState:
     highest: Position | None = None
     shown: list[Any] = field(default_factory=list)
     read: list[Any] = field(default_factory=list)
+    sent: list[list[Message]] = field(default_factory=list)
     before: Message | None = None
     owned: Message | None = None
 
@@ -118,11 +124,14 @@ class Table:
         if self._several:
             found = in_order(with_reached(self._log) if self._forgets else self._log)
             self._clear()
+        again = self._truncates_again(found)
+        # In one partition it has wiped all that it could.
+        found = found if self._several else [one for one in found if one not in again]
         # A truncate wipes what is at earlier positions, wherever the batch has it.
         self._truncates += [message for message in found if self._wipes(message)]
         for message in found:
             if message.op == "t":
-                self._wipe(message)
+                self._wipe(message, forgets=message in again)
             elif (key := identity(message)) is not None:
                 self._keys[key] = self._after(self._keys.get(key, KeyState()), message)
 
@@ -153,10 +162,23 @@ class Table:
         is_ordered = not self._several or message.position is not None
         return message.op == "t" and self._truncate == "apply" and is_ordered
 
-    def _wipe(self, truncate: Message) -> None:
+    def _truncates_again(self, found: Iterable[Message]) -> list[Message]:
+        """Those truncates that come again: one is a transaction of its own."""
+        known, again = [numbered(one) for one in self._truncates], []
+        for message in filter(self._wipes, found):
+            again += [message] if message.transaction is not None and numbered(message) in known else []
+            known.append(numbered(message))
+        return again
+
+    def _wipe(self, truncate: Message, *, forgets: bool) -> None:
         for key, state in self._keys.items():
+            if forgets:
+                # What it has wiped a second time comes a second time too.
+                kept = [[one for one in piece if not is_wiped(one, truncate)] for piece in state.sent]
+                kept = [piece for piece in kept if piece]
+                self._keys[key] = replace(state, sent=kept)
             if state.owned is not None and self._wipes(truncate) and is_wiped(state.owned, truncate):
-                self._keys[key] = replace(state, owned=None)
+                self._keys[key] = replace(self._keys[key], owned=None)
             if state.wrote is not None and self._wipes(truncate) and is_wiped(state.wrote, truncate):
                 self._keys[key] = after_delete(self._keys[key])
         self._passed.append(truncate)
@@ -171,8 +193,9 @@ class Table:
             return after_unread(state)
         if message.op is None or is_replay(message, state):
             return state
+        was_sent, state = is_copy(message, state), with_sent(state, message)
         state = with_high_water(state, message)
-        if collides(state, message):
+        if was_sent or collides(state, message):
             return state
         message = of_its_owner(state, message)
         # One that a later truncate wipes has owned the key until then.
@@ -231,22 +254,26 @@ def with_reached(messages: Iterable[Message]) -> list[Message]:
 
 def forgotten(state: KeyState) -> KeyState:
     """A delete without its place may come again unknown, and the row behind it with it: that one is new each time."""
-    return replace(state, highest=None, shown=[], read=[])
+    return replace(state, highest=None, shown=[], read=[], sent=[])
 
 
 def with_position_of_its_delete(tombstone: Message, before: Message | None) -> Message:
     """A tombstone never has a position: it has that of the delete directly before it (§2.4)."""
     if before is None or before.op != "d":
         return tombstone
-    return replace(tombstone, position=before.position, streaming=before.streaming, table=before.table)
+    found = replace(tombstone, position=before.position, transaction=before.transaction)
+    return replace(found, streaming=before.streaming, table=before.table)
 
 
 def event(message: Message) -> Any:  # noqa: ANN401 - only compared
     """What makes two messages the same event: position, operation and image, never the connector's clock (§0.2).
 
-    Rows of snapshots have a position in common, and a clock of their own: when they were read.
+    Rows of snapshots have a position in common, and a clock of their own: when they were read. What a change of a
+    binlog found tells it from others of a compressed transaction, or its number there.
     """
-    return message.position, message.op, message.image, message.source_ms if message.op == "r" else None
+    is_binlog = message.position is not None and is_of_binlog(message.position)
+    found = (message.before, message.order) if is_binlog else None
+    return message.position, message.op, message.image, found, message.source_ms if message.op == "r" else None
 
 
 def mark(message: Message) -> Position | None:
@@ -259,8 +286,12 @@ def moment(position: Position) -> Position:
 
     In a transaction that was written compressed, all at one place, it begins anew with each statement (§2.1, MySQL).
     """
-    is_binlog = len(position) == 4 and isinstance(position[0], str)
-    return position[:3] if is_binlog else position
+    return position[:3] if is_of_binlog(position) else position
+
+
+def is_of_binlog(position: Position) -> bool:
+    """Whether a position is file, number, place and row of a binlog."""
+    return len(position) == 4 and isinstance(position[0], str)
 
 
 def reach(position: Position) -> Position:
@@ -283,6 +314,43 @@ def is_replay(message: Message, state: KeyState) -> bool:
         return False
     is_same = moment(here) == moment(state.highest)
     return event(message) in state.shown if is_same else here < state.highest
+
+
+def is_copy(message: Message, state: KeyState) -> bool:
+    """Whether another server has sent a change again, from wherever its own files have it.
+
+    A server has all of a transaction in one piece. What it holds there as often as some earlier piece is none of what
+    it says anew.
+    """
+    if message.transaction is None:
+        return False
+    counts = [sum(numbered(one) == numbered(message) for one in piece) for piece in with_sent(state, message).sent]
+    return any(count >= counts[-1] for count in counts[:-1])
+
+
+def is_of_piece(message: Message, piece: Sequence[Message]) -> bool:
+    """Whether a change goes on with a transaction in the file of one server."""
+    last = piece[-1]
+    return (message.transaction, file_of(message)) == (last.transaction, file_of(last))
+
+
+def file_of(message: Message) -> Position | None:
+    """The file of a binlog that a change is in."""
+    return None if message.position is None else message.position[:-2]
+
+
+def numbered(message: Message) -> Any:  # noqa: ANN401 - only compared
+    """What a change of a numbered transaction is on every server: replicas keep the time at which it was made."""
+    seen = (message.op, message.image, message.before, message.order)
+    return message.transaction, seen, message.source_ms, message.table
+
+
+def with_sent(state: KeyState, message: Message) -> KeyState:
+    """Remember a change of a numbered transaction, with those that its server has in one piece with it."""
+    if message.transaction is None:
+        return state
+    goes_on = bool(state.sent) and is_of_piece(message, state.sent[-1])
+    return replace(state, sent=[*state.sent[:-1], [*state.sent[-1], message]] if goes_on else [*state.sent, [message]])
 
 
 def with_high_water(state: KeyState, message: Message) -> KeyState:

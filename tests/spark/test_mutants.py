@@ -103,6 +103,8 @@ MUTANTS = {
     "rows number the changes of a transaction": Mutant(
         "resends", "without_row", _instead(lambda position, _: position), 220
     ),
+    "no transaction has been read before": Mutant("epochs", "may_be_read", _instead(lambda _: F.lit(False)), 404),
+    "a truncate that is sent again wipes once more": Mutant("batch", "sent_again", _instead(lambda _: ()), 406),
     "a reading that is sent again is a new one": Mutant(
         "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
     ),
@@ -110,7 +112,7 @@ MUTANTS = {
         "resends", "_is_unplaced", _instead(lambda: F.lit(False)), 230
     ),
     "a snapshot's position is held against a transaction's": Mutant(
-        "fold", "reach_of", _instead(lambda position: position), 113
+        "truncates", "reach_of", _instead(lambda position: position), 113
     ),
     "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cdc_materializer.fold import Truncate
 from cdc_materializer.merge import Origin, delete_truncated, mark_truncated
 from cdc_materializer.names import TableName
+from cdc_materializer.truncates import Truncate
 
 _MIRROR = TableName.parse("shop.orders")
 

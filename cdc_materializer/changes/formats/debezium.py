@@ -82,7 +82,7 @@ class Debezium(Format):
             told = {name: ddl for name, ddl in SOURCE_FIELDS.items() if source.get(name)}
             known = [f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in told.items()]
             parts += [f"source struct<{', '.join(known)}>"] if known else []
-        parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions)
+        parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions or options.exact)
         return ", ".join(parts)
 
     def entries(self, body: Column, writer: Writer) -> Column | None:
@@ -125,7 +125,7 @@ class Debezium(Format):
             after=body["after"] if "after" in sides else None,
             before=body["before"] if "before" in sides else None,
             source=source | ranks(body, writer, part.reader),
-            transaction=transaction(body, writer if options.transactions else None),
+            transaction=transaction(body, writer if options.transactions or options.exact else None),
         )
 
 
@@ -138,7 +138,8 @@ def _is_image(value: object) -> bool:
 
 
 def _sides(writer: Writer, options: Options) -> list[str]:
-    wanted = ["after", "before"] if options.key or options.doubtful_keys else ["after"]
+    is_asked = options.key or options.doubtful_keys or options.exact
+    wanted = ["after", "before"] if is_asked else ["after"]
     return [side for side in wanted if writer.wire.get(side) is not None]
 
 

@@ -1,0 +1,94 @@
+"""Random lives of a table of MySQL whose server is replaced by another now and then, as the connector sends them.
+
+Every server keeps a binlog of its own: files and places are its own, the numbers of transactions (GTIDs) are not. After
+a failover the connector goes on at the new server from the last transactions that it had stored, so that the tail of
+what it has sent comes again, from other places. Only servers whose files have no lower numbers are here: for others an
+epoch begins (`epochs`), of which the reference fold knows nothing.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.model.reference import Message
+
+Rows = dict[tuple[int], dict[str, Any]]
+
+_GROUP = "gtid:aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
+_KEYS = 5
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the database: the message that tells it, but for its place; its key; and the rows after it."""
+
+    message: Message
+    key: tuple[int] | None
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Told:
+    """A message as it is sent, and the rows that the table must show once it is read."""
+
+    message: Message
+    rows: Rows
+
+
+def life(seed: int, transactions: int, *, truncates: bool) -> list[Change]:
+    """The changes of a table in the order of their commits, some of several rows, and of a row several times."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    rows: Rows = {}
+    found: list[Change] = []
+    made = 0
+    for number in range(1, transactions + 1):
+        ops = ["t"] if truncates and chance.random() < 0.04 else ["change"] * chance.randint(1, 4)
+        for op in ops:
+            made += 1
+            message = Message(0, 0, op, source_ms=1_000 * number, transaction=(_GROUP, number))
+            if op == "t":
+                rows = {}
+                found.append(Change(message, None, rows))
+                continue
+            key = (chance.randint(1, _KEYS),)
+            before = rows.get(key)
+            if before is not None and chance.random() < 0.3:
+                rows = {known: row for known, row in rows.items() if known != key}
+                found.append(Change(replace(message, op="d", key=key, before=before), key, rows))
+                found.append(Change(replace(message, op="tombstone", key=key, transaction=None), key, rows))
+                continue
+            row = {"qty": made}
+            if before is not None and chance.random() < 0.5:
+                # Back to what it was, whoever made it so.
+                row = {"qty": chance.randint(max(0, made - 4), made)}
+            rows = {**rows, key: row}
+            found.append(
+                Change(
+                    replace(message, op="c" if before is None else "u", key=key, image=row, before=before), key, rows
+                )
+            )
+    return found
+
+
+def sent(changes: list[Change], seed: int, partitions: int = 1, reach: int = 15) -> Iterator[Told]:
+    """The messages of a connector that crashes now and then, and finds another server about every second time."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    offsets = dict.fromkeys(range(partitions), 0)
+    at, reached, clock, file, start = 0, 0, 0, 3, 0
+    while at < len(changes):
+        change, clock = changes[at], clock + 1
+        partition = 0 if change.key is None else change.key[0] % partitions
+        is_tombstone = change.message.op == "tombstone"
+        place = None if is_tombstone else ("bin", file, start + 100 * at, 0)
+        message = replace(change.message, partition=partition, offset=offsets[partition], position=place, time=clock)
+        offsets[partition] += 1
+        at += 1
+        reached = max(reached, at)
+        yield Told(message, changes[reached - 1].rows)
+        if chance.random() < 1 / reach:
+            at = max(0, at - chance.randint(1, reach))
+            at -= int(at < len(changes) and changes[at].message.op == "tombstone")
+            if chance.random() < 0.5:
+                # Of equal names only the places tell the servers' files apart.
+                file, start = file + chance.randint(1, 2), start + chance.randint(1, 9) * 1_000_000
