@@ -74,7 +74,8 @@ def refill(line: Line, *, restart: bool = False) -> int:
     with translated(raw.name):
         raw = raw_columns(line, raw)
         begun = beside.load(raw.name)
-        if begun is not None and (restart or _base_of(line, begun, raw) is None):
+        if begun is None or restart or _base_of(line, begun, raw) is None:
+            # Also what one that was killed had staged before there was a branch.
             drop_branches(line.lake, raw.name, REFILL_BRANCH)
             begun = None
         filled = begun or raw
