@@ -212,9 +212,13 @@ def _with_held_since(judged: DataFrame, cuts: Cuts) -> DataFrame:
     return judged.withColumn(_PREVIOUS_DELETE, found).drop(gone, "__cdc_end_published", "__cdc_first_held")
 
 
-def with_code(found: Column, code: Code) -> Column:
-    """The elements of an array of structs that carry a code."""
-    return F.filter(found, lambda element: element["code"] == str(code))
+def count_of(found: Column, code: Code) -> Column:
+    """How many elements of an array of structs carry a code.
+
+    Without a function of each element: Spark interprets those, and resolves them anew at each step of a plan.
+    """
+    codes = found["code"]
+    return F.size(codes) - F.size(F.array_remove(codes, str(code)))
 
 
 def misfits() -> Column:
@@ -222,9 +226,14 @@ def misfits() -> Column:
     return F.concat(F.col(m.PROBLEMS), F.col(fold.CARRIED))
 
 
+def is_misfit() -> Column:
+    """Whether there are any of these; the arrays are not joined for that."""
+    return (F.size(m.PROBLEMS) + F.size(fold.CARRIED)) > 0
+
+
 def is_judged() -> Column:
     """Whether a message leaves a whole row behind, which rules can speak about."""
-    return effective() & ~is_delete() & (F.size(misfits()) == 0)
+    return effective() & ~is_delete() & ~is_misfit()
 
 
 def broken_rules() -> Column:
@@ -233,7 +242,7 @@ def broken_rules() -> Column:
 
 
 def _passes(judgement: Judgement) -> Column:
-    bad = (F.size(misfits()) > 0) | (F.size(FAILED) > 0)
+    bad = is_misfit() | (F.size(FAILED) > 0)
     if judgement.strict:
         bad = bad | _is_unsure(judgement)
     return effective() & F.when(is_delete(), ~F.col(_PREVIOUS_DELETE)).otherwise(~bad)
@@ -244,7 +253,7 @@ def _is_unsure(judgement: Judgement) -> Column:
 
 
 def _outcome(after_final: Column, judgement: Judgement) -> Column:
-    held = F.col(m.CODE).isNotNull() | ((F.size(misfits()) > 0) & effective() & ~is_delete())
+    held = F.col(m.CODE).isNotNull() | (is_misfit() & effective() & ~is_delete())
     broken = (F.size(FAILED) > 0) & after_final
     if judgement.strict:
         broken = broken | (_is_unsure(judgement) & effective() & ~is_delete() & after_final)
@@ -288,11 +297,11 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     ]
     unfit = []
     for code in codes:
-        of_code = with_code(misfits(), code)
-        unfit.append(
-            F.when(F.size(of_code) > 0, _violation(F.lit(str(code)), status=status, column=of_code[0]["column"]))
-        )
-    own = F.when(is_row, F.array_compact(F.array(*unfit)))
+        at = F.array_position(misfits()["code"], str(code))
+        column = F.get(misfits(), at.cast("int") - 1)["column"]
+        unfit.append(F.when(at > 0, _violation(F.lit(str(code)), status=status, column=column)))
+    # Nearly all rows fit; their empty lists are not gone through.
+    own = F.when(is_row & is_misfit(), F.array_compact(F.array(*unfit)))
     is_told, lenient = after_final if judgement.strict else is_final, replace(judgement, strict=False)
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
@@ -307,7 +316,7 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         # Never held, however strict: another cut of the log would have read on.
         F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, lenient)),
         # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
-        F.when(is_row & after_final & (F.size(misfits()) == 0), _rules(judgement.rules, held=True)),
+        F.when(is_row & after_final & ~is_misfit(), _rules(judgement.rules, held=True)),
         F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),
         F.when(is_final, _rules(judgement.rules, held=False)),
     ]
@@ -366,5 +375,5 @@ def _violation(
 def _blocked(after_final: Column, rules: Sequence[CompiledRule]) -> Column:
     names = [rule.rule.name for rule in rules if rule.rule.blocks]
     blocking = F.array(*[F.lit(name) for name in names]) if names else F.array().cast("array<string>")
-    judged = after_final & (F.size(misfits()) == 0)
+    judged = after_final & ~is_misfit()
     return F.when(judged, F.array_intersect(FAILED, blocking)).otherwise(F.array().cast("array<string>"))
