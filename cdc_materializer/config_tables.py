@@ -145,6 +145,11 @@ class TableSettings(Settings):
         description="Columns that the source has renamed, each old name with its new one: the mirror's column is "
         "renamed too, and keeps its values.",
     )
+    aliases: Literal["ignore", "rename"] = Field(
+        default="ignore",
+        description="What `aliases` of fields in registered Avro schemas are: nothing, or renames, as `renames` says "
+        "them; what that says wins.",
+    )
     strict: bool = Field(
         default=False, description="Hold also what would otherwise be published and reported (violation codes)."
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import life, rows, stops
+from cdc_materializer import batch, life, rows, stops
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake
@@ -22,6 +22,7 @@ from cdc_materializer.line import Decided, Line, Tables, marker_of
 from cdc_materializer.merge import CDC, Origin, cdc_struct, is_truncated
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
+from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import backlogs, plan_reading
 from cdc_materializer.quarantine import find_retries
 from cdc_materializer.run import RunOptions, open_work, session_for
@@ -121,6 +122,9 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
         mirror = line.load_mirror()
         tables = Tables(lake.load(name.raw), mirror, lake.load(name.quarantine))
         tables = replace(tables, quarantine=held_with(line, tables) or tables.quarantine)
+        if topic is not None and line.follows_aliases:
+            line = told_by(line, batch.messages(unlanded(line, tables.raw, topic)[0], None, line.id_bytes))
+            tables = replace(tables, mirror=line.load_mirror())
         decided, newest = _decide(line, tables, topic) if topic is not None else (None, None)
         if decided is None:
             if tables.mirror is None:

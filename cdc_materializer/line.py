@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cdc_materializer import verdict
+from cdc_materializer.aliases import Aliases, Pair, final_names, gather
 from cdc_materializer.changes.formats import Format, find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.changes.shards import Shard
@@ -22,7 +23,7 @@ from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import MOVES, Recorded
 from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable
 from cdc_materializer.facts import Facts
-from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.merge import RAW_SCHEMA
@@ -59,6 +60,8 @@ class Line:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     #: Whether the log was read before, up to where it is read now: its epochs are known.
     replays: bool = False
+    #: Renames that are told by messages which raw has not got.
+    told: frozenset[Pair] = frozenset()
     #: Whether no further batch is to be begun, nor another landing.
     is_over: Callable[[], bool] = field(default=lambda: False)
 
@@ -137,7 +140,30 @@ class Line:
     @property
     def evolution(self) -> Evolution:
         """How the table's columns change."""
-        return Evolution(self.table.incompatible_schema == "new_column", self.table.final_names)
+        names = final_names(self.aliases, self.table.final_names)
+        return Evolution(self.table.incompatible_schema == "new_column", names, aliases=bool(self.aliases))
+
+    @property
+    def follows_aliases(self) -> bool:
+        """Whether aliases in registered schemas are renames."""
+        return self.table.aliases == "rename" and self.registry is not None
+
+    @cached_property
+    def aliases(self) -> frozenset[Pair]:
+        """The renames that the schemas of raw's messages tell, and `told`; none where they are not followed."""
+        # Raw has one branch, whatever a replay's mirror is on.
+        main = replace(self.lake, branch=MAIN, read_only=True)
+        raw = main.load(self.mirror.raw) if self.follows_aliases else None
+        return self.told | (self.gathered(raw).pairs if raw is not None else frozenset())
+
+    def gathered(self, raw: LakeTable) -> Aliases:
+        """What the schemas of raw's messages say of renames."""
+        return gather(replace(self.lake, branch=MAIN), raw, self.schemas, self.format, self.id_bytes)
+
+    @property
+    def schemas(self) -> Lookup:
+        """Where schemas are found by their names alone."""
+        return Lookup(self.registry, None, Options(), None, self.table.topics or (self.table.topic,))
 
     def load_mirror(self) -> LakeTable | None:
         """The mirror as it is now, its columns under the names that `renames` gives them; None where there is none.

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import Code, RegistryUnavailable
+from cdc_materializer.errors import Code, RegistryUnavailable, SchemaRefused
 from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
@@ -28,14 +28,14 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
+from cdc_materializer.pipeline_aliases import told_by_raw
 from cdc_materializer.progress import check_unchanged, plan_reading
 from cdc_materializer.settling import settled
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
 _RAW_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
-_KEYS_VIEW = "__cdc_keys"
-_UNSEEN_VIEW = "__cdc_unseen"
+_KEYS_VIEW, _UNSEEN_VIEW = "__cdc_keys", "__cdc_unseen"
 
 
 def advance(line: Line, topic: TopicState) -> Batch | None:
@@ -49,7 +49,11 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
         CdcError: nothing of the batch is published then; what was landed in raw stays.
     """
     # Step 1. Where are we? The tables are the only memory.
-    tables = load(line)
+    try:
+        tables = load(line)
+    except SchemaRefused:  # What a column is called somebody has to say, and the topic does not wait for that.
+        land_rest(line, topic)
+        raise
     # Step 2. What is next? Decided on the driver, before any work.
     with translated(line.mirror), quarantine.noting_stops(line, tables):
         landing = plan_landing(line, tables.raw, topic, quarantine.rewound_topics(line, tables.quarantine))
@@ -57,7 +61,7 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     with quarantine.noting_stops(line, tables):
         raw = land(line, tables.raw, landing, topic)
     try:
-        done = fold_next(line, raw, tables, more_to_land=not landing.is_empty)
+        done = fold_next(*told_by_raw(line, raw, tables), more_to_land=not landing.is_empty)
         return replace(done, foreign=tables.foreign) if done is not None else None
     except RegistryUnavailable:
         # The mirror waits for the registry; the topic may not wait for the mirror, and loses its messages one day.
@@ -120,8 +124,7 @@ def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, rewound: 
         line: the table's way.
         raw: the raw table; None where there is none yet.
         topic: its beginnings and ends.
-        rewound: the numbers of the topics because of which the table stopped. One that has grown to its earlier length
-            again does not show it any more.
+        rewound: the numbers of the topics that the table stopped for; those may have grown to their length again.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.

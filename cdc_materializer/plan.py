@@ -24,6 +24,7 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
 from cdc_materializer.pipeline import plan_folding
+from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.plan_models import (
@@ -94,6 +95,9 @@ def _plan(line: Line, backlog: Backlog) -> TablePlan:
         # A rename waits for messages too.
         return told.model_copy(update={"renamed": _renames(pending)})
     messages = reduce(DataFrame.unionByName, [frame for frame, _ in read])
+    line = told_by(line, messages)
+    mirror = line.load_mirror()
+    pending = mirror.pending if mirror is not None else ()
     decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
     return told.model_copy(
         update={

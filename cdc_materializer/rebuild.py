@@ -167,6 +167,7 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
     rules += [dict(retypes)] if retypes else []
     rules += [{"base": base.mirror.head}] if base is not None else []
     rules += [{"refilled": raw.refilled}] if raw.refilled else []
+    rules += [{"aliases": sorted(line.aliases)}] if line.aliases else []
     branch = REPLAY_BRANCH + hashlib.sha256(json.dumps(rules, sort_keys=True).encode()).hexdigest()[:12]
     lake = replace(line.lake, branch=branch, retypes={line.mirror: retypes})
     return replace(line, table=alone, replays=True, lake=lake)
@@ -177,6 +178,8 @@ def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
     try:
         if options.start.kind == "kafka":
             refilled = refill(line, restart=options.restart)
+            # What raw has got may say of columns what it did not say before.
+            line = replace(line)
         found = _replay(line, options)
     except CdcError as failure:
         found = _failed(line, failure)

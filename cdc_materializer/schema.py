@@ -78,10 +78,20 @@ class Evolution:
     Attributes:
         new_columns: whether values that do not fit a column go into one beside it (`incompatible_schema: new_column`).
         renames: the name that a column has by the name that it had; the last one, where it was renamed again.
+        aliases: whether aliases of registered schemas have told some of them.
     """
 
     new_columns: bool = False
     renames: Mapping[str, str] = field(default_factory=dict)
+    aliases: bool = False
+
+    @property
+    def _says(self) -> str:
+        return "By `renames` or aliases of registered schemas" if self.aliases else "`renames` says that"
+
+    @property
+    def _or_ignore(self) -> str:
+        return ", or set `aliases: ignore`" if self.aliases else ""
 
     def former(self, name: str) -> tuple[str, ...]:
         """The names that a column had before."""
@@ -96,8 +106,9 @@ class Evolution:
         names = {column.name: self.renames.get(column.name, column.name) for column in columns}
         both = [(old, new) for old, new in names.items() if old != new and list(names.values()).count(new) > 1]
         if both:
-            what = f"`renames` says that {_pairs(both)}, and there are messages that have both."
-            raise SchemaRefused(what, "Take that out of `renames` in pipeline.yaml: they are two columns.")
+            what = f"{self._says} {_pairs(both)}, and there are messages that have both."
+            do = f"Take that out of `renames` in pipeline.yaml{self._or_ignore}: they are two columns."
+            raise SchemaRefused(what, do)
         named = [replace(column, name=names[column.name]) for column in columns]
         return tuple(replace(column, former=self.former(column.name)) for column in named)
 
@@ -122,14 +133,15 @@ class Evolution:
         found = tuple((old, new) for old, new in self.renames.items() if old in names)
         both = [(old, new) for old, new in found if new in names]
         if both:
-            what = f"`renames` says that {_pairs(both)}, and the table has both columns. Nothing was written."
+            what = f"{self._says} {_pairs(both)}, and the table has both columns. Nothing was written."
             do = "Drop the later one in the lake; the next run renames the other, `cdcm replay --publish` fills it."
             raise SchemaRefused(what, do)
         keys = [(old, new) for old, new in found if old in schema.key]
         if keys:
             # Quarantine names rows by their keys, the columns' names in them.
-            what = f"`renames` says that {_pairs(keys)}, a column of the rows' key. Nothing was written."
-            raise SchemaRefused(what, "Take it out of `renames`, or mirror the topic under another `mirror` name.")
+            what = f"{self._says} {_pairs(keys)}, a column of the rows' key. Nothing was written."
+            do = f"Take it out of `renames`{self._or_ignore}, or mirror the topic under another `mirror` name."
+            raise SchemaRefused(what, do)
         besides = self.of_table(schema).columns if found else ()
         moved = [(one.name, beside_name(new, one.type)) for old, new in found for one in besides if one.beside == old]
         return (*found, *moved)

@@ -31,6 +31,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
+from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
@@ -140,6 +141,7 @@ def _history(line: Line) -> _History:
 def _judge(line: Line, contract: Contract, history: _History, since: datetime | None) -> TrialReport:
     mirror = history.mirror
     messages = batch.messages(history.stored, None, line.id_bytes)
+    line = told_by(line, messages)
     decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
     if not decoders.make_a_table:
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."

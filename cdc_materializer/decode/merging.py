@@ -138,7 +138,7 @@ def _meaning(wire: WireType) -> WireType:
     parameters = {name: value for name, value in wire.parameters.items() if name in _MEANING}
     parts = tuple((name, replace(_meaning(kind), optional=kind.optional)) for name, kind in wire.fields)
     items = replace(_meaning(wire.items), optional=wire.items.optional) if wire.items is not None else None
-    plain = replace(wire, optional=False, doc=None, default=None, nulls=())
+    plain = replace(wire, optional=False, doc=None, default=None, nulls=(), aliases=())
     return replace(plain, parameters=parameters, fields=parts, items=items)
 
 

@@ -62,6 +62,7 @@ class WireType:
     `name` the schema's own name for its meaning (`io.debezium.time.Date`, or an Avro logical type), "" if it has none;
     `logical` Avro's logical type, which says what a value is where the name is one of somebody's own;
     `contract` what a contract declares the value to be, where it is read so (`contract_types`);
+    `aliases` the names that Avro says a record's field had;
     `nulls` the fields of a record that can be nothing but NULL, of which no column can be made;
     `default` what Connect's schema names for a value that was not told, as the wire writes it: never data of a row.
     """
@@ -77,6 +78,7 @@ class WireType:
     default: Any = None
     nulls: tuple[str, ...] = ()
     contract: DeclaredType | None = None
+    aliases: tuple[str, ...] = ()
 
     def get(self, name: str) -> WireType | None:
         """The type of a record's field, None where it has no such field."""
@@ -233,7 +235,8 @@ def _annotated(schema: Any, named: _Names, namespace: str, within: tuple[str, ..
 
 def _field(part: Mapping[str, Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
     found = _avro(part["type"], named, namespace, within)
-    return replace(found, doc=doc_of(part.get("doc")) or found.doc)
+    aliases = tuple(name for name in part.get("aliases") or () if isinstance(name, str))
+    return replace(found, doc=doc_of(part.get("doc")) or found.doc, aliases=aliases)
 
 
 def _union(branches: list[Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:

@@ -26,6 +26,7 @@ LAYERS = (
             "earlier",
             "facts",
             "decoders",
+            "aliases",
             "recognise",
             "observed",
             "init",

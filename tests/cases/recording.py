@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,17 @@ Row = Mapping[str, Any]
 _OTHER_FIELDS = {"transaction_rank": "optional decimal(38,0)"}
 
 
+def _with_aliases(schema: Any, aliases: Mapping[str, Sequence[str]]) -> Any:  # noqa: ANN401 - JSON
+    """An Avro schema whose fields of some names say which names they had."""
+    if isinstance(schema, list):
+        return [_with_aliases(part, aliases) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _with_aliases(part, aliases) for name, part in schema.items()}
+    is_field = "type" in schema and "fields" not in schema and schema.get("name") in aliases
+    return {**found, "aliases": list(aliases[schema["name"]])} if is_field else found
+
+
 class Recorder:
     """Encodes the messages of one case."""
 
@@ -52,6 +63,7 @@ class Recorder:
         self._framing = case.data.get("framing", "id")
         self._headers: list[tuple[str, bytes | None]] = []
         self._rows = case.data.get("values") == "rows"
+        self._aliases: dict[int, dict[str, list[str]]] = case.data.get("aliases", {})
 
     def schemas(self) -> dict[int, dict[str, Any]]:
         """The schemas that the registry knows by now, by id."""
@@ -61,7 +73,8 @@ class Recorder:
         known |= dict(self._others.values())
         for version, columns in self._columns.items():
             if version not in self.unregistered:
-                known[self._ids + version] = self._row_schema(columns) if self._rows else self._avro_schema(columns)
+                schema = self._row_schema(columns) if self._rows else self._avro_schema(columns)
+                known[self._ids + version] = _with_aliases(schema, self._aliases.get(version, {}))
         return known
 
     def other_schemas(self) -> dict[int, dict[str, Any]]:
