@@ -33,6 +33,7 @@ from cdc_materializer.report.row_story import HELD_ACTIONS, Kept, Publication, T
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.why_key import key_values, typed_key
 from cdc_materializer.why_log import Log, log_of
+from cdc_materializer.why_sweeps import in_sweeping_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,7 +164,7 @@ def _judged(
         known = F.broadcast(_frame(log.line.lake.spark, cuts))
         inside = (F.col(m.OFFSET) >= F.col(_CUT_START)) & (F.col(m.OFFSET) < F.col(_CUT_END))
         states = states.join(known, (F.col(m.PARTITION) == F.col(_CUT_PARTITION)) & inside, "left")
-        later = _read_later(log, places)
+        states, later = in_sweeping_batches(states, batches, _BATCH), _read_later(log, places)
         states = _in_later_batches(states, later) if later is not None else states
         snapshots, routed = folded.snapshots, folded.facts.routed
         judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)

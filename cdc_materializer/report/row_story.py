@@ -53,6 +53,8 @@ class Publication:
         batch: its id; None for all that came before the snapshots that are kept.
         snapshot: the snapshot; None likewise.
         at: when it was made.
+        open_snapshots: the last records so far (`Sweep.last`) of the source's snapshots that it left open; None
+            where it did not follow them.
     """
 
     start: Offsets
@@ -60,6 +62,7 @@ class Publication:
     batch: str | None = None
     snapshot: int | None = None
     at: datetime | None = None
+    open_snapshots: frozenset[tuple[int, int]] | None = frozenset()
 
     def ends_before(self, reached: Offsets) -> bool:
         """Whether all that it read lies before some offsets."""
@@ -88,16 +91,42 @@ def publications(line: Sequence[Kept]) -> list[Publication]:
             found = [one for one in found if one.ends_before(here)] or ([Publication(Offsets(), here)] if here else [])
             reached, is_told = here, True
             continue
-        batch = Publication(
-            reached, here, kept.marker.batch, kept.snapshot, datetime.fromtimestamp(kept.at / 1000, UTC)
-        )
+        at, followed = datetime.fromtimestamp(kept.at / 1000, UTC), kept.marker.snapshots
+        left_open = frozenset(min(one.ends.items()) for one in followed.running) if followed is not None else None
+        batch = Publication(reached, here, kept.marker.batch, kept.snapshot, at, left_open)
         if not (is_told or kept.is_first):
             # An older snapshot is gone, and with it which of these messages were read together.
-            batch = Publication(reached, here)
+            batch = Publication(reached, here, open_snapshots=left_open or frozenset())
         if batch.ranges():
             found.append(batch)
         reached, is_told = Offsets({**reached, **here}), True
     return found
+
+
+def sweeping_batches(batches: Sequence[Publication]) -> tuple[dict[int, int], dict[tuple[int, int], int]]:
+    """In which batches rows were swept that a snapshot did not show, where these are not those that read its end.
+
+    A snapshot is left open until each partition, also one that was added, is known to be past it; and a batch that did
+    not follow snapshots leaves them to the first that does.
+
+    Args:
+        batches: from `publications`.
+
+    Returns:
+        The batch that ended a snapshot by the one that read its last record, and by that record's place, which goes
+        first; batches by their numbers.
+    """
+    by_batch: dict[int, int] = {}
+    by_place: dict[tuple[int, int], int] = {}
+    first: int | None = None
+    for number, one in reversed([*enumerate(batches)]):
+        if one.open_snapshots is not None:
+            first = number
+        elif first is not None:
+            by_batch[number] = first
+    for number, one in enumerate(batches[:-1]):
+        by_place |= dict.fromkeys(one.open_snapshots or (), number + 1)
+    return by_batch, by_place
 
 
 # --- the messages -------------------------------------------------------------------------------------------------

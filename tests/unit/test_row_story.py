@@ -1,6 +1,7 @@
 """What `cdcm why` says of a row, from what the fold and the verdict said of its messages."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,8 +13,9 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import Became, RowNow, RowViolation, WhyReport
-from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary
+from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary, sweeping_batches
 from cdc_materializer.report.terminal import render
+from cdc_materializer.snapshots import Followed, Snapshot
 from cdc_materializer.why_key import key_values
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -61,6 +63,22 @@ def test_every_batch_is_what_its_marker_has_more_than_the_one_before() -> None:
         (2, [(0, 1, 4)]),
         (5, [(0, 4, 9), (1, 0, 2)]),
     ]
+
+
+def test_rows_are_swept_by_the_batch_that_ends_a_snapshot() -> None:
+    """Which is the first that leaves it open no more; one that followed none leaves what it reads to the next."""
+    running = Snapshot("100", {0: 2, 1: 1}, {1: 1, 0: 5})
+    none, left_open, ended = None, Followed((running,)), Followed()
+    told = [none, none, left_open, left_open, ended, none, none]
+    line = [
+        replace(one, marker=replace(one.marker, snapshots=followed))
+        for number, followed in enumerate(told)
+        if (one := kept(number, {0: number + 1}, is_first=number == 0)).marker is not None
+    ]
+
+    assert sweeping_batches(publications(line[::-1])) == ({0: 2, 1: 2}, {(0, 5): 4})
+    assert sweeping_batches(publications(line[:3][::-1])) == ({0: 2, 1: 2}, {}), "it is open still"
+    assert sweeping_batches(publications([*line[1:5][::-1]])) == ({}, {(0, 5): 3}), "the first is not known"
 
 
 def test_what_came_before_the_snapshots_that_are_kept_is_in_no_known_batch() -> None:
