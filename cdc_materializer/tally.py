@@ -132,5 +132,8 @@ def expected_messages(known: list[tuple[Offsets, int]], decided: Decided, *, fro
 
 
 def _is_at(offsets: Offsets, start: Offsets) -> bool:
-    """Whether raw went as far as the start of a span; of a partition that it did not know it had nothing."""
-    return all(offsets.get(partition, first) == first for partition, first in start.items())
+    """Whether raw went as far as the start of a span; of a partition that it did not know it had nothing.
+
+    Where the span begins further on in such a partition, part of what landed after these offsets lies before the span.
+    """
+    return all(offsets.get(partition, 0) == first for partition, first in start.items())

@@ -90,3 +90,13 @@ def test_across_what_was_read_for_raw_again_nothing_is_counted(bench: MemoryBenc
 
     assert [_expected(bench, start, 3) for start in (0, 1, 2)] == [None, None, 1]
     assert _expected(bench, 0, 2) is None
+
+
+@pytest.mark.parametrize(("start", "expected"), [(0, 2), (1, None), (2, 0)])
+def test_of_a_landing_that_brought_a_partition_only_the_whole_is_told(start: int, expected: int | None) -> None:
+    """Before it raw was not where a batch of less than the landing ended, though it did not know the partition."""
+    known = [(Offsets({0: 3, 1: 2}), 5), (Offsets({0: 3}), 3), (Offsets({0: 0}), 0)]
+    span = Span("t", Offsets({0: 3, 1: start}), Offsets({0: 3, 1: 2}))
+    decided: Any = type("Decided", (), {"span": span})
+
+    assert expected_messages(known, decided, from_nothing=False) == expected
