@@ -19,7 +19,7 @@ from cdc_materializer.changes.messages import doubtful_keys
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decode.partitioner import is_placed
 from cdc_materializer.decoders import Decoders, find_decoders
-from cdc_materializer.earlier import history_of, truncates_before, with_history
+from cdc_materializer.earlier import history_of, with_history
 from cdc_materializer.epochs import MOVES, Recorded, next_epoch
 from cdc_materializer.facts import Facts, facts_of
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
@@ -28,7 +28,7 @@ from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
 from cdc_materializer.sweeping import Watch
-from cdc_materializer.truncates import Truncate, in_order, is_wiped, sent_again
+from cdc_materializer.truncates import Truncate, is_wiped
 
 
 def messages(raw: DataFrame, span: Span | None, id_bytes: int, partitions: int = 1) -> DataFrame:
@@ -165,13 +165,9 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
     history = history_of(states, facts, past, target, sweeps)
     earlier = past.wiping(history.truncates if history is not None else ())
-    again = _truncates_again(earlier, facts, past, target)
-    if past.recorded.partitions == 1:
-        earlier = tuple(one for one in earlier if one not in again)
-        folded.facts = facts = replace(facts, truncates=tuple(one for one in facts.truncates if one not in again))
     truncates = past.wiping(facts.truncates)
-    if truncates or again or sweeps or history is not None:
-        changes, recorded = own, replace(past.recorded, truncates_again=again)
+    if truncates or sweeps or history is not None:
+        changes, recorded = own, past.recorded
         if history is not None:
             # What could not be read when it came, and so told nothing of where keys are, can be among them.
             changes, recorded = with_history(own, history), replace(recorded, exact=True, home=MOVES)
@@ -190,7 +186,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))
         anew = facts_of(folded.states, Recorded())
-        kept = ("positions", "times", "truncates", "held", "logs", "gtids", "epochs", "table", "routed", "home")
+        kept = ("positions", "times", "held", "logs", "gtids", "epochs", "table", "routed", "home")
         folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in kept})
     if past.mirror is not None and (facts.wants_base or facts.moved):
         known = _base(past.mirror, target, truncates)
@@ -198,14 +194,6 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     _graft(folded, target, partial)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
-
-
-def _truncates_again(
-    earlier: Sequence[Truncate], facts: Facts, past: Past, target: TableSchema
-) -> tuple[Truncate, ...]:
-    """Of a batch's truncates, and of the earlier ones of its history, those that were sent before."""
-    own = past.wiping(facts.truncates)
-    return sent_again(in_order((*(earlier or past.wiping(truncates_before(own, past, target))), *own)))
 
 
 def _located(sweeps: Sequence[Sweep], own: DataFrame, past: Past, target: TableSchema) -> tuple[Sweep, ...]:

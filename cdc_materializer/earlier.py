@@ -86,13 +86,6 @@ def history_of(
     )
 
 
-def truncates_before(own: Sequence[Truncate], past: Past, target: TableSchema) -> tuple[Truncate, ...]:
-    """The truncates of raw, where one of a batch may have been sent before (`gtids`); otherwise none is looked for."""
-    gtids, stays = past.recorded.gtids, past.recorded.keys_stay
-    may_be_read = any(gtids.may_have(one.log, one.number, one.partition if stays else None) for one in own)
-    return _Log(past, past.raw, target).truncates() if may_be_read and past.raw is not None else ()
-
-
 def with_history(own: DataFrame, history: History) -> DataFrame:
     """A batch's own changes, and those of the past of the keys for which it is folded once more."""
     wanted = F.broadcast(_named(history.keys))

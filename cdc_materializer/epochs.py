@@ -19,7 +19,6 @@ from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG, file_of
 from cdc_materializer.changes.shards import SERVER
 from cdc_materializer.gtids import GtidSets, Runs
 from cdc_materializer.lanes import WIDTH, topic_of
-from cdc_materializer.truncates import Truncate
 
 #: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
 REGRESSED = "__cdc_regressed"
@@ -48,7 +47,6 @@ class Recorded:
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
         gtids: the transactions that were read of logs whose servers number them.
-        truncates_again: truncates that were sent before; of several partitions they wipe rows once more.
         truncates: how many truncates were applied to the mirror since its log began; None where its marker is of a
             version that did not say.
         exact: whether what was sent before is told from all that a key has shown, see `resends`.
@@ -70,7 +68,6 @@ class Recorded:
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
     gtids: GtidSets = field(default_factory=GtidSets)
-    truncates_again: tuple[Truncate, ...] = ()
     exact: bool = False
     is_final: bool = False
     table: str | None = None
@@ -229,33 +226,32 @@ def _is_unseen(recorded: Recorded) -> Column:
 
 def _is_left_out(recorded: Recorded) -> Column:
     """Whether a partition has read its log's transactions, but not this one: others were ahead of it."""
-    found = F.lit(False)
-    for log, by_partition in recorded.gtids.sets.items():
-        for partition in by_partition:
-            runs = recorded.gtids.of(log, partition if recorded.keys_stay else None)
-            here = (F.col(m.LOG) == log) & (F.col(m.PARTITION) == partition)
-            found = F.when(here, ~_is_in(runs)).otherwise(found)
-    return found
+    found, sets = F.lit(False), recorded.gtids
+    for log, by_partition in sets.sets.items():
+        for partition in by_partition if recorded.keys_stay else [None]:
+            runs = sets.of(log, partition)
+            # What is before the first that was read may have been read when nobody kept it.
+            is_left_out = (F.col(m.LOG) == log) & (F.col(m.LOG_NUMBER) >= runs[0][0]) & ~_is_in(runs)
+            here = F.col(m.PARTITION).isin(*by_partition) if partition is None else F.col(m.PARTITION) == partition
+            found = found | (is_left_out & here)
+    return F.coalesce(found, F.lit(False))
 
 
 def may_be_read(recorded: Recorded) -> Column:
     """Whether a change's transaction may have been read before, going by its number (`gtids`).
 
-    What goes on with the transaction that the last batch ended in, from the same server's file, was not.
+    What goes on with the transaction that the last batch ended in, from the same server's file, was not. In a topic of
+    several partitions nobody asks (`resends.with_copies`).
     """
+    if recorded.partitions > 1:
+        return F.lit(False)
     found, sets = F.lit(False), recorded.gtids
-    for log, by_partition in sets.sets.items():
-        if recorded.keys_stay:
-            within = F.lit(False)
-            for partition in by_partition:
-                within = F.when(F.col(m.PARTITION) == partition, _is_in(sets.of(log, partition))).otherwise(within)
-        else:
-            within = _is_in(sets.of(log, None))
-        found = F.when(F.col(m.LOG) == log, within).otherwise(found)
+    for log in sets.sets:
+        found = found | ((F.col(m.LOG) == log) & _is_in(sets.of(log, None)))
     for partition, (log, number) in sets.last.items():
         file = file_of(F.lit(recorded.positions[partition]))
         goes_on = (F.col(m.LOG) == log) & (F.col(m.LOG_NUMBER) == number) & (file_of(F.col(m.POSITION)) == file)
-        found = found & ~((F.col(m.PARTITION) == partition) & goes_on)
+        found = found & ~F.coalesce(goes_on, F.lit(False))
     return F.coalesce(found, F.lit(False))
 
 

@@ -27,7 +27,7 @@ from cdc_materializer.resends import IN_DOUBT, REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import behind, is_after, is_before, is_inside, is_sweep_of
-from cdc_materializer.truncates import Truncate, is_before_truncate, is_one_of, is_wiped
+from cdc_materializer.truncates import Truncate, is_before_truncate, is_wiped
 
 GROUP = "__cdc_group"
 #: Where a message stands among those of its key, whatever partitions they are in: a struct that sorts.
@@ -151,13 +151,12 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
         }
     )
     placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
+    copies, told = recorded.partitions == 1, resends.told_by_highest(copies=recorded.partitions == 1)
     if recorded.exact:
-        undone = is_wiped(recorded.truncates_again if recorded.partitions > 1 else ())
-        placed = resends.with_shown(placed, GROUP, ORDER, undone, forgets=recorded.forgets)
-    told = resends.told_by_all() if recorded.exact else resends.told_by_highest()
-    if recorded.partitions == 1:
-        # What it could wipe is gone. Of several partitions one may bring rows from before a truncate only now.
-        told[REPLAYED] = told[REPLAYED] | is_one_of(recorded.truncates_again)
+        placed = resends.with_known(placed, GROUP, ORDER, forgets=recorded.forgets)
+        if copies:
+            placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
+        told = resends.told_by_all()
     highest, at_highest = F.col(resends.HIGHEST)[m.POSITION], F.col(resends.AT_HIGHEST)
     return placed.withColumns(
         {

@@ -11,13 +11,16 @@ folded once more with all that they have shown (`Recorded.exact`, ADR 20). The u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.changes.positions import file_of, without_row
+from cdc_materializer.changes.positions import file_name, file_of, without_row
 from cdc_materializer.epochs import micros
 from cdc_materializer.reach import PAIR
+from cdc_materializer.truncates import Truncate
 
 REPLAYED = "__cdc_replayed"
 #: Whether more would have to be known to tell if the message was sent before: of a reading, the key's past too.
@@ -31,14 +34,20 @@ ERA = "__cdc_era"
 _PIECE = "__cdc_piece"
 #: How often a change has come in its piece.
 _TIMES = "__cdc_times"
-#: Whether a change's event was there before; and whether the change was, in another server's file.
+#: The last piece that had a change before, and whether one had it as often.
+_SEEN_IN, _REPEATS = "__cdc_seen_in", "__cdc_repeats"
+#: Whether a change is one of those that its row shows by turns.
+_SHOWN = "__cdc_shown"
+#: How often what a key shows is looked at again, because a change that is applied once more shows something else.
+_PASSES = 3
+#: Whether a change's event was there before; and whether another server had sent the change, so that it tells nothing.
 _KNOWN, _COPIED = "__cdc_known", "__cdc_copied"
 #: When a row of a snapshot was read. It tells two readings apart; of changes of the log it tells nothing.
 _READ_AT = "__cdc_read_at"
 #: What makes two messages of a key the same event, and two rows of snapshots the same reading; with ERA, of one row.
 EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
 #: What a change of a numbered transaction is on every server: replicas keep the time at which it was made.
-_NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
+_NUMBERED = (m.EPOCH, m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
 def comparable() -> Column:
@@ -81,50 +90,114 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
     return found.withColumns({name: F.when(is_of_row, column) for name, column in kept.items()})
 
 
-def told_by_highest() -> dict[str, Column]:
-    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone."""
+def told_by_highest(*, copies: bool) -> dict[str, Column]:
+    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone.
+
+    Args:
+        copies: whether what another server sends again is looked for (`with_copies`).
+    """
     mark, highest = _mark(), F.col(HIGHEST)
     is_known = F.col(m.SIGNATURE).isin(F.col(AT_HIGHEST)["signature"], F.col(_FIRST))
     again = (mark < highest) | ((mark == highest) & is_known)
-    unsure = (_is_level() & (mark <= highest) & ~is_known) | (_is_ahead() & _is_other_piece(may_be_earlier=True))
+    unsure = _is_level() & (mark <= highest) & ~is_known
+    if copies:
+        unsure = unsure | F.coalesce(_is_ahead() & _is_other_piece(may_be_earlier=True), F.lit(False))
     return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading())
 
 
 def told_by_all() -> dict[str, Column]:
-    """The same, from all that the key has shown (`with_shown`)."""
+    """The same, from all that the key has shown (`with_known`)."""
     is_known = F.col(_KNOWN)
     again = F.when(_is_level(), is_known).otherwise(F.col(m.POSITION) < _position_of_highest())
-    again = again | F.coalesce(F.col(_COPIED), F.lit(False))
+    again = again | F.col(_COPIED)
     return _flags((comparable() & again) | (_is_late_reading() & is_known), _is_late_reading())
 
 
-def with_shown(placed: DataFrame, group: str, order: str, undone: Column, *, forgets: bool = False) -> DataFrame:
-    """Add _KNOWN, whether the same event was there, and _COPIED, whether another server has sent the change again.
-
-    A server has all of a transaction in one piece of one file, at places of its own (ADR 8). What a piece has no more
-    often than some earlier one, it repeats.
+def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = False) -> DataFrame:
+    """Add _KNOWN, whether the same event was there, and _COPIED, which `with_copies` may say otherwise.
 
     Args:
         placed: from `with_highest`.
         group: the column of the key.
         order: the column that orders its messages.
-        undone: whether a truncate that was sent again has undone a change, so that it may come again too.
         forgets: as in `with_highest`.
     """
-    so_far = Window.partitionBy(group).orderBy(order).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    found = placed.withColumn(_PIECE, F.count_if(_is_ahead() & _is_other_piece()).over(so_far))
-    era = [ERA] if forgets else []
     counts = comparable() | (F.col(m.OP) == "r")
-    known = F.count_if(counts).over(_ahead(Window.partitionBy(group, *EVENT, *era).orderBy(order))) > 0
-    found = found.withColumn(_KNOWN, F.coalesce(known, F.lit(False)))
+    same = Window.partitionBy(group, *EVENT, *([ERA] if forgets else [])).orderBy(order)
+    known = F.coalesce(F.count_if(counts).over(_ahead(same)) > 0, F.lit(False))
+    return placed.withColumns({_KNOWN: known, _COPIED: F.lit(False)})
 
-    is_behind = F.coalesce(F.col(m.POSITION) < _position_of_highest(), F.lit(False)) & ~_is_level()
-    is_numbered = comparable() & F.col(m.LOG_NUMBER).isNotNull() & ~is_behind & ~F.col(_KNOWN) & ~undone
-    by_change = (group, *_NUMBERED, *era)
+
+def with_copies(
+    known: DataFrame, group: str, order: str, truncates: Sequence[Truncate], *, forgets: bool = False
+) -> DataFrame:
+    """Add _COPIED, whether another server has sent a change again and the key shows it or something newer (ADR 8).
+
+    A server has all of a transaction in one piece of one file, at places of its own. What a piece has no more often
+    than some earlier one, it repeats. What was shown from the same file, by a snapshot, or without a number may be
+    older: then the change is applied once more, as is all that follows it from there.
+
+    Args:
+        known: from `with_known`, of a topic of one partition: of several, a truncate may be read behind the copies of
+            what follows it.
+        group: the column of the key.
+        order: the column that orders its messages.
+        truncates: those that are known.
+        forgets: as in `with_highest`.
+    """
+    in_order = Window.partitionBy(group).orderBy(order)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    found = known.withColumn(_PIECE, F.count_if(_is_ahead() & _is_other_piece()).over(so_far))
+    is_numbered = comparable() & F.col(m.LOG_NUMBER).isNotNull() & ~_is_behind() & ~F.col(_KNOWN)
+    by_change = (group, *_NUMBERED, *([ERA] if forgets else []))
     times = F.count_if(is_numbered).over(Window.partitionBy(*by_change, _PIECE).orderBy(order))
     found = found.withColumn(_TIMES, F.when(is_numbered, times))
-    earlier = F.max(_TIMES).over(_ahead(Window.partitionBy(*by_change).orderBy(_PIECE, order)))
-    return found.withColumn(_COPIED, earlier >= F.col(_TIMES))
+    ahead = _ahead(Window.partitionBy(*by_change).orderBy(_PIECE, order))
+    repeats = F.coalesce(F.max(_TIMES).over(ahead) >= F.col(_TIMES), F.lit(False))
+    found = found.withColumns({_REPEATS: repeats, _SEEN_IN: F.max(F.when(is_numbered, F.col(_PIECE))).over(ahead)})
+    found = found.withColumn(_SHOWN, _says_something() & ~F.col(_REPEATS))
+    for _ in range(_PASSES):
+        last = F.last(F.when(F.col(_SHOWN), _what_shows()), ignorenulls=True).over(_ahead(in_order))
+        is_newer = _is_newer(last) & ~_is_ended(last, truncates)
+        found = found.withColumn(_SHOWN, F.col(_SHOWN) | (F.col(_REPEATS) & ~F.coalesce(is_newer, F.lit(False))))
+    return found.withColumn(_COPIED, F.col(_REPEATS) & ~F.col(_SHOWN))
+
+
+def _is_behind() -> Column:
+    """Whether a change is at a place before the highest of its key."""
+    return F.coalesce(F.col(m.POSITION) < _position_of_highest(), F.lit(False)) & ~F.coalesce(_is_level(), F.lit(False))
+
+
+def _says_something() -> Column:
+    """Whether a message says something of its row, or may do so, that was not said ahead of it."""
+    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.WIPE, m.SWEEP) | F.col(m.CODE).isNotNull()
+    was_sent = comparable() & (_is_behind() | F.col(_KNOWN))
+    return F.coalesce(is_change, F.lit(False)) & ~F.coalesce(was_sent, F.lit(False))
+
+
+def _what_shows() -> Column:
+    """What a message shows its row by: the place, and the piece of a transaction."""
+    parts = {"position": F.col(m.POSITION), "log": F.col(m.LOG), "number": F.col(m.LOG_NUMBER), "piece": F.col(_PIECE)}
+    return F.struct(*[part.alias(name) for name, part in parts.items()])
+
+
+def _is_newer(last: Column) -> Column:
+    """Whether what a key shows is what a change repeats, or newer than that."""
+    number = F.col(m.LOG_NUMBER)
+    is_later = (last["log"] == F.col(m.LOG)) & (last["number"] > number)
+    is_same = (last["log"] == F.col(m.LOG)) & (last["number"] == number) & (last["piece"] == F.col(_SEEN_IN))
+    is_other_file = file_of(last["position"]) != file_of(F.col(m.POSITION))
+    return (F.coalesce(is_later, F.lit(False)) | F.coalesce(is_same, F.lit(False))) & is_other_file
+
+
+def _is_ended(last: Column, truncates: Sequence[Truncate]) -> Column:
+    """Whether a truncate from another file than what a key shows has ended that; it may be an earlier one."""
+    found = F.lit(False)
+    for truncate in truncates:
+        if truncate.position is not None:
+            is_between = (last["position"] < truncate.position) & (F.col(m.POSITION) > truncate.position)
+            found = found | (is_between & (file_of(last["position"]) != file_name(truncate.position)))
+    return F.coalesce(found, F.lit(False))
 
 
 def _ahead(window: WindowSpec) -> WindowSpec:

@@ -14,7 +14,6 @@ from cdc_materializer.base import source_table_of
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.framing import named_in_headers, schema_id
 from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
-from cdc_materializer.resends import REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import Message
 
@@ -131,7 +130,7 @@ def change_rows(applied: DataFrame, target: TableSchema) -> DataFrame:
 
 def truncate_rows(decided: DataFrame, target: TableSchema) -> DataFrame:
     """The batch's truncates as rows of the history."""
-    found = decided.where(F.col(fold.CURRENT) & (F.col(m.OP) == m.TRUNCATE) & ~F.col(REPLAYED))
+    found = decided.where(F.col(fold.CURRENT) & (F.col(m.OP) == m.TRUNCATE))
     return found.select(*_history_columns(target, F.lit(None), F.lit(None)))
 
 

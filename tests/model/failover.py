@@ -71,24 +71,46 @@ def life(seed: int, transactions: int, *, truncates: bool) -> list[Change]:
     return found
 
 
-def sent(changes: list[Change], seed: int, partitions: int = 1, reach: int = 15) -> Iterator[Told]:
-    """The messages of a connector that crashes now and then, and finds another server about every second time."""
+def sent(
+    changes: list[Change], seed: int, partitions: int = 1, reach: int = 15, *, rough: bool = False
+) -> Iterator[Told]:
+    """The messages of a connector that crashes now and then, and finds another server about every second time.
+
+    Args:
+        changes: from `life`.
+        seed: of what happens.
+        partitions: of the topic.
+        reach: how many changes a crash sends again at most.
+        rough: also, messages are lost, and servers that lag behind are read by snapshots; in the end one that has all
+            of the log sends it whole.
+    """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     offsets = dict.fromkeys(range(partitions), 0)
     at, reached, clock, file, start = 0, 0, 0, 3, 0
+    is_last = not rough
     while at < len(changes):
         change, clock = changes[at], clock + 1
+        message = change.message
+        place = None if message.op == "tombstone" else ("bin", file, start + 100 * at, 0)
+        if not is_last and chance.random() < 0.05:
+            # Of a time that was over: only what comes behind it says so.
+            stale = changes[chance.randrange(at + 1)].rows
+            change = replace(change, key=chance.choice([*stale, change.key])) if stale else change
+            row = stale.get(change.key) if change.key is not None else None
+            if row is not None:
+                message = replace(message, op="r", key=change.key, image=row, before=None, transaction=None)
+                message, place = replace(message, streaming=False), ("bin", file, start + 100 * at, 0)
         partition = 0 if change.key is None else change.key[0] % partitions
-        is_tombstone = change.message.op == "tombstone"
-        place = None if is_tombstone else ("bin", file, start + 100 * at, 0)
-        message = replace(change.message, partition=partition, offset=offsets[partition], position=place, time=clock)
-        offsets[partition] += 1
         at += 1
         reached = max(reached, at)
-        yield Told(message, changes[reached - 1].rows)
+        if is_last or message.op == "t" or chance.random() > 0.1:
+            placed = replace(message, partition=partition, offset=offsets[partition], position=place, time=clock)
+            offsets[partition] += 1
+            yield Told(placed, changes[reached - 1].rows)
         if chance.random() < 1 / reach:
             at = max(0, at - chance.randint(1, reach))
             at -= int(at < len(changes) and changes[at].message.op == "tombstone")
             if chance.random() < 0.5:
-                # Of equal names only the places tell the servers' files apart.
                 file, start = file + chance.randint(1, 2), start + chance.randint(1, 9) * 1_000_000
+        if at == len(changes) and not is_last:
+            at, is_last, file, start = 0, True, file + 1, start + 10_000_000

@@ -4,7 +4,7 @@ A mutant replaces one function of the reference fold. Where the same mistake can
 function, `tests/spark/test_mutants.py` has it under the same name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,10 +95,6 @@ def _ranked_at_position(message: Message, state: KeyState) -> bool:
     return is_level or _is_replay(message, state)
 
 
-def _same_transaction(message: Message, piece: Sequence[Message]) -> bool:
-    return message.transaction == piece[-1].transaction
-
-
 def _as_it_stands(position: Position) -> Position:
     return position
 
@@ -175,7 +171,6 @@ MUTANTS: Mapping[str, Mutant] = {
     "one position is one event": Mutant("is_replay", _at_position_only, (73,)),
     "at one position a delete comes first, whatever was sent": Mutant("is_replay", _ranked_at_position, (220,)),
     "what another server sends again is new": Mutant("is_copy", _never, (404, 407)),
-    "a transaction is one piece, whichever server sends it": Mutant("is_of_piece", _same_transaction, (406,)),
     "rows number the changes of a transaction": Mutant("moment", _as_it_stands, (220,)),
     "a reading that is sent again is a new one": Mutant("is_replay", _takes_readings, (221,)),
     "a snapshot's position is held against a transaction's": Mutant("reach", _as_it_stands, (113, 222)),

@@ -78,6 +78,7 @@ class KeyState:
         shown: the changes that were applied in the moment of `highest`, as `event` tells them apart.
         read: the rows of snapshots that were applied, likewise.
         sent: the changes of numbered transactions, those that a server has in one piece together.
+        shows: the last message that was applied, or that nobody could read.
         before: the message of the key before this one.
         owned: the message that says whose live row the key is, where several source tables feed the mirror.
     """
@@ -90,7 +91,8 @@ class KeyState:
     highest: Position | None = None
     shown: list[Any] = field(default_factory=list)
     read: list[Any] = field(default_factory=list)
-    sent: list[list[Message]] = field(default_factory=list)
+    sent: Sequence[Sequence[Message]] = ()
+    shows: Message | None = None
     before: Message | None = None
     owned: Message | None = None
 
@@ -124,14 +126,11 @@ class Table:
         if self._several:
             found = in_order(with_reached(self._log) if self._forgets else self._log)
             self._clear()
-        again = self._truncates_again(found)
-        # In one partition it has wiped all that it could.
-        found = found if self._several else [one for one in found if one not in again]
         # A truncate wipes what is at earlier positions, wherever the batch has it.
         self._truncates += [message for message in found if self._wipes(message)]
         for message in found:
             if message.op == "t":
-                self._wipe(message, forgets=message in again)
+                self._wipe(message)
             elif (key := identity(message)) is not None:
                 self._keys[key] = self._after(self._keys.get(key, KeyState()), message)
 
@@ -162,23 +161,10 @@ class Table:
         is_ordered = not self._several or message.position is not None
         return message.op == "t" and self._truncate == "apply" and is_ordered
 
-    def _truncates_again(self, found: Iterable[Message]) -> list[Message]:
-        """Those truncates that come again: one is a transaction of its own."""
-        known, again = [numbered(one) for one in self._truncates], []
-        for message in filter(self._wipes, found):
-            again += [message] if message.transaction is not None and numbered(message) in known else []
-            known.append(numbered(message))
-        return again
-
-    def _wipe(self, truncate: Message, *, forgets: bool) -> None:
+    def _wipe(self, truncate: Message) -> None:
         for key, state in self._keys.items():
-            if forgets:
-                # What it has wiped a second time comes a second time too.
-                kept = [[one for one in piece if not is_wiped(one, truncate)] for piece in state.sent]
-                kept = [piece for piece in kept if piece]
-                self._keys[key] = replace(state, sent=kept)
             if state.owned is not None and self._wipes(truncate) and is_wiped(state.owned, truncate):
-                self._keys[key] = replace(self._keys[key], owned=None)
+                self._keys[key] = replace(state, owned=None)
             if state.wrote is not None and self._wipes(truncate) and is_wiped(state.wrote, truncate):
                 self._keys[key] = after_delete(self._keys[key])
         self._passed.append(truncate)
@@ -190,11 +176,12 @@ class Table:
             state = forgotten(state) if self._forgets and message.position is None else state
         state = replace(state, before=message)
         if message.held:
-            return after_unread(state)
+            return after_unread(replace(state, shows=message))
         if message.op is None or is_replay(message, state):
             return state
-        was_sent, state = is_copy(message, state), with_sent(state, message)
-        state = with_high_water(state, message)
+        # In several partitions a truncate that was sent ahead of a copy may be read behind it.
+        was_sent = not self._several and is_copy(message, state, self._truncates)
+        state = with_high_water(with_sent(state, message, is_new=not was_sent), message)
         if was_sent or collides(state, message):
             return state
         message = of_its_owner(state, message)
@@ -254,7 +241,7 @@ def with_reached(messages: Iterable[Message]) -> list[Message]:
 
 def forgotten(state: KeyState) -> KeyState:
     """A delete without its place may come again unknown, and the row behind it with it: that one is new each time."""
-    return replace(state, highest=None, shown=[], read=[], sent=[])
+    return replace(state, highest=None, shown=[], read=[], sent=(), shows=None)
 
 
 def with_position_of_its_delete(tombstone: Message, before: Message | None) -> Message:
@@ -316,16 +303,40 @@ def is_replay(message: Message, state: KeyState) -> bool:
     return event(message) in state.shown if is_same else here < state.highest
 
 
-def is_copy(message: Message, state: KeyState) -> bool:
-    """Whether another server has sent a change again, from wherever its own files have it.
+def is_copy(message: Message, state: KeyState, truncates: Iterable[Message]) -> bool:
+    """Whether another server has sent a change again, from its own files, and the key shows it or something newer.
 
-    A server has all of a transaction in one piece. What it holds there as often as some earlier piece is none of what
-    it says anew.
+    What was shown from the same file, by a snapshot, or without a number, may be older: then it is applied once more,
+    as is all that follows it from there.
     """
-    if message.transaction is None:
+    shown, file = state.shows, file_of(message)
+    if not repeats(message, state) or shown is None or shown.transaction is None or file_of(shown) == file:
         return False
-    counts = [sum(numbered(one) == numbered(message) for one in piece) for piece in with_sent(state, message).sent]
+    between = [one for one in truncates if (shown.position or ()) < (one.position or ()) < (message.position or ())]
+    if any(file_of(one) != file_of(shown) for one in between):
+        # An earlier one that came again has ended it.
+        return False
+    if shown.transaction == message.transaction:
+        # The same transaction: what it had shown of it.
+        piece = next(piece for piece in reversed(state.sent) if shown in piece)
+        return numbered(message) in map(numbered, piece)
+    log, number = message.transaction or ("", 0)
+    return shown.transaction[0] == log and shown.transaction[1] > number
+
+
+def repeats(message: Message, state: KeyState) -> bool:
+    """Whether a server has a change no more often, in what it has of its transaction in one piece, than another had."""
+    if message.transaction is None or mark(message) is None:
+        return False
+    pieces = with_piece(state.sent, message)
+    counts = [sum(numbered(one) == numbered(message) for one in piece) for piece in pieces]
     return any(count >= counts[-1] for count in counts[:-1])
+
+
+def with_piece(sent: Sequence[Sequence[Message]], message: Message) -> list[Sequence[Message]]:
+    """The changes of numbered transactions, those that a server has in one piece together, with one more."""
+    goes_on = bool(sent) and is_of_piece(message, sent[-1])
+    return [*sent[:-1], [*sent[-1], message]] if goes_on else [*sent, [message]]
 
 
 def is_of_piece(message: Message, piece: Sequence[Message]) -> bool:
@@ -345,12 +356,11 @@ def numbered(message: Message) -> Any:  # noqa: ANN401 - only compared
     return message.transaction, seen, message.source_ms, message.table
 
 
-def with_sent(state: KeyState, message: Message) -> KeyState:
-    """Remember a change of a numbered transaction, with those that its server has in one piece with it."""
-    if message.transaction is None:
-        return state
-    goes_on = bool(state.sent) and is_of_piece(message, state.sent[-1])
-    return replace(state, sent=[*state.sent[:-1], [*state.sent[-1], message]] if goes_on else [*state.sent, [message]])
+def with_sent(state: KeyState, message: Message, *, is_new: bool) -> KeyState:
+    """Remember what the key shows, and a change of a numbered transaction."""
+    is_numbered = message.transaction is not None and mark(message) is not None
+    sent = with_piece(state.sent, message) if is_numbered else state.sent
+    return replace(state, sent=sent, shows=message if is_new else state.shows)
 
 
 def with_high_water(state: KeyState, message: Message) -> KeyState:

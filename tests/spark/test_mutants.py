@@ -104,7 +104,9 @@ MUTANTS = {
         "resends", "without_row", _instead(lambda position, _: position), 220
     ),
     "no transaction has been read before": Mutant("epochs", "may_be_read", _instead(lambda _: F.lit(False)), 404),
-    "a truncate that is sent again wipes once more": Mutant("batch", "sent_again", _instead(lambda _: ()), 406),
+    "what another server sends again is never applied": Mutant(
+        "resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
+    ),
     "a reading that is sent again is a new one": Mutant(
         "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
     ),
