@@ -29,7 +29,8 @@ def _topic(monkeypatch: pytest.MonkeyPatch, batches: int, is_over: Any) -> tuple
     monkeypatch.setattr(pipeline, "fold_next", fold)
     lake = SimpleNamespace(load=lambda _: None)
     mirror = SimpleNamespace(raw="shop.t__raw")
-    return SimpleNamespace(mirror=mirror, lake=lake, is_over=lambda: is_over(landed)), landed
+    line = SimpleNamespace(mirror=mirror, lake=lake, is_over=lambda: is_over(landed), follows_aliases=False)
+    return line, landed
 
 
 def test_everything_lands_while_the_registry_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
