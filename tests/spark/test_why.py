@@ -233,7 +233,7 @@ def test_rules_about_the_table_are_tried_on_what_history_ends_with(things: Thing
     of_table = """
     quality:
       - {name: one-row, metric: rowCount, mustBe: 1}
-      - {name: two-rows, metric: rowCount, mustBe: 2}
+      - {name: two-rows, type: sql, query: 'SELECT count(*) FROM {object}', mustBe: 2}
       - {name: tried, type: sql, query: 'SELECT max(price) FROM {object}', mustBe: 12,
          customProperties: [{property: shadow, value: true}]}
       - {name: nowhere, type: sql, query: SELECT 1 FROM nowhere, mustBe: 1,
