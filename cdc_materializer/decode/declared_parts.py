@@ -20,7 +20,7 @@ from cdc_materializer.schema_types import entry_of, fields_of, item_of
 
 #: How a variant describes Debezium's VariableScaleDecimal, its bytes in Base64.
 _VARIABLE_SCALE = "OBJECT<scale: BIGINT, value: STRING>"
-_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\\z"
 
 
 def declared_text(settings: Settings, wire: WireType) -> Reading:

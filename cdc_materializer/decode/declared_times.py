@@ -17,9 +17,9 @@ from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.units import UNIT, TimeUnit
 from cdc_materializer.decode.wire import WireType
 
-_INTEGER = r"^-?\d+$"
+_INTEGER = r"^-?\d+\z"
 #: What a text of a date or moment begins with; Spark takes one of a clock alone for a time of today.
-_DATED = r"^([+-]?\d{4,}-\d{2}-\d{2}|-?infinity$)"
+_DATED = r"^([+-]?\d{4,}-\d{2}-\d{2}|-?infinity\z)"
 _LONG = (-(2**63), 2**63 - 1)
 _INT = (-(2**31), 2**31 - 1)
 #: What PostgreSQL's infinities are as microseconds, by its connector.

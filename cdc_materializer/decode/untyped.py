@@ -22,14 +22,15 @@ from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.wire import ABSENT, BASE64, BYTES, HEX, LATIN_1, SET, WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_NO_NUMBERS = r"(?i)^(nan|[+-]?inf(inity)?)$"
+#: All of these end with \z: in Java, $ also matches before a last line break.
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z"
+_NO_NUMBERS = r"(?i)^(nan|[+-]?inf(inity)?)\z"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _FLOATS = frozenset({"float", "double"})
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 #: Hours, minutes, seconds and their fraction; MySQL's reach from -838 to 838 hours.
 _SIXTY = 60
-_TIME = r"^(-?)(\d{1,3}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?$"
+_TIME = r"^(-?)(\d{1,3}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?\z"
 _DAY = r"\d{4}-\d{2}-\d{2}"
 #: GoldenGate writes a colon between the day and the time, others one before the fraction.
 _CLOCK = r"[T :]\d{2}:\d{2}(:\d{2}([.:]\d{1,9})?)?"
@@ -37,22 +38,22 @@ _ZONE = r"(Z|[+-]\d{2}:?\d{2})"
 #: What the texts of a type look like, whether or not there is such a day. One without a zone has no place for another
 #: offset than none.
 _FORMS: Mapping[str, str] = {
-    "date": rf"^{_DAY}([T :]00:00(:00([.:]0+)?)?Z?)?$",
-    "timestamp_ntz": rf"^{_DAY}({_CLOCK}Z?)?$",
-    "timestamp": rf"^{_DAY}({_CLOCK} ?{_ZONE}?)?$",
+    "date": rf"^{_DAY}([T :]00:00(:00([.:]0+)?)?Z?)?\z",
+    "timestamp_ntz": rf"^{_DAY}({_CLOCK}Z?)?\z",
+    "timestamp": rf"^{_DAY}({_CLOCK} ?{_ZONE}?)?\z",
 }
 #: The infinities, years before the first, and those past 9999, which are written with a sign.
-_BEFORE = r"(?i)^(-infinity$|-\d|0000-)|BC$"
-_AFTER = r"(?i)^(infinity$|\+?\d{5,}-)"
+_BEFORE = r"(?i)^(-infinity\z|-\d|0000-)|BC\z"
+_AFTER = r"(?i)^(infinity\z|\+?\d{5,}-)"
 _ENDS: Mapping[str, tuple[str, str]] = {
     "date": ("0001-01-01", "9999-12-31"),
     "timestamp_ntz": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
     "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
 }
 #: The whole text in characters of one byte each.
-_ONE_BYTE_EACH = "(?s)^[\\x{0}-\\x{ff}]*$"
-_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-_HEX = "^0[xX]([0-9a-fA-F]{2})*$"
+_ONE_BYTE_EACH = "^[\\x{0}-\\x{ff}]*\\z"
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\\z"
+_HEX = "^0[xX]([0-9a-fA-F]{2})*\\z"
 
 
 def untyped(settings: Settings, wire: WireType) -> Reading:

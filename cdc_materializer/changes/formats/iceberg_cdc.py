@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _BLOCK = "_cdc"
 _OPS = {"I": "c", "U": "u", "D": "d"}
-_NUMBER = "^-?\\d+$"
+_NUMBER = "^-?\\d+\\z"
 _READ = ("op", "ts", "source")
 
 

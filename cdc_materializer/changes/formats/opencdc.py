@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdc_materializer.decode.wire import WireType
 
 _WORDS = {"create": "c", "snapshot": "r", "update": "u", "delete": "d"}
-_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\\z"
 
 
 class OpenCdc(UntypedRows):
