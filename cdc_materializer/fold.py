@@ -295,8 +295,8 @@ def tells(name: str) -> Column:
 
 
 def _problem_of(name: str) -> Column:
-    found = F.filter(F.col(m.PROBLEMS), lambda problem: problem["column"] == name)
-    return F.when(F.size(found) > 0, found[0]["code"])
+    found = F.filter(m.PROBLEMS, lambda problem: problem["column"] == name)
+    return F.when(F.size(m.PROBLEMS) > 0, F.get(found, F.lit(0))["code"])
 
 
 def _last(name: str) -> Column:
@@ -364,6 +364,4 @@ def _of_segment(last: Column) -> Column:
 
 
 def _compact(parts: Sequence[Column], ddl: str) -> Column:
-    if not parts:
-        return F.array().cast(ddl)
-    return F.when(effective(), F.array_compact(F.array(*parts))).otherwise(F.array().cast(ddl))
+    return F.when(effective(), m.listed(parts, ddl)).otherwise(F.array().cast(ddl))

@@ -348,7 +348,11 @@ def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:
             severity=rule.severity,
         )
         found.append(F.when(named, row))
-    return F.array_compact(F.array(*found)) if found else F.array().cast(f"array<{_VIOLATION}>")
+    empty = F.array().cast(f"array<{_VIOLATION}>")
+    if not found:
+        return empty
+    # Nearly all rows break nothing.
+    return F.when(F.size(FAILED if held else WARNED) > 0, F.array_compact(F.array(*found))).otherwise(empty)
 
 
 def _violation(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import masked
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.fit import fit
@@ -25,6 +26,7 @@ from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
 
 PROBLEMS_TYPE = "array<struct<column:string,code:string>>"
+_NAMES_TYPE = "array<string>"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def _never_told(source: Image, column: TableColumn) -> list[Column]:
 def image_type(target: TableSchema) -> str:
     """The DDL type of the struct that `image` gives."""
     row = ",".join(f"{quote(column.name)}:{column.type}" for column in target.columns)
-    names = "absent:array<string>,unavailable:array<string>"
+    names = f"absent:{_NAMES_TYPE},unavailable:{_NAMES_TYPE}"
     return f"struct<present:boolean,row:struct<{row}>,{names},problems:{PROBLEMS_TYPE}>"
 
 
@@ -102,9 +104,9 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
     return F.struct(
         present.alias("present"),
         F.struct(*values).alias("row"),
-        F.when(present, _named(missing)).alias("absent"),
-        F.when(present, _named(unavailable)).alias("unavailable"),
-        F.when(present, _listed(problems)).alias("problems"),
+        F.when(present, m.listed(missing, _NAMES_TYPE)).alias("absent"),
+        F.when(present, m.listed(unavailable, _NAMES_TYPE)).alias("unavailable"),
+        F.when(present, m.listed(problems, PROBLEMS_TYPE)).alias("problems"),
     )
 
 
@@ -192,11 +194,3 @@ def _problems(
         for test, code in tests
         if test is not None
     ]
-
-
-def _named(names: list[Column]) -> Column:
-    return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
-
-
-def _listed(problems: list[Column]) -> Column:
-    return F.array_compact(F.array(*problems)) if problems else F.array().cast(PROBLEMS_TYPE)

@@ -7,6 +7,8 @@ configured keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -89,6 +91,22 @@ SWEEP = "sweep"
 def column(name: str) -> Column:
     """A top-level column by its exact name, whatever characters it has."""
     return F.col(quote(name))
+
+
+def listed(parts: Sequence[Column], ddl: str) -> Column:
+    """Those of some values that are not NULL, as an array.
+
+    Nearly always there are none, and to find that out is compiled code. `array_compact` is not, nor is then what it
+    goes through: with 12 columns that was a tenth of what decoding cost.
+
+    Args:
+        parts: the values, each NULL or of the array's element type.
+        ddl: the array's type.
+    """
+    empty = F.array().cast(ddl)
+    if not parts:
+        return empty
+    return F.when(F.coalesce(*parts).isNotNull(), F.array_compact(F.array(*parts))).otherwise(empty)
 
 
 #: How values are told apart as JSON: by default Spark rounds times to milliseconds.
