@@ -121,7 +121,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         ConfigError: all messages need a registry, and there is none.
         RegistryUnavailable: a schema is needed and the registry cannot be asked.
         SchemaRefused: no table can hold what the messages say.
-        ContractInvalid: it masks a column of the key, or probably not the one that it means.
+        ContractInvalid: it masks a column of the key, the former name of one, or probably not the one that it means.
     """
     return decoders_of(_selectors(as_told(read, lookup.options)), lookup)
 
@@ -163,6 +163,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     )
     _check_key(plan.target, lookup)
     names = {column.name: None for schema in (*described, plan.target) for column in schema.columns}
+    masks.check_renamed(lookup.options.evolution.renames)
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)

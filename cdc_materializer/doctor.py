@@ -146,7 +146,7 @@ def _contract(config: Config, table: TableConfig) -> Iterator[DoctorCheck]:
     if table.contract is None:
         return
     name = str(table.mirror)
-    (file,) = lint(table.contract, table=name, root=config.root).files
+    (file,) = lint(table.contract, table=name, root=config.root, renames=table.final_names).files
     if not file.problems:
         yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return

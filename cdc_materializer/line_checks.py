@@ -5,6 +5,7 @@ from __future__ import annotations
 from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable
 from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_columns import REBUILT_PREFIX
 from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.schema import TableSchema
@@ -81,8 +82,9 @@ def check_masks(line: Line, mirror: LakeTable | None) -> None:
     """Refuse a mirror whose rows were masked otherwise: some of them would be hidden, and some would not.
 
     Raises:
-        ContractInvalid: says which columns, and what to do.
+        ContractInvalid: says which columns, and what to do; also where a renamed column would lose its mask.
     """
+    line.masks.check_renamed(line.evolution.renames)
     if mirror is None:
         return
     types, stored = mirror.schema.types, line.masks.stored(mirror.schema).types
@@ -91,7 +93,14 @@ def check_masks(line: Line, mirror: LakeTable | None) -> None:
         what = f"The contract masks {', '.join(retyped)} as text, and {line.mirror} has another type. Nothing was read."
         do = f"`cdcm replay {line.mirror} --publish` rebuilds it; a mask of `null` keeps the type."
         raise ContractInvalid(what, do)
-    changed = line.masks.changed(marker_of(mirror).masks, types)
+    changed = masked_otherwise(line, mirror)
     if changed:
         what = f"The rows of {line.mirror} were masked otherwise than the contract says: {', '.join(changed)}."
         raise ContractInvalid(what, f"`cdcm replay {line.mirror} --publish` rebuilds it; until then only raw goes on.")
+
+
+def masked_otherwise(line: Line, state: LakeTable) -> list[str]:
+    """The columns that a state of the mirror stores otherwise than the contract masks them."""
+    # Under a name of ours the rows of a rebuilt column were written, masked as the column is.
+    then = {name: old.removeprefix(REBUILT_PREFIX) for name, old in state.stored.then.items()}
+    return line.masks.changed(marker_of(state).masks, state.schema.types, then)

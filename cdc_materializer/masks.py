@@ -11,9 +11,10 @@ import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from cdc_materializer.errors import ContractInvalid
-from cdc_materializer.names import nearest
+from cdc_materializer.names import nearest, shown
 from cdc_materializer.schema import Column, TableSchema, plan_schema
 
 #: What the name of a column's unmasked twin begins with, while rows are folded and judged; no source may use it.
@@ -57,6 +58,11 @@ def judged_types(folded: TableSchema) -> dict[str, str]:
     return own | {source_name(name): ddl for name, ddl in folded.types.items() if name.startswith(PLAIN)}
 
 
+def told_of_lost(old: str, new: str) -> str:
+    """What to do where a column was renamed away from its mask."""
+    return f"Say in the contract how `{new}` is masked; if it is to be seen, take the mask off `{old}`."
+
+
 @dataclass(frozen=True)
 class Masks:
     """The masks of one table.
@@ -96,15 +102,25 @@ class Masks:
             text |= {name: f"{mask}:{digest}" for name, mask in text.items() if mask == Mask.HASH}
         return text
 
-    def changed(self, told: Mapping[str, str], columns: Iterable[str]) -> list[str]:
+    def changed(
+        self, told: Mapping[str, str], columns: Iterable[str], then: Mapping[str, str] = MappingProxyType({})
+    ) -> list[str]:
         """The columns of a mirror whose rows were masked otherwise, by what its marker told.
 
         A mask on a column that the mirror has not got yet changes none of its rows; the end of a `drop` does, because
         rows from before would lack what messages have told.
+
+        Args:
+            told: what the marker of the rows says.
+            columns: those of the mirror.
+            then: the names that columns had when the rows were written, where they are others.
         """
-        now, there = self.told(), {name.casefold() for name in columns}
-        differing = {name for name in {*now, *told} if now.get(name) != told.get(name)}
-        return sorted(name for name in differing if name in there or told.get(name) == Mask.DROP)
+        now = self.told()
+        there = {name.casefold(): then.get(name, name).casefold() for name in columns}
+        past = {name: mask for name, mask in told.items() if name not in {*there, *there.values()}}
+        past |= {name: told[old] for name, old in there.items() if old in told}
+        differing = {name for name in {*now, *past} if now.get(name) != past.get(name)}
+        return sorted(name for name in differing if name in there or past.get(name) == Mask.DROP)
 
     def stored(self, schema: TableSchema) -> TableSchema:
         """A mirror's columns as it stores them under these masks."""
@@ -149,6 +165,26 @@ class Masks:
         former = {column.name: column.former for column in target.columns}
         twins = tuple(Column(PLAIN + name, ddl, former=(name, *former.get(name, ()))) for name, ddl in types.items())
         return TableSchema((*target.columns, *twins), target.key)
+
+    def lost(self, renames: Mapping[str, str]) -> list[tuple[str, str]]:
+        """The masked names that columns had, each with the name that it has and that nothing masks."""
+        if not self.methods:
+            return []
+        return [(old, new) for old, new in sorted(renames.items()) if self.of(old) is not None and self.of(new) is None]
+
+    def check_renamed(self, renames: Mapping[str, str]) -> None:
+        """Refuse masks on names that columns had, where nothing hides those columns under the names that they have.
+
+        Args:
+            renames: the name that a column has by each that it had (`Evolution.renames`).
+
+        Raises:
+            ContractInvalid: the values would be shown under the new name.
+        """
+        for old, new in self.lost(renames):
+            was, now = shown(old), shown(new)
+            what = f"{self._file(old)} masks `{was}`, which is renamed to `{now}`, and `{now}` has no mask."
+            raise ContractInvalid(what, told_of_lost(was, now))
 
     def check(self, topic: str, columns: Iterable[str], key: Sequence[str]) -> None:
         """Refuse masks that would not do what they say.

@@ -18,6 +18,7 @@ from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
 from cdc_materializer.lake_line import summaries
 from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, cdc_struct
@@ -73,7 +74,7 @@ def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]
     if is_of_other_columns(line.lake.iceberg(mirror.name), mirror.head):
         what = f"Columns of {line.mirror} were rebuilt with other types since then."
         raise UsageError(what, f"Its rows of then do not have them; {_EARLIEST}")
-    changed = line.masks.changed(marker_of(mirror).masks, mirror.schema.types)
+    changed = masked_otherwise(line, mirror)
     if changed:
         what = f"The rows of {line.mirror} were masked otherwise then: {', '.join(changed)}."
         raise UsageError(what, _EARLIEST)

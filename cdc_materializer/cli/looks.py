@@ -177,7 +177,7 @@ def _linted_of(config: Path) -> "LintReport":
     tables = [table for table in configured_tables(loaded, ()) if table.contract is not None]
     stored = _stored(loaded, [table.mirror for table in tables])
     linted = [
-        lint(table.contract, columns, str(table.mirror), loaded.root, key)
+        lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names)
         for table, (columns, key) in [(table, stored.get(table.mirror, (None, ()))) for table in tables]
         if table.contract is not None
     ]

@@ -1,6 +1,6 @@
 """The masks of a contract: `mask` and `drop` among a column's customProperties, and when its rules are judged."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from open_data_contract_standard.model import CustomProperty, SchemaObject, SchemaProperty
@@ -9,7 +9,7 @@ from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft, refuse_misspelt
 from cdc_materializer.contract.model import Contract, ContractColumn
 from cdc_materializer.contract.table_rules import DUPLICATES
-from cdc_materializer.masks import Mask
+from cdc_materializer.masks import Mask, told_of_lost
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
 #: All custom properties of a column that mean something.
@@ -122,3 +122,17 @@ def check_masks(contract: Contract, places: Sequence[Place], findings: Findings)
         if column.name in contract.masks.judged and column.type is None:
             message = f"rules see {column.name} before its mask, and nothing says what type it has then."
             findings.add(here, message, "Give it a physicalType, or judge after the mask.")
+
+
+def check_renamed(contract: Contract, renames: Mapping[str, str], findings: Findings) -> None:
+    """Note masked columns that the table's settings rename to a name without a mask.
+
+    Args:
+        contract: as it was read.
+        renames: the name that a column has by each that it had.
+        findings: where problems go.
+    """
+    lines = {column.name.casefold(): column.line for column in contract.columns}
+    for old, new in contract.masks.lost(renames):
+        message = f"column {old} is masked, which the pipeline renames to {new}, and {new} has no mask."
+        findings.add(("schema",), message, told_of_lost(old, new), lines.get(old.casefold()))

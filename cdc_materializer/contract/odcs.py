@@ -6,6 +6,7 @@ name. `load_contract` refuses what it cannot follow, with file and line; `lint` 
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from open_data_contract_standard.model import OpenDataContractStandard, SchemaObject
@@ -16,7 +17,7 @@ from cdc_materializer.contract.contradictions import check_rows_together, check_
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
-from cdc_materializer.contract.masking import check_masks, is_judgeable, read_judge, seen_types
+from cdc_materializer.contract.masking import check_masks, check_renamed, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.ownership import read_contacts
 from cdc_materializer.contract.rules import read_columns, read_rules
@@ -61,6 +62,7 @@ def lint(
     table: str | None = None,
     root: Path | None = None,
     key: Collection[str] = (),
+    renames: Mapping[str, str] = MappingProxyType({}),
 ) -> LintReport:
     """Tell everything that is wrong with a contract file; never raises for what the file says.
 
@@ -73,12 +75,15 @@ def lint(
         root: the folder that the file's name starts from where it is told.
         key: the columns by which the table tells rows apart, where it exists: a mask on one of them, and a primary key
             that lacks one, are problems too.
+        renames: the name that a column has by each that it had, as the table's settings say: a mask that is left on a
+            former one alone is a problem too.
     """
     findings = Findings(path, root)
     document = _document(findings)
     contracts = _read_all(document, table, findings, columns) if document else []
     for one in contracts if len(contracts) == 1 else ():
         _check_key(one, key, findings)
+        check_renamed(one, renames, findings)
     contract = contracts[0] if contracts else None
     problems = sorted(dict.fromkeys(findings.problems), key=lambda problem: problem.line or 0)
     file = LintFile(

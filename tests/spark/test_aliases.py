@@ -7,6 +7,7 @@ import yaml
 
 from cdc_materializer.aliases import PROPERTY
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import EXIT_USAGE
 from cdc_materializer.fresh import read
 from cdc_materializer.lake import Lake
 from cdc_materializer.names import TableName
@@ -16,13 +17,14 @@ from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import TopicBuilder, confluent_avro
 from tests.cases.schemas import write_schemas
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
-_MIRROR = "aliases.orders"
+_MIRROR, _HIDDEN = "aliases.orders", "aliases.hidden"
 
 
 def _schema(name: str, *aliases: str) -> dict[str, Any]:
@@ -38,12 +40,13 @@ _SCHEMAS = {1: _schema("customer"), 2: _schema("client", "customer"), 9: _KEY}
 class _Orders:
     """One upsert topic in Avro, and its mirror."""
 
-    def __init__(self, config: Config) -> None:
-        self._folder = config.root / "aliases"
-        self.topic = TopicBuilder("orders")
-        self.path = config.root / "aliases.yaml"
-        table = {"topic": "orders", "mirror": _MIRROR, "format": "upsert", "aliases": "rename"}
-        settings = {"source": {"files": "aliases"}, "registry": {"files": "aliases/schemas"}, "tables": [table]}
+    def __init__(self, config: Config, name: str = "orders") -> None:
+        self._folder = config.root / f"aliases_{name}"
+        self.topic = TopicBuilder(name)
+        self.path = config.root / f"aliases_{name}.yaml"
+        table = {"topic": name, "mirror": f"aliases.{name}", "format": "upsert", "aliases": "rename"}
+        folder = self._folder.name
+        settings = {"source": {"files": folder}, "registry": {"files": f"{folder}/schemas"}, "tables": [table]}
         self.path.write_text(yaml.safe_dump({"name": "tests", **settings}))
         (self._folder / "schemas" / "ids").mkdir(parents=True)
         write_schemas(self._folder / "schemas", _SCHEMAS, {})
@@ -52,6 +55,18 @@ class _Orders:
         """Add a row of one writer to the topic."""
         self.topic.add(confluent_avro(9, _KEY, {"id": row["id"]}), confluent_avro(schema, _SCHEMAS[schema], row))
         self.topic.write(self._folder)
+
+    def mask(self, **masked: str | None) -> Config:
+        """The configuration with a contract that masks columns so."""
+        hidden = {name: [{"property": "mask", "value": mask}] for name, mask in masked.items() if mask is not None}
+        columns = [{"name": name, "customProperties": hidden.get(name, [])} for name in masked]
+        head = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "orders", "version": "1.0.0", "status": "active"}
+        schema = [{"name": "orders", "properties": [{"name": "id", "primaryKey": True}, *columns]}]
+        self.path.with_suffix(".contract").write_text(yaml.safe_dump({**head, "schema": schema}))
+        settings = yaml.safe_load(self.path.read_text())
+        settings["tables"][0]["contract"] = self.path.with_suffix(".contract").name
+        self.path.write_text(yaml.safe_dump(settings))
+        return load_config(self.path)
 
 
 def _rows(frame: "DataFrame") -> list[dict[str, Any]]:
@@ -89,3 +104,27 @@ def test_an_alias_renames_a_column_whatever_comes_when(spark: "SparkSession", la
     assert verify_tables(config, spark).tables[0].equal
     replayed = replay_tables(config, (_MIRROR,), ReplayOptions(), spark).tables[0]
     assert (replayed.error, replayed.equal) == (None, True)
+
+
+def test_no_alias_shows_what_the_contract_hides(spark: "SparkSession", lake_config: Config) -> None:
+    """The mirror stops until the contract says how the column is masked under its new name, and goes on then."""
+    orders = _Orders(lake_config, "hidden")
+    orders.send(1, id=1, customer="canary-a")
+    assert run_once(orders.mask(customer="redact"), spark).exit_code == 0
+    orders.send(2, id=2, client="canary-b")
+
+    for config in (orders.mask(customer="redact"), orders.mask(customer="redact", client=None)):
+        refused = run_once(config, spark)
+        assert refused.exit_code == EXIT_USAGE
+        assert "`customer`, which is renamed to `client`" in str(refused.tables[0].error)
+        assert plan_tables(config, spark=spark).tables[0].action == "stop"
+        assert replay_tables(config, (_HIDDEN,), ReplayOptions(publish=True), spark).tables[0].error is not None
+        assert _rows(spark.table(f"lake.{_HIDDEN}")) == [{"id": 1, "customer": "***"}]
+    assert spark.table(f"lake.{_HIDDEN}__raw").count() == 2
+    config = orders.mask(client="redact")
+    assert run_once(config, spark).exit_code == 0
+
+    assert _rows(spark.table(f"lake.{_HIDDEN}")) == [{"id": 1, "client": "***"}, {"id": 2, "client": "***"}]
+    assert verify_tables(config, spark).tables[0].equal
+    assert replay_tables(config, (_HIDDEN,), ReplayOptions(publish=True), spark).tables[0].equal
+    assert _rows(spark.table(f"lake.{_HIDDEN}"))[1] == {"id": 2, "client": "***"}

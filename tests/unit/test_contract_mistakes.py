@@ -485,6 +485,23 @@ def test_a_contract_and_its_table_agree_about_the_key(write_contract: "Write") -
     ]
 
 
+@pytest.mark.parametrize(("new", "is_hidden"), [("client", False), ("CARD", True)])
+def test_a_mask_goes_with_a_column_that_the_pipeline_renames(
+    write_contract: "Write", new: str, *, is_hidden: bool
+) -> None:
+    """Under the new name nothing would hide its values; that the contract declares it without a mask is not enough."""
+    path = write_contract("""
+    - {name: Customer, physicalType: text, customProperties: [{property: mask, value: redact}]}
+    - {name: client, physicalType: text}
+    - {name: card, physicalType: text, customProperties: [{property: drop, value: true}]}
+    """)
+
+    (file,) = lint(path, renames={"customer": new, "other": "client"}).files
+
+    what = f"column customer is masked, which the pipeline renames to {new}, and {new} has no mask."
+    assert [(problem.line, problem.message) for problem in file.problems] == ([] if is_hidden else [(10, what)])
+
+
 @pytest.mark.parametrize(
     ("place", "shown"),
     [("contracts/gone.yaml", "contracts/gone.yaml"), ("../other/gone.yaml", "../other/gone.yaml")],

@@ -147,6 +147,36 @@ def test_a_mirror_whose_rows_were_masked_otherwise_is_known() -> None:
     assert changed(mail=Mask.HASH, card=Mask.LAST4) == ["card", "gone"]
 
 
+def test_masks_are_compared_by_the_names_that_columns_had_when_rows_were_written() -> None:
+    """A column that is renamed brings its rows along, as they were masked under the name that it had."""
+    renamed, hash_ = {"client": "Customer"}, Masks({"customer": Mask.HASH}, key=_KEY).told()["customer"]
+
+    def changed(told: dict[str, str], **methods: Mask) -> list[str]:
+        return Masks(methods, key=_KEY).changed(told, ["id", "client"], renamed)
+
+    assert changed({"customer": hash_}, client=Mask.HASH) == []
+    assert changed({"customer": hash_}, customer=Mask.HASH, client=Mask.HASH) == []
+    assert changed({"customer": hash_, "client": "redact"}, client=Mask.HASH) == []
+    assert changed({"client": hash_}, client=Mask.HASH) == ["client"]
+    assert changed({"customer": "redact"}, client=Mask.HASH) == ["client"]
+    assert changed({"customer": hash_}) == ["client"]
+    assert changed({"customer": "drop"}, client=Mask.DROP) == []
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("hidden", ["{property: mask, value: redact}", "{property: drop, value: true}"])
+def test_a_column_that_is_renamed_away_from_its_mask_is_refused(
+    write_contract: "Write", hidden: str, *, declared: bool
+) -> None:
+    """Whether the contract says nothing of its new name, or no mask: somebody wanted its values hidden."""
+    rest = "\n- {name: client}" if declared else ""
+    masks = load_contract(write_contract(f"- {{name: Customer, customProperties: [{hidden}]}}{rest}")).masks
+
+    with pytest.raises(ContractInvalid, match=r"orders\.yaml:10 masks `customer`, which is renamed to `client`"):
+        masks.check_renamed({"buyer": "client", "customer": "client"})
+    masks.check_renamed({"buyer": "client", "client": "customer"})
+
+
 def test_a_mask_on_the_key_or_on_a_column_that_is_probably_another_is_refused(write_contract: "Write") -> None:
     """What identifies rows cannot be hidden, and a mistyped name would hide nothing; told with file and line."""
     masks = Masks({"emial": Mask.HASH}, declared=frozenset({"id", "emial"}))
