@@ -12,9 +12,10 @@ from dataclasses import replace
 from cdc_materializer import crash_points
 from cdc_materializer.branches import BEFORE_REPLAY, drop_tag, go_back, keeps, swap
 from cdc_materializer.errors import UsageError
-from cdc_materializer.lake import MAIN, Lake
+from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.settling import held_with, swap_ended
 from cdc_materializer.swapped import Swapped
@@ -68,7 +69,7 @@ def take_back(line: Line) -> None:
     """Give readers of a mirror back what the last published replay has replaced, and quarantine with it.
 
     Raises:
-        UsageError: there is nothing to go back to.
+        UsageError: there is nothing to go back to, or it shows what the contract hides.
     """
     found, lake, name = load_all(line), line.lake, line.mirror
     with translated(name):
@@ -79,11 +80,27 @@ def take_back(line: Line) -> None:
         return
     if live.mirror is None or held is None or held.head is None or before is None:
         raise UsageError(_KEEPS_NONE.format(name), "Only what `cdcm replay --publish` replaced can be taken back.")
+    _check_hidden(line, before)
     now, swapped = marker_of(live.mirror), Swapped(held.head)
     with translated(name):
         go_back(lake, live.mirror, BEFORE_REPLAY, lambda old: replace(carried(old, now), swapped=swapped))
         crash_points.reach("swapped", name)
         swap_ended(line, load_all(line))
+
+
+def _check_hidden(line: Line, kept: LakeTable) -> None:
+    """Refuse a state from before a replay whose rows are not hidden as the contract says; runs check only their own."""
+    line.masks.check_renamed(line.evolution.renames)
+    state = kept.renaming(line.evolution.pending(kept.schema))
+    shown = [name for name in masked_otherwise(line, state) if line.masks.of(name) is not None]
+    if shown:
+        name = line.mirror
+        what = f"The rows that `{name}` had before that replay are not masked as the contract says: {', '.join(shown)}."
+        do = (
+            f"Nothing was changed. `cdcm replay {name} --publish` rebuilds the mirror by today's contract; `--forget` "
+            "lets go of those rows."
+        )
+        raise UsageError(what, do)
 
 
 def forget(line: Line) -> None:

@@ -19,7 +19,7 @@ from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE
 from cdc_materializer.explain import Asked, why
 from cdc_materializer.masks import Mask
 from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
 from tests.cases.case import Case
@@ -206,6 +206,30 @@ def test_a_number_that_a_mask_makes_text_is_rebuilt_as_text(spark: "SparkSession
     assert (replayed.error, gone_on.exit_code) == (None, 0)
     assert {row["id"]: row["card"] for row in spark.table(f"lake.{name}").collect()} == {1: "****1111", 2: None}
     assert verify_tables(config, spark).equal
+
+
+def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession", lake_config: Config) -> None:
+    """What a replay that brought a mask has replaced is kept without it, and comes back only where that may be seen."""
+    space = f"masked_{next(_numbers)}"
+    recorder = Recorder(Case("kept", 993, _CASE, (), None), f"{space}.t.canaries")
+    contract = lake_config.root / f"{space}.contract.yaml"
+    recorder.add({"op": "c", "after": {"id": 1, "mail": MAIL, "card": CARD}})
+    recorder.write(lake_config.root / space)
+    _contract(contract, {"card": {"mask": "redact"}}, {})
+    config = _config(lake_config.root, space)
+    (name,) = [str(table.mirror) for table in config.tables]
+    assert run_once(config, spark).exit_code == 0
+    _contract(contract, {"mail": {"mask": "redact"}}, {})
+    assert replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0].error is None
+
+    refused = roll_back(config, (name,), spark).tables[0]
+
+    assert refused.error is not None
+    assert "not masked as the contract says: mail." in refused.error.message
+    assert [row["mail"] for row in spark.table(f"lake.{name}").collect()] == ["***"]
+    _contract(contract, {}, {})
+    assert roll_back(config, (name,), spark).tables[0].rolled_back
+    assert [(row["mail"], row["card"]) for row in spark.table(f"lake.{name}").collect()] == [(MAIL, "***")]
 
 
 def _blocking() -> dict[str, Any]:
