@@ -21,7 +21,7 @@ from cdc_materializer.earlier import at_places
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
-from cdc_materializer.lake_line import summaries
+from cdc_materializer.lake_line import brought_by_others, summaries
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
@@ -87,7 +87,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
         partitions = tuple(sorted(marker_of(mirror).offsets))
         every = Known(known, partitions, marker_of(raw).adopted)
         cut = cut_at(every, moment.position, moment.time)
-        notes = doubts(every, cut, time=moment.time, wipes=line.table.truncate == "apply")
+        notes = [*_of_others(line, raw), *doubts(every, cut, time=moment.time, wipes=line.table.truncate == "apply")]
         places = known.where(cut.included).select(
             F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")
         )
@@ -98,6 +98,12 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
             return _report(line, mirror, moment, cut, fold, snapshot, notes)
     finally:
         known.unpersist()
+
+
+def _of_others(line: Line, raw: LakeTable) -> list[str]:
+    if not brought_by_others(line.lake.iceberg(raw.name), raw.head):
+        return []
+    return [f"Another program has written messages to {raw.name}: `cdcm verify` says what is wrong with it."]
 
 
 def _held(fold: Refolded) -> list[str]:

@@ -121,6 +121,8 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
             )
             raise SourceBehind(what, do)
         if mirror is None:
+            with translated(table.mirror):
+                _refuse_lost(line, raw)
             return none.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
         if raw is None:
             what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
@@ -138,6 +140,20 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
         _LOG.debug("%s could not be compared: %s", name, where_from(failure.__cause__ or failure))
         found = none.model_copy(update={"equal": False, "error": ErrorInfo.of(failure)})
     return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+
+
+def _refuse_lost(line: Line, raw: LakeTable | None) -> None:
+    """Refuse to call a mirror equal that is not there, where raw tells what it would hold.
+
+    Raises:
+        LakeUnavailable: raw has messages that make a mirror.
+    """
+    if raw is None:
+        return
+    messages = batch.messages(line.lake.rows(raw), None, line.id_bytes)
+    if find_decoders(messages, line.lookup(None)).make_a_table:
+        what = f"{line.mirror} is not there, and raw has what it is made of: it was never published, or it is lost."
+        raise LakeUnavailable(what, "`cdcm run` makes it again of what raw has, or says what is in the way.")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ _JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+#: What Spark puts around what it says: its condition before, the SQL state behind.
+_CODES = re.compile(r"\A\[[\w.]+\] |\s*SQLSTATE: \w+\Z")
 _PART = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
 
 
@@ -142,14 +144,20 @@ def _answer(lake: Lake, query: str, limit: int) -> tuple[list[QueryColumn], list
     try:
         return told_rows(lake.answer(first_rows(query, limit + 1)))
     except (ParseException, AnalysisException) as error:
-        what = f"The query cannot be answered ({error.getCondition() or type(error).__name__})."
-        do = "It is one SELECT in Spark's SQL, over mirrors by their full names; `--debug` shows Spark's own words."
-        raise UsageError(what, do) from error
+        what = f"The query cannot be answered: {_reason(error)}"
+        raise UsageError(what, "It is one SELECT in Spark's SQL, over mirrors by their full names.") from error
     except (PySparkException, Py4JJavaError) as error:
         condition = error.getCondition() if isinstance(error, PySparkException) else None
         # Spark's own words have the value that it could not take.
         what = f"The query failed while it read ({condition or type(error).__name__})."
-        raise LakeUnavailable(what, "See --debug for Spark's own words.") from error
+        do = "What Spark says of it may have values: for a value that a function refuses, try its `try_` form."
+        raise LakeUnavailable(what, do) from error
+
+
+def _reason(error: ParseException | AnalysisException) -> str:
+    """Spark's first sentences about a query that it has not begun to run: words of the query and names of columns."""
+    first = (error.getMessage() or "").strip().partition("\n")[0]
+    return _CODES.sub("", first).strip() or f"{error.getCondition() or type(error).__name__}."
 
 
 def told_rows(answer: DataFrame) -> tuple[list[QueryColumn], list[list[Any]]]:

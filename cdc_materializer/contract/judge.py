@@ -19,10 +19,8 @@ Great Expectations takes seconds to import. Nothing here imports it before ``pre
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.contract.expectations import ROW
@@ -108,11 +106,9 @@ class _Compiler:
         try:
             domain, values = self._arguments()
             check_arguments(self.rule)
-            with _quiet():
-                failed, looked_at = unexpected(self.rule.expectation, domain, values, self._names(), self.rows)
-                self.rows.select(
-                    failed.alias("failed"), looked_at.alias("looked_at")
-                )  # analysed now, so that no running batch meets the mistake
+            failed, looked_at = unexpected(self.rule.expectation, domain, values, self._names(), self.rows)
+            # Analysed now, so that no running batch meets the mistake.
+            self.rows.select(failed.alias("failed"), looked_at.alias("looked_at"))
         except (Misfit, PySparkException, Py4JError) as error:
             raise self.invalid(_reason(error)) from error
         except ContractInvalid:
@@ -235,28 +231,6 @@ def _compile_pattern(pattern: str) -> None:
     context = SparkContext._active_spark_context  # noqa: SLF001 - none on Spark Connect, where the server finds out
     if context is not None and context._jvm is not None:  # noqa: SLF001
         context._jvm.java.util.regex.Pattern.compile(pattern)  # noqa: SLF001
-
-
-#: Tables run in parallel; GX's registry and PySpark's loggers are the process's.
-_ONE_AT_A_TIME = Lock()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PySpark from logging a mistake in a contract with Java's whole stack; the error itself says it."""
-    from pyspark.logger import PySparkLogger
-
-    # Asked for as PySpark asks: a logger of another class by these names would break its error reports.
-    loggers = [PySparkLogger.getLogger(name) for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
-    with _ONE_AT_A_TIME:
-        before = [logger.disabled for logger in loggers]
-        try:
-            for logger in loggers:
-                logger.disabled = True
-            yield
-        finally:
-            for logger, disabled in zip(loggers, before, strict=True):
-                logger.disabled = disabled
 
 
 def _reason(error: Exception) -> str:

@@ -43,7 +43,7 @@ def read_failure(error: BaseException, topic: str) -> SourceUnavailable | None:
         return SourceUnavailable(f"Spark cannot read the topic {topic}: the broker {meaning}.", do)
     if names:
         what = f"Spark cannot read the topic {topic} ({names[0]})."
-        return SourceUnavailable(what, "Look at the broker's log, then run again; --debug shows the whole error.")
+        return SourceUnavailable(what, "Look for that in the broker's log, then run again.")
     if _FILE_GONE.search(text):
         what = f"The recorded topic {topic} went away while it was read."
         return SourceUnavailable(what, "Restore it, then run again.")

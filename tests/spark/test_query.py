@@ -92,3 +92,7 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
     assert run_query(config, wanted, 10, fresh=True, spark=spark).fresh[0].messages == 0
     with pytest.raises(UsageError, match="cannot be answered"):
         run_query(config, "DELETE FROM asked.orders", 10, fresh=False, spark=spark)
+    with pytest.raises(
+        UsageError, match=r"name `pric` cannot be resolved\. Did you mean .*`total`.*\. It is one SELECT"
+    ):
+        run_query(config, "SELECT pric FROM asked.orders", 10, fresh=False, spark=spark)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from cdc_materializer.config import Config
 from cdc_materializer.differences import hashed
 from cdc_materializer.lake import Lake
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
+from cdc_materializer.moments import Moment, as_of
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import FOREIGN, TWICE
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
@@ -204,6 +206,19 @@ def test_a_difference_says_that_another_contract_has_judged(shop: Shop) -> None:
     assert found == [(1, 0, True), (1, 0, True), (0, 0, False), (0, 1, False)]
 
 
+@pytest.mark.parametrize("ledger", [False, True])
+def test_a_mirror_that_is_gone_is_not_equal(shop: Shop, *, ledger: bool) -> None:
+    """Raw tells what it held; a run makes it again of that."""
+    shop.spark.sql(f"DROP TABLE lake.{shop.mirror}")
+
+    lost = shop.verify(ledger=ledger)
+    shop.run()
+
+    assert lost.error is not None
+    assert (lost.equal, lost.error.code, "is not there" in lost.error.message) == (False, "LakeUnavailable", True)
+    assert shop.is_proven()
+
+
 def test_a_message_that_is_twice_in_raw_is_found_and_nothing_repaired(shop: Shop) -> None:
     """What the mirror is held against is not what was landed, then."""
     raw = f"lake.{shop.mirror}__raw"
@@ -231,3 +246,5 @@ def test_a_foreign_message_in_raw_is_found(shop: Shop, offset: int) -> None:
 
     assert found.error is not None
     assert (found.error.code, found.equal, found.repaired_snapshot) == (FOREIGN, False, None)
+    told = as_of(shop.config, shop.mirror, Moment(time=datetime.now(UTC)), shop.spark)
+    assert (told.exact, told.notes[0].startswith("Another program has written messages")) == (False, True)
