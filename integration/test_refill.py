@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
-from cdc_materializer.catalog import open_tables
 from cdc_materializer.names import TableName
 from integration.chain.events import change, create_topic, forget_before, producer, send
 from integration.chain.kafka import Kafka
@@ -32,9 +32,9 @@ def _write(kafka: Kafka, topic: str) -> None:
 
 def _cut(pipeline: Pipeline, mirror: str) -> None:
     """Another engine deletes messages of raw."""
-    found = open_tables(pipeline.config.catalog).load(TableName.parse(mirror).raw)
-    assert found is not None
-    found.delete("offset < 4")
+    catalog = pipeline.config.catalog
+    lake = SqlCatalog(catalog.name, uri=f"sqlite:///{catalog.sqlite_path}", init_catalog_tables="false")
+    lake.load_table(str(TableName.parse(mirror).raw)).delete("offset < 4")
 
 
 def _offsets(pipeline: Pipeline, mirror: str) -> list[int]:
