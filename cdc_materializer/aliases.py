@@ -17,7 +17,7 @@ from cdc_materializer.changes.formats import Format, row_of
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.wire import WireSchemaInvalid, parse_avro
 from cdc_materializer.errors import RegistryUnavailable, SchemaRefused
-from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake import MAIN, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.names import same_name, shown
 from cdc_materializer.offsets import Offsets, Span
@@ -96,7 +96,9 @@ def gather(lake: Lake, raw: LakeTable, lookup: Lookup, format_: Format, id_bytes
     if refilled != before.refilled:
         # Messages have come that stand behind what was looked at.
         before = replace(before, offsets=Offsets(), refilled=refilled)
-    beyond = Span("", Offsets({partition: before.offsets.get(partition, 0) for partition in end}), end)
+    # Another process may have landed, and remembered, since raw was loaded.
+    start = Offsets({partition: min(before.offsets.get(partition, 0), at) for partition, at in end.items()})
+    beyond = Span("", start, end)
     met = set[str]()
     if not beyond.is_empty:
         rows = lake.rows(raw).where(batch.within(beyond, "partition", "offset"))
@@ -105,10 +107,12 @@ def gather(lake: Lake, raw: LakeTable, lookup: Lookup, format_: Format, id_bytes
 
 
 def remember(lake: Lake, raw: LakeTable, found: Aliases) -> None:
-    """Keep what was gathered with raw."""
+    """Keep what was gathered with raw, unless that has moved since: whoever has landed there remembers more."""
     with translated(raw.name):
         table: Any = lake.iceberg(raw.name)
-        if table.properties().get(PROPERTY) != found.text:
+        now = table.snapshot(MAIN)
+        is_as_gathered = now is not None and now.snapshotId() == raw.head
+        if is_as_gathered and table.properties().get(PROPERTY) != found.text:
             table.updateProperties().set(PROPERTY, found.text).commit()
 
 

@@ -258,6 +258,9 @@ class _Table:
     def manageSnapshots(self) -> _References:  # noqa: N802
         return _References(self)
 
+    def updateProperties(self) -> _Properties:  # noqa: N802
+        return _Properties(self)
+
     def newFastAppend(self) -> _Append:  # noqa: N802
         return _Append(self)
 
@@ -341,6 +344,22 @@ class _References:
 def _require(condition: bool) -> None:  # noqa: FBT001 - it is what is required
     if not condition:
         raise JavaError("IllegalArgumentException")
+
+
+class _Properties:
+    """Iceberg's UpdateProperties."""
+
+    def __init__(self, table: _Table) -> None:
+        self._table, self._told = table, dict[str, str]()
+
+    def set(self, name: str, value: str) -> _Properties:
+        self._told[name] = value
+        return self
+
+    def commit(self) -> None:
+        base = self._table.metadata
+        updated = replace(base, properties={**base.properties, **self._told}, version=base.version + 1)
+        self._table.tables.commit(self._table.path, base, updated)
 
 
 class _Append:

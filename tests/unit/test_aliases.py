@@ -1,21 +1,25 @@
 """Renames that aliases of registered schemas tell: together, in whatever order they are met."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.aliases import Aliases, final_names
+from cdc_materializer.aliases import PROPERTY, Aliases, final_names, gather, remember
 from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decoders import Lookup
 from cdc_materializer.errors import RegistryUnavailable, SchemaRefused
+from cdc_materializer.lake import LakeTable
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.registry.schemas import Wanted
+from tests.model.lake_contract import again, append, create
+from tests.unit.memory import PATH, MemoryBench
 
 _NAMES = st.sampled_from("abcde")
 
@@ -79,6 +83,52 @@ def test_what_raw_remembers_is_what_was_gathered() -> None:
 
     assert Aliases.of(found.text) == found
     assert Aliases.of(None) == _NOTHING
+
+
+def _raw(bench: MemoryBench, *offsets: int) -> LakeTable:
+    """A raw table after some landings."""
+    for at in offsets:
+        append(bench, again(bench), f"to-{at}", at)
+    return again(bench)
+
+
+def _gather(bench: MemoryBench, raw: LakeTable) -> Aliases:
+    lookup = Lookup(_Known({}), None, Options(format=find("upsert")), None, ("t",))
+    return gather(bench.lake, raw, lookup, find("upsert"), 4)
+
+
+def _property(bench: MemoryBench, told: Aliases | None = None) -> Aliases:
+    now = bench.catalog.tables[PATH]
+    if told is not None:
+        bench.catalog.tables[PATH] = replace(now, properties={**now.properties, PROPERTY: told.text})
+    return Aliases.of(bench.catalog.tables[PATH].properties.get(PROPERTY))
+
+
+def test_what_another_process_has_landed_and_remembered_meanwhile_is_no_fault() -> None:
+    """Its memory goes further than raw as it was loaded; it stays, and what it says counts here too."""
+    bench = MemoryBench()
+    create(bench)
+    raw = _raw(bench, 10)
+    _raw(bench, 12)
+    theirs = _property(bench, Aliases(Offsets({0: 12}), frozenset({("customer", "client")})))
+
+    found = _gather(bench, raw)
+    remember(bench.lake, raw, found)
+
+    assert found == Aliases(Offsets({0: 10}), frozenset({("customer", "client")}))
+    assert _property(bench) == theirs
+
+
+def test_what_was_gathered_is_remembered_of_raw_as_it_is() -> None:
+    """Also where that was rolled back: what is landed then is looked at."""
+    bench = MemoryBench()
+    create(bench)
+    raw = _raw(bench, 10)
+    _property(bench, Aliases(Offsets({0: 12})))
+
+    remember(bench.lake, raw, _gather(bench, raw))
+
+    assert _property(bench) == Aliases(Offsets({0: 10}))
 
 
 @given(st.frozensets(st.tuples(_NAMES, _NAMES).filter(lambda pair: pair[0] != pair[1]), max_size=4))
