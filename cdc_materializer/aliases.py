@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from cdc_materializer.lake import Lake
 
 PROPERTY = "cdcm.aliases"
+#: So many schemas that nobody knows are remembered. Each is 14 bytes in every version of the table's metadata, and a
+#: message of garbage can name any of 2^32.
+_UNKNOWN_MAX = 1_000
 #: The kinds of schemas that have no aliases.
 _OTHERS = frozenset({"JSON", "PROTOBUF"})
 
@@ -64,9 +67,10 @@ class Aliases:
 
     @property
     def text(self) -> str:
-        """The property; equal ones are one text."""
-        told = {"offsets": json.loads(self.offsets.to_json()), "pairs": sorted(self.pairs)}
-        return json.dumps({**told, "unknown": sorted(self.unknown), "refilled": self.refilled})
+        """The property; equal ones are one text. Where too many schemas are unknown, raw is to be looked at again."""
+        kept = self if len(self.unknown) <= _UNKNOWN_MAX else replace(self, offsets=Offsets(), unknown=frozenset())
+        told = {"offsets": json.loads(kept.offsets.to_json()), "pairs": sorted(kept.pairs)}
+        return json.dumps({**told, "unknown": sorted(kept.unknown), "refilled": kept.refilled})
 
     def with_writers(self, selectors: Iterable[str], lookup: Lookup, format_: Format) -> Aliases:
         """With what more schemas say."""

@@ -85,6 +85,17 @@ def test_what_raw_remembers_is_what_was_gathered() -> None:
     assert Aliases.of(None) == _NOTHING
 
 
+def test_so_many_schemas_that_nobody_knows_are_looked_for_in_raw_again() -> None:
+    """Garbage can name any number of them: what is remembered has an end, and none of them is passed over."""
+    selectors = [f"id:{number:08x}" for number in range(1_001)]
+    few = Aliases(Offsets({0: 5}), frozenset({("a", "b")}), frozenset(selectors[1:]), 3)
+
+    many = replace(few, unknown=frozenset(selectors))
+
+    assert Aliases.of(few.text) == few
+    assert Aliases.of(many.text) == replace(few, offsets=Offsets(), unknown=frozenset())
+
+
 def _raw(bench: MemoryBench, *offsets: int) -> LakeTable:
     """A raw table after some landings."""
     for at in offsets:
