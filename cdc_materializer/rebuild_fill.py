@@ -236,4 +236,10 @@ def _base_of(line: Line, filled: LakeTable, raw: LakeTable) -> int | None:
     began = newest_marker(table, table.snapshot(base))
     if began is None or began.refilled != marker_of(raw).refilled:
         return None
+    # Where `main` was rolled back, something that the branch was begun on is on the branch alone: a landing, which is
+    # made again, or what another program has written.
+    for number in snapshot_line(table, filled.head, base)[:-1]:
+        part = Marker.from_summary(dict(table.snapshot(number).summary()))
+        if part is None or part.offsets != began.offsets or part.refilled <= began.refilled:
+            return None
     return None if any(is_foreign(one.operation(), dict(one.summary())) for one in since) else base
