@@ -56,6 +56,9 @@ class RowMessage(MessagePlace):
     by: MessagePlace | None = Field(
         default=None, description="The message that took its place, or that it repeats; null: none."
     )
+    supersedes_held: list[MessagePlace] = Field(
+        default_factory=list, description="Held messages of the row, among those listed, whose place it took."
+    )
     reason: str = Field(description="Why this became of it, in words. Never a row's values.")
 
 

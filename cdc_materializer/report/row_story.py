@@ -21,6 +21,8 @@ _TRUNCATE = "t"
 _REPORTED = ("report", "warn", "shadow")
 #: Actions after which a message is read again, on its own, where it is released.
 HELD_ACTIONS = ("hold", "quarantine")
+#: Held messages that a sentence names; the list beside it has all.
+_NAMED_MAX = 5
 
 
 # --- which batch read a message -----------------------------------------------------------------------------------
@@ -165,6 +167,21 @@ class Told:
     swept: bool = False
 
 
+@dataclass(frozen=True)
+class _Chapter:
+    """A message beside those that it has to do with.
+
+    Attributes:
+        told: the message.
+        by: the one that took its place, or that it repeats.
+        superseded: the held ones whose place it took.
+    """
+
+    told: Told
+    by: Told | None
+    superseded: tuple[Told, ...]
+
+
 def story(
     life: Sequence[Told],
     batches: Sequence[Publication],
@@ -177,8 +194,15 @@ def story(
         batches: from `publications`.
         held: what quarantine has of these messages.
     """
+    others = [_other(at, life) for at in range(len(life))]
+    waited = [(told, other) for told, other in zip(life, others, strict=True) if told.outcome == "quarantined"]
     return [
-        _message(at, life, batches, [v for place, v in held if _same(place, life[at].place)]) for at in range(len(life))
+        _message(
+            _Chapter(told, other, tuple(one for one, ended_by in waited if ended_by is told)),
+            batches,
+            [violation for place, violation in held if _same(place, told.place)],
+        )
+        for told, other in zip(life, others, strict=True)
     ]
 
 
@@ -186,14 +210,11 @@ def _same(one: MessagePlace, other: MessagePlace) -> bool:
     return (one.partition, one.offset) == (other.partition, other.offset)
 
 
-def _message(
-    at: int, life: Sequence[Told], batches: Sequence[Publication], violations: list[RowViolation]
-) -> RowMessage:
-    told = life[at]
+def _message(chapter: _Chapter, batches: Sequence[Publication], violations: list[RowViolation]) -> RowMessage:
+    told, by = chapter.told, chapter.by
     batch = batches[told.number] if told.number is not None and told.number < len(batches) else None
     if any(found.status == "released" and found.action in HELD_ACTIONS for found in violations):
         batch = None  # a later batch read it, and no snapshot says which
-    by = _other(at, life)
     return RowMessage(
         **told.place.model_dump(),
         op=told.op,
@@ -209,7 +230,8 @@ def _message(
         broke=list(told.broke),
         violations=violations,
         by=by.place if by else None,
-        reason=_reason(told, by, batch, violations),
+        supersedes_held=[one.place for one in chapter.superseded],
+        reason=_reason(told, by, batch, violations) + _took_the_place(chapter.superseded),
     )
 
 
@@ -284,6 +306,14 @@ def _superseded(told: Told, by: Told | None, batch: Publication | None) -> str:
         # Both were held; two releases of them leave the same behind as one.
         return f"{bad}; {_at(by)} was released with it or after it: nothing tells whether readers saw it in between."
     return f"{bad}; {_at(by)} of the same batch came after it, before readers saw it."
+
+
+def _took_the_place(held: Sequence[Told]) -> str:
+    """A sentence about the held messages that a message superseded; nothing where there are none."""
+    if not held:
+        return ""
+    further = f" and {len(held) - _NAMED_MAX:,} more" if len(held) > _NAMED_MAX else ""
+    return f" It took the place of held {', '.join(_at(one) for one in held[:_NAMED_MAX])}{further}."
 
 
 def _at(told: Told) -> str:

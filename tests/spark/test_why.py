@@ -150,6 +150,10 @@ def test_every_message_of_a_row_is_told_with_what_became_of_it(things: Things) -
     ]
     by = {one.offset: one.by.offset for one in found.messages if one.by}
     assert by == {0: 1, 1: 8, 3: 8, 4: 1}
+    assert {one.offset: [held.offset for held in one.supersedes_held] for one in found.messages} == {
+        **{offset: [] for offset in (0, 1, 3, 4, 9)},
+        8: [3],
+    }
     held = found.messages[2]
     assert held.broke == ["CONTRACT price-limit"]
     assert [(one.code, one.rule, one.status) for one in held.violations] == [("CONTRACT", "price-limit", "superseded")]

@@ -164,11 +164,23 @@ def test_a_row_is_told_message_by_message() -> None:
         "Readers saw it until 0/4 took its place.",
         "The source sent it before: the row knew this position, or a later one, with 0/1.",
         "Held (CONTRACT limit), until 0/4 was good and took its place.",
-        "Readers saw it until 0/5 ended it.",
+        "Readers saw it until 0/5 ended it. It took the place of held 0/3.",
         "It ended the row.",
         "The row was gone already.",
         "It has landed in raw; the next `cdcm run` reads it.",
     ]
+
+
+def test_a_message_tells_which_held_ones_it_took_the_place_of() -> None:
+    """All of them, and a sentence names the first few; a later good message of the row has nothing to do with them."""
+    held = [told(offset, "quarantined", broke=("CONTRACT limit",)) for offset in range(7)]
+    life = [*held, told(7, "deleted", op="d", passes=True), told(8, "upserted", op="c", passes=True)]
+
+    found = story(life, published(9), [])
+
+    assert [one.offset for one in found[7].supersedes_held] == [0, 1, 2, 3, 4, 5, 6]
+    assert found[7].reason == "It ended the row. It took the place of held 0/0, 0/1, 0/2, 0/3, 0/4 and 2 more."
+    assert [one.offset for one in found if one.supersedes_held] == [7]
 
 
 def test_what_quarantine_says_stands_beside_what_todays_rules_say() -> None:
