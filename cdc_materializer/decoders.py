@@ -27,7 +27,7 @@ from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, 
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
 from cdc_materializer.decoders_contract import Declared
-from cdc_materializer.decoders_declared import check_declared, declared_writer
+from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
@@ -129,7 +129,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
 def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     """The same, from the distinct pairs of `value_writer` and `key_writer` with `value_block` and `key_block`.
 
-    They come in the order of their first messages; `last` is the offset and partition of their last one.
+    They come in the order of their first messages; `last` is the time, offset and partition of their last one.
     """
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
@@ -155,15 +155,14 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
     described, masks = _described(pairs, lookup), lookup.options.masks
-    anew = _read_by(Declared.of(lookup, sent, anew=True), as_sent)
+    anew = _read_by(Declared.of(lookup, sent, anew=True), made_anew(as_sent, lookup))
     last = _described(_by_last_message(rows, anew, keys), lookup)
     current = masks.stored(lookup.current) if lookup.current is not None else None
-    plan = plan_schema(
-        current, [masks.written(writer) for writer in described], lookup.options.evolution, _comments(last)
-    )
+    evolution = lookup.options.evolution
+    plan = plan_schema(current, [masks.written(writer) for writer in described], evolution, _comments(last))
     _check_key(plan.target, lookup)
     names = {column.name: None for schema in (*described, plan.target) for column in schema.columns}
-    masks.check_renamed(lookup.options.evolution.renames)
+    masks.check_renamed(evolution.renames)
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
@@ -201,7 +200,8 @@ def _selectors(read: DataFrame) -> list[Row]:
     ]
     found = read.groupBy("value_writer", "key_writer").agg(
         F.min(F.struct("offset", "partition")).alias("first"),
-        F.max(F.struct("offset", "partition")).alias("last"),
+        # Offsets of partitions say nothing of each other: one that is idle for long may have the highest.
+        F.max(F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(0)), "offset", "partition")).alias("last"),
         *blocks,
     )
     return sorted(found.collect(), key=lambda row: tuple(row["first"]))
@@ -222,8 +222,9 @@ def _outgrown(lookup: Lookup, last: Sequence[TableSchema]) -> dict[str, str]:
     sent: dict[str, list[str]] = {}
     for column in (column for writer in last for column in writer.columns):
         sent.setdefault(column.name, []).append(column.type)
-    wanted = {name: outgrown(ddl, sent[name]) for name, ddl in lookup.current.types.items() if name in sent}
-    return {name: ddl for name, ddl in wanted.items() if ddl is not None and name not in lookup.current.key}
+    columns = [column for column in lookup.current.columns if column.name in sent.keys() - {*lookup.current.key}]
+    wanted = {one.name: outgrown(one.type, sent[one.name], retyped=one.retyped) for one in columns}
+    return {name: ddl for name, ddl in wanted.items() if ddl is not None}
 
 
 def _comments(described: Sequence[TableSchema]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.units import UNIT, VARIABLE
@@ -12,9 +13,13 @@ from cdc_materializer.errors import ConfigError
 from cdc_materializer.names import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cdc_materializer.changes.options import Options
     from cdc_materializer.contract.model import Contract, ContractColumn
     from cdc_materializer.decoders import Lookup
+
+_Found = TypeVar("_Found")
 
 
 def declared_writer(side: str, lookup: Lookup) -> Writer | None:
@@ -47,6 +52,15 @@ def declared_writer(side: str, lookup: Lookup) -> Writer | None:
         return Writer(PLAIN_JSON, "json", declared({name: types[new] for name, new in names.items()}, more))
     types |= {old: types[new] for old, new in former.items()}
     return Writer(PLAIN_JSON, "json", lookup.options.format.value_type(declared(types, more)))
+
+
+def made_anew(writers: Mapping[str, _Found], lookup: Lookup) -> dict[str, _Found | Writer | None]:
+    """Writers of values as they are where a mirror is made anew: its own types are none that messages ask for."""
+    anew = replace(lookup, current=None)
+    return {
+        name: declared_writer("value", anew) if isinstance(found, Writer) and found.is_plain else found
+        for name, found in writers.items()
+    }
 
 
 def _more(column: ContractColumn) -> dict[str, str]:

@@ -204,7 +204,7 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
         check_deletes(line, live.mirror)
         with translated(name):
             check_whole(line, live.raw)
-            retypes = find_retypes(line, live.raw, live.mirror)
+            retypes = find_retypes(line, live.raw, live.mirror, live.quarantine)
             base = find_base(line, live, options.start, retypes)
             raw = marker_of(live.raw)
             sides = _Sides(line, _beside(line, raw, marker_of(live.mirror), retypes, base), base, raw.refilled)

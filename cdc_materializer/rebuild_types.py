@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, merge
+from cdc_materializer import batch, merge, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.fit import conformed, ddl_of, fit
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import SchemaRefused
+from cdc_materializer.errors import Code, SchemaRefused
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_columns import REBUILT_PREFIX, drop_left_over
 from cdc_materializer.line import Line, marker_of
@@ -27,16 +27,32 @@ if TYPE_CHECKING:
 
     from cdc_materializer.schema import TableSchema
 
+#: What one message is known by; topics of a table are partitions of one numbering.
+_PLACE = ("partition", "offset")
 
-def find_retypes(line: Line, raw: LakeTable, mirror: LakeTable) -> dict[str, str]:
+
+def find_retypes(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | None) -> dict[str, str]:
     """The types that columns of a mirror would have, were it made for all writers that raw knows, by their names.
+
+    A message that could not be decoded is none of its writer's: anyone can put a schema's id before other bytes.
+
+    Args:
+        line: the mirror's way.
+        raw: its raw table.
+        mirror: as it is.
+        held: its quarantine; None where there is none.
 
     Raises:
         SchemaRefused: the table is partitioned or sorted by such a column, or its key has one.
     """
     end = marker_of(mirror).offsets
     span = Span(line.table.topic, Offsets(dict.fromkeys(end, 0)), end)
-    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes)
+    rows = line.lake.rows(raw)
+    if held is not None:
+        is_garbage = (F.col("code") == str(Code.UNDECODABLE)) & (F.col("status") != verdict.RELEASED)
+        garbage = line.lake.rows(held).where(is_garbage).select(*_PLACE).distinct()
+        rows = rows.join(garbage, list(_PLACE), "left_anti")
+    messages = batch.messages(rows, span, line.id_bytes)
     found = dict(find_decoders(messages, line.lookup(mirror.schema)).outgrown)
     table = line.lake.iceberg(mirror.name)
     laid_out = {field.sourceId() for part in (table.spec(), table.sortOrder()) for field in part.fields()}

@@ -119,21 +119,33 @@ def has_other_form(one: str, other: str) -> bool:
     return len(pair & set(_INTEGERS)) == 1 and len(pair & {"float", "double"}) == 1
 
 
-def outgrown(table: str, writers: Sequence[str]) -> str | None:
+def outgrown(table: str, writers: Sequence[str], *, retyped: bool = False) -> str | None:
     """The type that a column would have, were it made anew for what writers send; None where its own type does.
 
-    That of the last writer's kind, wide enough for all who send that kind: their values have to be in one column.
+    That of the last writer's kind, wide enough for all who send that kind: their values have to be in one column. A
+    column that was rebuilt as text, and so has the values of all, never gets back a type that some of them are not.
 
     Args:
         table: the column's type.
         writers: the types that they give it, in the order of their last messages.
+        retyped: whether it was rebuilt with another type (`Column.retyped`).
     """
     if all(merge_types(table, writer)[1] for writer in writers):
         return None
     wanted = writers[-1]
     for writer in reversed(writers):
         wanted = _together(wanted, writer)
-    return wanted if wanted != table else None
+    has_all = retyped and all(_as_same_texts(table, writer)[1] for writer in writers)
+    if wanted == table or (has_all and not all(merge_types(wanted, writer)[1] for writer in writers)):
+        return None
+    return wanted
+
+
+def _as_same_texts(table: str, writer: str) -> tuple[str, bool]:
+    """As `merge_types`, where a text also has what has one text (`decode.fit`)."""
+    if table == "string" and has_other_form(writer, table):
+        return table, True
+    return _merge_with(table, writer, _as_same_texts)
 
 
 def _together(one: str, other: str) -> str:

@@ -1,5 +1,6 @@
 """Columns that change: told by a plan first, then as told; field ids, comments, and rebuilt tables."""
 
+import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,13 @@ class Table:
             envelope = debezium_envelope("c", None, image, lsn=100 + len(self.topic.messages))
             key = debezium_json({"id": image["id"]}, connect_key_schema("t", _ID))
             self.topic.add(key, debezium_json(envelope, connect_envelope_schema("t", {**_ID, **columns})))
+        self.topic.write(self._folder)
+
+    def garble(self, columns: dict[str, Any]) -> None:
+        """Add a message that begins as JSON does, and one that names a writer and is none of its messages."""
+        schema = connect_envelope_schema("t", {**_ID, **columns})
+        for value in (b"{", json.dumps({"schema": schema, "payload": "x"}).encode()):
+            self.topic.add(debezium_json({"id": 9}, connect_key_schema("t", _ID)), value)
         self.topic.write(self._folder)
 
     def plan(self) -> TablePlan:
@@ -165,17 +173,21 @@ def test_a_rebuilt_table_has_the_new_types(spark: "SparkSession", lake_config: C
     tried = replay_tables(outgrown.config, (outgrown.mirror,), ReplayOptions(), spark).tables[0]
     still = outgrown.rows()
     outgrown.send({"code": _TEXT, "qty": _NUMBER}, {"id": 4, "code": "d", "qty": 4})
+    outgrown.garble({"code": {**_NUMBER, "doc": "A code"}, "qty": _NUMBER})
     outgrown.run()
     done = replay_tables(outgrown.config, (outgrown.mirror,), ReplayOptions(publish=True), spark).tables[0]
     published, fields = outgrown.rows(), outgrown.fields()
     outgrown.send({"code": _NUMBER, "qty": _NUMBER}, {"id": 5, "code": 50, "qty": 5})
     outgrown.run()
+    again = replay_tables(outgrown.config, (outgrown.mirror,), ReplayOptions(), spark).tables[0]
 
     assert seen == [{"id": 1, "code": 1, "qty": 1}, {"id": 2, "code": 2, "qty": 2}]
     assert [(one.column, one.old, one.new) for one in tried.types] == [("code", "int", "string")]
     assert (tried.different, tried.only_rebuilt, tried.published) == (1, 1, False)
     assert [{name: row[name] for name in ("id", "code", "qty")} for row in still] == seen
     assert (done.error, done.published, done.only_rebuilt) == (None, True, 2)
+    assert done.held_rebuilt == {"UNDECODABLE": 2}
+    assert (again.error, again.equal, again.types) == (None, True, [])
     assert list(fields) == ["id", "code", "qty", "__cdc"]
     assert fields["code"][0] != before["code"][0]
     assert fields["code"][1] == "A code"

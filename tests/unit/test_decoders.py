@@ -15,7 +15,13 @@ from cdc_materializer.decode.wire import SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.schema import Column, TableSchema
-from cdc_materializer.testing import MemoryRegistry, avro_envelope_schema, avro_key_schema
+from cdc_materializer.testing import (
+    MemoryRegistry,
+    avro_envelope_schema,
+    avro_key_schema,
+    connect_envelope_schema,
+    connect_key_schema,
+)
 from tests.unit.contracts import write
 
 TABLE = TableSchema((Column("id", "bigint"), Column("name", "string")), ("id",))
@@ -24,7 +30,7 @@ STRANGE = ["id:7B226964", "guid:" + "00" * 16, "fingerprint:" + "00" * 8, "conte
 
 def row(value: str | None, key: str | None = "json") -> Row:
     """One pair of writers, without schema blocks."""
-    return Row(value_writer=value, key_writer=key, value_block=None, key_block=None, last=(0, 0))
+    return Row(value_writer=value, key_writer=key, value_block=None, key_block=None, last=(0, 0, 0))
 
 
 @pytest.mark.parametrize("name", STRANGE)
@@ -230,3 +236,36 @@ def test_nothing_is_asked_of_a_configured_key_before_there_are_rows() -> None:
     found = decoders_of([row("unknown", None)], Lookup(None, None, Options(key=("id",)), None, ("orders",)))
 
     assert not found.make_a_table
+
+
+def _envelope(kind: str) -> str:
+    text = {"type": kind, "optional": True}
+    return json.dumps(connect_envelope_schema("t", {"id": {"type": "int64", "optional": False}, "code": text}))
+
+
+def _sent(value: str, block: str | None, first: int, last: tuple[int, int, int]) -> Row:
+    key = json.dumps(connect_key_schema("t", {"id": {"type": "int64", "optional": False}}))
+    writers = {"value_writer": value, "key_writer": "block:k", "value_block": block, "key_block": key}
+    return Row(**writers, first=(first, 0), last=last)
+
+
+@pytest.mark.parametrize("column", [Column("code", "int"), Column("code", "string", retyped=True)])
+def test_a_column_is_outgrown_by_what_was_sent_last_whatever_else_lies_behind(column: Column) -> None:
+    """Messages that begin as JSON would be read in the mirror's own types: they ask for none. Offsets are no times."""
+    number, text = _envelope("int32"), _envelope("string")
+    rows = [_sent("block:i", number, 0, (10, 999_999, 0)), _sent("block:t", text, 2, (20, 500, 1))]
+    anything = _sent("json", None, 3, (30, 501, 1))
+    current = TableSchema((Column("id", "bigint"), column), ("id",))
+
+    for sent in (rows, [*rows, anything]):
+        found = decoders_of(sent, Lookup(None, None, Options(), current, ("t",))).outgrown
+        assert found == ({"code": "string"} if column.type == "int" else {})
+
+
+def test_plain_messages_ask_for_the_types_that_the_contract_declares(tmp_path: Path) -> None:
+    """These are what somebody has said of them, as a schema is."""
+    contract = load_contract(write(tmp_path, "- {name: code, physicalType: text}"))
+    rows = [_sent("block:i", _envelope("int32"), 0, (10, 0, 0)), _sent("json", None, 1, (20, 1, 0))]
+    current = TableSchema((Column("id", "bigint"), Column("code", "int")), ("id",))
+
+    assert decoders_of(rows, Lookup(None, contract, Options(), current, ("t",))).outgrown == {"code": "string"}

@@ -61,6 +61,24 @@ def test_an_outgrown_column_gets_the_type_of_its_last_writers(
 
 
 @pytest.mark.parametrize(
+    ("table_type", "writers", "wanted"),
+    [
+        ("string", ["string", "int"], None),
+        ("string", ["date", "string", "decimal(12,2)"], None),
+        ("string", ["int", "bigint"], "bigint"),
+        ("string", ["string", "array<int>"], "array<int>"),
+        ("array<string>", ["array<string>", "array<int>"], None),
+        ("int", ["int", "string"], "string"),
+    ],
+)
+def test_a_column_that_was_rebuilt_as_text_keeps_the_values_of_all(
+    table_type: str, writers: list[str], wanted: str | None
+) -> None:
+    """Back in the type of one last message, rows whose text is no number would leave the mirror."""
+    assert outgrown(table_type, writers, retyped=True) == wanted
+
+
+@pytest.mark.parametrize(
     ("old", "new", "merged", "fits"),
     [
         ("int", "bigint", "bigint", True),
