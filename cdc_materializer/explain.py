@@ -106,7 +106,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         row=row,
         total=total,
         limit=asked.limit,
-        messages=story(told, batches, _held(line, places, asked.limit)),
+        messages=story(told, batches, _held(line, places, asked.limit), line.masks),
         raw_snapshot=raw.head,
         mirror_snapshot=mirror.head,
     )

@@ -46,6 +46,10 @@ class RowMessage(MessagePlace):
         default_factory=list,
         description="Columns in which the row after it differs from the row before; would differ, where it is held.",
     )
+    masked: dict[str, str] = Field(
+        default_factory=dict,
+        description="Those of `columns` that the contract masks, each with how: `redact`, `hash` or `last4`.",
+    )
     kept: list[str] = Field(
         default_factory=list, description="Columns that the message does not tell: the row kept what it had."
     )

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cdc_materializer.marker import Marker
+from cdc_materializer.masks import Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import Became, RowMessage, RowNow, RowViolation
 from cdc_materializer.report.wording import quantity
 
+_NO_MASKS = Masks()
 #: Outcomes of messages that readers saw.
 _SEEN = ("upserted", "deleted")
 _TRUNCATE = "t"
@@ -186,6 +188,7 @@ def story(
     life: Sequence[Told],
     batches: Sequence[Publication],
     held: Sequence[tuple[MessagePlace, RowViolation]],
+    masks: Masks = _NO_MASKS,
 ) -> list[RowMessage]:
     """The messages of a row with what became of them and why.
 
@@ -193,6 +196,7 @@ def story(
         life: the messages in the order of the fold.
         batches: from `publications`.
         held: what quarantine has of these messages.
+        masks: what the contract hides.
     """
     others = [_other(at, life) for at in range(len(life))]
     waited = [(told, other) for told, other in zip(life, others, strict=True) if told.outcome == "quarantined"]
@@ -200,6 +204,7 @@ def story(
         _message(
             _Chapter(told, other, tuple(one for one, ended_by in waited if ended_by is told)),
             batches,
+            masks,
             [violation for place, violation in held if _same(place, told.place)],
         )
         for told, other in zip(life, others, strict=True)
@@ -210,7 +215,9 @@ def _same(one: MessagePlace, other: MessagePlace) -> bool:
     return (one.partition, one.offset) == (other.partition, other.offset)
 
 
-def _message(chapter: _Chapter, batches: Sequence[Publication], violations: list[RowViolation]) -> RowMessage:
+def _message(
+    chapter: _Chapter, batches: Sequence[Publication], masks: Masks, violations: list[RowViolation]
+) -> RowMessage:
     told, by = chapter.told, chapter.by
     batch = batches[told.number] if told.number is not None and told.number < len(batches) else None
     if any(found.status == "released" and found.action in HELD_ACTIONS for found in violations):
@@ -226,6 +233,7 @@ def _message(chapter: _Chapter, batches: Sequence[Publication], violations: list
         snapshot=batch.snapshot if batch else None,
         published_at=batch.at if batch else None,
         columns=list(told.columns),
+        masked={name: str(mask) for name in told.columns if (mask := masks.of(name)) is not None},
         kept=list(told.kept),
         broke=list(told.broke),
         violations=violations,

@@ -34,7 +34,7 @@ def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
     snapshot = f"snapshot {found.snapshot}, {moment(found.published_at, now)}" if found.snapshot is not None else ""
     facts: list[tuple[str, RenderableType]] = [
         ("why", found.reason),
-        *([("columns", ", ".join(found.columns))] if found.columns else []),
+        *([("columns", ", ".join(_changed(found)))] if found.columns else []),
         *([("kept", ", ".join(found.kept))] if found.kept else []),
         ("written", moment(found.timestamp, now)),
         *([("changed", moment(found.source_ts, now))] if found.source_ts else []),
@@ -44,6 +44,11 @@ def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
         *[("quarantine", _violation(violation, now)) for violation in found.violations],
     ]
     return [title, fact_list(facts)]
+
+
+def _changed(found: RowMessage) -> list[str]:
+    """The columns that a message changed, with how a masked one is hidden."""
+    return [f"{name} (masked: {found.masked[name]})" if name in found.masked else name for name in found.columns]
 
 
 def _violation(found: RowViolation, now: datetime) -> str:

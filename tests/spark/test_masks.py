@@ -161,7 +161,9 @@ def test_what_is_behind_a_mask_is_in_raw_alone(
         verified = verify_tables(config, spark)
         assert verified.tables[0].equal
         told += [replayed.to_json(), held.to_json(), verified.to_json()]
-        told.append(why(config, name, Asked(key="1"), spark).to_json())
+        explained = why(config, name, Asked(key="1"), spark)
+        masks = [one.masked for one in explained.messages]
+        told.append(explained.to_json())
         tables = {part: spark.table(f"lake.{name}{part}") for part in ("", "__quarantine", "__history", "__raw")}
         found = {part: str(rows.collect()) for part, rows in tables.items()}
         _contract(contract, hidden, {"card": {"quality": [_blocking()]}})
@@ -174,6 +176,7 @@ def test_what_is_behind_a_mask_is_in_raw_alone(
     assert blocked.exit_code == EXIT_BLOCKED
     mirrored = [row.asDict() for row in spark.table(f"lake.{name}").select("id", "mail", "card").collect()]
     assert mirrored == [{"id": 1, "mail": _hash("b@c.d"), "card": "****1111"}]
+    assert masks == [{"mail": "hash", "card": "last4"}, {"card": "last4"}, {}]
     secrets = (MAIL, "canary.ann", CARD, "b@c.d", KEY, KEY.encode().hex())
     assert [secret for secret in secrets for text in told if secret in text] == []
     assert MAIL in found["__raw"]

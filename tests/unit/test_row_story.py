@@ -10,6 +10,7 @@ from rich.console import Console
 
 from cdc_materializer.errors import UsageError
 from cdc_materializer.marker import Marker
+from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import Became, RowNow, RowViolation, WhyReport
@@ -183,6 +184,15 @@ def test_a_message_tells_which_held_ones_it_took_the_place_of() -> None:
     assert [one.offset for one in found if one.supersedes_held] == [7]
 
 
+def test_changed_columns_that_the_contract_masks_are_marked() -> None:
+    """With how, whatever case the contract spells them in; a masked column that did not change is not among them."""
+    masks = Masks(methods={"Mail": Mask.HASH, "card": Mask.LAST4})
+
+    (found,) = story([told(0, "upserted", passes=True, columns=("id", "mail"))], published(1), [], masks)
+
+    assert (found.columns, found.masked) == (["id", "mail"], {"mail": "hash"})
+
+
 def test_what_quarantine_says_stands_beside_what_todays_rules_say() -> None:
     """A message that a mended rule lets through is held all the same, and one that a new rule breaks was published."""
     waits = RowViolation(code="CONTRACT", rule="limit", action="quarantine", status="open")
@@ -256,7 +266,10 @@ def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
     """Every message with its place, outcome and reason; nothing that looks like markup is taken for it."""
     violation = RowViolation(code="CONTRACT", rule="limit", column="price", action="quarantine", status="open")
     messages = story(
-        [told(3, "quarantined", broke=("CONTRACT limit",), columns=("price",))], published(4), [(place(3), violation)]
+        [told(3, "quarantined", broke=("CONTRACT limit",), columns=("price", "mail"))],
+        published(4),
+        [(place(3), violation)],
+        Masks(methods={"mail": Mask.HASH}),
     )
     report = WhyReport(
         pipeline="shop", table="shop.orders", topic="t", key='{"id":"[red]7"}', summary=["No row."], total=9, limit=1,
@@ -271,6 +284,7 @@ def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
     assert "The newest 1 of 9 messages." in shown
     assert "0/3  u  quarantined" in shown
     assert "CONTRACT limit (price): open" in shown
+    assert "price, mail (masked: hash)" in shown
     assert "batch4: snapshot 104" in shown
 
 
