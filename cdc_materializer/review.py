@@ -85,14 +85,14 @@ def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Co
 
 def _as_reported(contract: Contract) -> ContractFile:
     """What a report says of a contract."""
+    from cdc_materializer.contract.wording import in_words
+
     return ContractFile(
         name=contract.name,
         version=contract.version,
         fingerprint=contract.fingerprint,
         rules=[
-            StatedRule(
-                rule.name, rule.description or _in_words(rule.expectation), rule.told_action, rule.scope, rule.column
-            )
+            StatedRule(rule.name, rule.description or in_words(rule), rule.told_action, rule.scope, rule.column)
             for rule in contract.rules
         ],
         max_quarantined=str(contract.max_quarantined) if contract.max_quarantined is not None else None,
@@ -100,8 +100,3 @@ def _as_reported(contract: Contract) -> ContractFile:
             Contact(name=one.name, kind=one.kind.value, role=one.role, address=one.address) for one in contract.contacts
         ],
     )
-
-
-def _in_words(expectation: str) -> str:
-    """Say an expectation by its own name: ``expect_column_values_to_be_unique`` for one."""
-    return f"Expects {expectation.removeprefix('expect_').replace('_', ' ')}."

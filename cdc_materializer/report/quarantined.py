@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import shown
-from cdc_materializer.report.groups import in_utc, is_of_table, latest_rows, treatment
+from cdc_materializer.report.groups import Row, in_utc, is_of_table, latest_rows, treatment
 from cdc_materializer.report.remedies import explanation, remedy
 from cdc_materializer.report.violation_models import QuarantineDetails, QuarantineList, QuarantineRow, ViolationDetail
 from cdc_materializer.report.violations import REPORT_COLUMNS, QuarantineLake, ReportedTable, schema_ids
@@ -93,18 +93,21 @@ def quarantine_details(
             f"See `cdcm quarantine list --table {table.mirror} --status all`.",
         )
     ids = schema_ids(table.mirror, lake, {(row["partition"], row["offset"]) for row in taken})
-    details = [
-        ViolationDetail(
-            **_listed(str(table.mirror), row),
-            done=treatment(row),
-            schema_id=None if is_of_table(row) else ids.get((row["partition"], row["offset"])),
-            explanation=explanation(row["code"], row["rule"], of_table=is_of_table(row), done=treatment(row)),
-            remedy=remedy(row["code"], row["rule"], str(table.mirror), of_table=is_of_table(row), done=treatment(row)),
-        )
-        for row in taken
-    ]
+    details = [_detail(str(table.mirror), row, ids) for row in taken]
     details.sort(key=_newness, reverse=True)
     return QuarantineDetails(pipeline=pipeline, as_of=as_of, table=str(table.mirror), violations=details)
+
+
+def _detail(table: str, row: Row, ids: Mapping[Place, int | None]) -> ViolationDetail:
+    code, rule, of_table, done = row["code"], row["rule"], is_of_table(row), treatment(row)
+    schema_id = None if of_table else ids.get((row["partition"], row["offset"]))
+    return ViolationDetail(
+        **_listed(table, row),
+        done=done,
+        schema_id=schema_id,
+        explanation=explanation(code, rule, of_table=of_table, done=done),
+        remedy=remedy(code, rule, table, of_table=of_table, done=done, has_schema=schema_id is not None),
+    )
 
 
 def parse_place(text: str) -> Place:

@@ -9,6 +9,8 @@ from cdc_materializer.errors import MAX_QUARANTINED, Code
 #: A command that is about one table, without the table, or with a sign for it.
 _COMMAND = re.compile(r"`cdcm (quarantine release|adopt|replay)(?: …)?(?=[ `])")
 
+_NEW_TYPE = "`cdcm replay … --publish` rebuilds the table with the new type; or change it back."
+
 #: What to do about each code; a remedy never needs a value of the row.
 REMEDIES: Mapping[Code, str] = {
     Code.UNDECODABLE: "Look at the message at that offset; if all are like it, set `encoding` or `format`.",
@@ -25,8 +27,7 @@ REMEDIES: Mapping[Code, str] = {
         " a topic that begins with its new name, by a snapshot."
     ),
     Code.SCHEMA_INCOMPATIBLE: (
-        "`cdcm replay … --publish` rebuilds the table with the new type; or change it back. A time that JSON without a"
-        " schema has as a number needs its `time_unit` in the contract before."
+        f"{_NEW_TYPE} A time that JSON without a schema has as a number needs its `time_unit` in the contract before."
     ),
     Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
     Code.CONTRACT: (
@@ -42,7 +43,8 @@ REMEDIES: Mapping[Code, str] = {
     Code.POSITION_REGRESSION: "If the database was restored, accept it with `cdcm adopt`, and take a new snapshot.",
     Code.DUPLICATE_COLUMN: "Rename one of the columns at the source; their names differ only in case.",
 }
-
+#: The same, where a schema says what the messages hold.
+_WITH_SCHEMA: Mapping[Code, str] = {Code.SCHEMA_INCOMPATIBLE: _NEW_TYPE}
 
 #: The same of what is about the table as a whole, by what was done: the meaning, and what to do.
 _OF_TABLE: Mapping[str, tuple[str, str]] = {
@@ -90,7 +92,15 @@ def explanation(code: str, rule: str | None = None, *, of_table: bool = False, d
     return Code(code).explanation if code in set(Code) else "A code that this version does not know."
 
 
-def remedy(code: str, rule: str | None, table: str, *, of_table: bool = False, done: str = "held") -> str:
+def remedy(
+    code: str,
+    rule: str | None,
+    table: str,
+    *,
+    of_table: bool = False,
+    done: str = "held",
+    has_schema: bool = False,
+) -> str:
     """Return what to do about a violation of a mirror, with commands as they are typed.
 
     Args:
@@ -99,18 +109,23 @@ def remedy(code: str, rule: str | None, table: str, *, of_table: bool = False, d
         table: name of the mirror.
         of_table: as for `explanation`.
         done: likewise.
+        has_schema: whether the messages were written with a schema of the registry.
     """
-    return _COMMAND.sub(lambda found: f"`cdcm {found[1]} {table}", _remedy(code, rule, of_table=of_table, done=done))
+    said = _remedy(code, rule, of_table=of_table, done=done, has_schema=has_schema)
+    return _COMMAND.sub(lambda found: f"`cdcm {found[1]} {table}", said)
 
 
-def _remedy(code: str, rule: str | None, *, of_table: bool, done: str) -> str:
+def _remedy(code: str, rule: str | None, *, of_table: bool, done: str, has_schema: bool) -> str:
     refusal = _refusal(code, rule)
     if refusal is not None:
         return refusal.do
     of_rule = _of_rule(code, rule, of_table=of_table, done=done)
     if of_rule is not None:
         return of_rule[1]
-    return REMEDIES[Code(code)] if code in set(Code) else "Read the report with the version that wrote it."
+    if code not in set(Code):
+        return "Read the report with the version that wrote it."
+    known = Code(code)
+    return _WITH_SCHEMA.get(known, REMEDIES[known]) if has_schema else REMEDIES[known]
 
 
 def _of_rule(code: str, rule: str | None, *, of_table: bool, done: str) -> tuple[str, str] | None:

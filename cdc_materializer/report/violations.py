@@ -30,6 +30,7 @@ from cdc_materializer.report.groups import (
     treatment,
 )
 from cdc_materializer.report.past import Lines, batch_lines, done_at, lines_at, parse_time, unknown_batch
+from cdc_materializer.report.remedies import remedy
 from cdc_materializer.report.samples import Sampling, choose, with_samples
 from cdc_materializer.report.trend import last_published, trend
 from cdc_materializer.report.violation_models import (
@@ -272,20 +273,25 @@ def _rule_state(rule: StatedRule, groups: Sequence[ViolationGroup]) -> RuleState
 
 
 def _with_schemas(name: TableName, lake: QuarantineLake, groups: Iterable[ViolationGroup]) -> list[ViolationGroup]:
-    """Add to each group's places the schema that the message was written with, which only raw knows."""
+    """Add to each group's places the schema that the message was written with, which only raw knows.
+
+    Where both have one, the remedy is that of messages with a schema.
+    """
     groups = list(groups)
     ends = [place for group in groups if group.about == "messages" for place in (group.first, group.last)]
-    places = {(place.partition, place.offset) for place in ends}
-    ids = schema_ids(name, lake, places)
-    return [
-        group.model_copy(
-            update={
-                end: place.model_copy(update={"schema_id": ids.get((place.partition, place.offset))})
-                for end, place in (("first", group.first), ("last", group.last))
-            }
-        )
-        for group in groups
-    ]
+    ids = schema_ids(name, lake, {(place.partition, place.offset) for place in ends})
+    return [_with_schema(str(name), group, ids) for group in groups]
+
+
+def _with_schema(table: str, group: ViolationGroup, ids: Mapping[tuple[int, int], int | None]) -> ViolationGroup:
+    ends = {
+        end: place.model_copy(update={"schema_id": ids.get((place.partition, place.offset))})
+        for end, place in (("first", group.first), ("last", group.last))
+    }
+    if group.about == "table" or any(place.schema_id is None for place in ends.values()):
+        return group.model_copy(update=ends)
+    said = remedy(group.code, group.rule, table, done=group.action, has_schema=True)
+    return group.model_copy(update={**ends, "remedy": said})
 
 
 def schema_ids(

@@ -74,6 +74,16 @@ def test_a_violation_is_told_with_everything_but_values() -> None:
     assert (first.explanation, first.remedy) == (Code.CONTRACT.explanation, remedy("CONTRACT", None, "shop.orders"))
 
 
+def test_the_remedy_of_a_message_with_a_schema_asks_nothing_of_the_contract() -> None:
+    """The time's unit is the schema's."""
+    rows = [_row(offset, code="SCHEMA_INCOMPATIBLE", rule=None, action="hold") for offset in (1, 3)]
+
+    assert ["`time_unit`" in _details(*rows, place=(0, offset)).violations[0].remedy for offset in (1, 3)] == [
+        False,
+        True,
+    ]
+
+
 def test_the_key_stands_for_the_schema_of_a_message_without_a_value() -> None:
     """A tombstone has one schema only."""
     assert _details(_row(2), place=(0, 2)).violations[0].schema_id == 3

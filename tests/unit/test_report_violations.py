@@ -53,6 +53,21 @@ def test_a_group_tells_what_how_many_where_and_since_when() -> None:
     assert [entry.rule for entry in table.violations] == ["known-status", "other"]
 
 
+def test_what_a_schema_tells_is_not_asked_of_the_contract() -> None:
+    """Only a time in JSON without a schema needs its unit there; of messages of both kinds both things are said."""
+    rows = [_row(offset, code="SCHEMA_INCOMPATIBLE", rule=None, action="hold") for offset in (1, 2)]
+
+    def said(schemas: dict[tuple[int, int], tuple[int | None, int | None]]) -> str:
+        lake = Lake({"shop.orders__quarantine": rows}, {"shop.orders"}, schemas=schemas)
+        return violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0].violations[0].remedy
+
+    assert said({(0, 1): (3, 4), (0, 2): (3, 5)}) == (
+        "`cdcm replay shop.orders --publish` rebuilds the table with the new type; or change it back."
+    )
+    assert "`time_unit`" in said({(0, 1): (3, 4)})
+    assert "`time_unit`" in said({})
+
+
 def test_messages_are_counted_once_however_many_rules_they_break() -> None:
     """A message open for any reason is held; one whose every hold is over is superseded or released."""
     table = _orders(
