@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from cdc_materializer.decode.columns import column_type
-from cdc_materializer.decode.contract_types import Kind, as_declared, is_refused, kind_of
+from cdc_materializer.decode.contract_types import Kind, as_declared, counts_clock, is_refused, kind_of
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.names import shown
@@ -107,7 +107,8 @@ class Declared:
 
     def _refuse(self, name: str, declared: DeclaredType, sent: str, topics: str) -> NoReturn:
         at = self.file if declared.line is None else f"{self.file}:{declared.line}"
-        what = f"Contract {at}: `{shown(name)}` is declared as {declared.ddl}, and {topics} has it as {shown(sent)}."
+        wanted = f"a time of day in {declared.unit}" if counts_clock(declared) else declared.ddl
+        what = f"Contract {at}: `{shown(name)}` is declared as {wanted}, and {topics} has it as {shown(sent)}."
         do = "Declare the type that the source has, or none."
         if kind_of(declared.ddl) is Kind.MOMENT and sent == "bigint":
             do = "If it counts time, say in which unit, by the custom property `time_unit`; else declare bigint."

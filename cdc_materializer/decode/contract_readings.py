@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.decimals import fits
 from cdc_materializer.decode.declared_times import declared_moment
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.times import time_text
+from cdc_materializer.decode.times import Ends, time_text
 from cdc_materializer.decode.units import UNIT, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
@@ -35,16 +35,12 @@ _ZONE = r"(Z|[+-]\d{2}(:?\d{2})?)"
 #: What the texts of a type look like, whether or not there is such a day. One with a zone is no moment without one, nor
 #: the other way round: which moment it is nobody has said.
 _FORMS = {"date": "", "timestamp_ntz": f"[T ]{_CLOCK}", "timestamp": f"[T ]{_CLOCK}{_ZONE}"}
-#: Days that a column does not have: years with a sign or five digits, the year 0, a month or a day 0, before Christ.
-_NO_DAY = r"([+-]\d{4,}-\d{2}-\d{2}|\d{5,}-\d{2}-\d{2}|0000-\d{2}-\d{2}|\d{4}-00-\d{2}|\d{4}-\d{2}-00)"
+_NO_YEAR, _LATER_YEAR = r"(-\d{4,}|\+?0{4,})", r"\+?0*[1-9]\d{4,}"
+#: Days that a column does not have: of years outside of 1 to 9999, of a month or a day 0, before Christ.
+_NO_DAY = rf"(({_NO_YEAR}|{_LATER_YEAR})-\d{{2}}-\d{{2}}|\d{{4}}-00-\d{{2}}|\d{{4}}-\d{{2}}-00)"
 _INFINITE = r"(?i)\A-?infinity\z"
-_BEFORE = r"(?i)\A(-|0000-)| BC\z"
-_AFTER = r"(?i)\A(infinity\z|\+?\d{5,}-|\+\d{4}-)"
-_ENDS = {
-    "date": ("0001-01-01", "9999-12-31"),
-    "timestamp_ntz": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
-    "timestamp": ("0001-01-01 00:00:00Z", "9999-12-31 23:59:59.999999Z"),
-}
+_BEFORE = rf"(?i)\A(-infinity\z|{_NO_YEAR}-)| BC\z"
+_AFTER = rf"(?i)\A(infinity\z|{_LATER_YEAR}-)"
 #: A fraction of a second with more than the microseconds that a column has.
 _FINER = r"\.\d{6}\d*[1-9]"
 _TIME_OF_DAY = r"\A(\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)\z"
@@ -114,10 +110,10 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
     is_told = _matches(rf"\A{_DAY}{tail}\z")
     is_no_day = _matches(rf"\A{_NO_DAY}{tail}( BC)?\z|\A{_DAY}{tail} BC\z")
     is_infinite = _matches(_INFINITE)
-    first, last = (F.lit(end).cast(ddl) for end in _ENDS[ddl])
+    ends = Ends(ddl)
 
     def is_special(text: Column) -> Column:
-        return is_no_day(text) | is_infinite(text)
+        return is_no_day(text) | is_infinite(text) | (is_told(text) & ends.are_left_by(text, read(text)))
 
     def read(text: Column) -> Column:
         is_exact = is_told(text) & ~is_no_day(text) & ~_is(text.rlike(_FINER))
@@ -125,10 +121,10 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
 
     def value(text: Column) -> Column:
         if settings.special_values != "clamp":
-            return read(text)
+            return ends.within(read(text))
         # A month or a day 0 is in no direction from those that there are.
-        ends = F.when(_is(text.rlike(_BEFORE)), first).when(_is(text.rlike(_AFTER)), last)
-        return F.when(is_special(text), ends).otherwise(read(text))
+        end = F.when(_is(text.rlike(_BEFORE)), ends.first).when(_is(text.rlike(_AFTER)), ends.last)
+        return F.when(is_no_day(text) | is_infinite(text), end).otherwise(ends.clamped(read(text)))
 
     return Reading(
         ddl,

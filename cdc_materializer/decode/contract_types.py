@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from cdc_materializer.decode.columns import DEBEZIUM, column_type, is_unsigned, meaning
 from cdc_materializer.decode.reading import Form
-from cdc_materializer.decode.units import DeclaredType
+from cdc_materializer.decode.units import DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import decimal_of, entry_of, fields_of, item_of
 
@@ -81,10 +81,20 @@ def as_declared(wire: WireType, declared: DeclaredType, form: Form) -> WireType 
 def is_refused(wire: WireType, declared: DeclaredType) -> bool:
     """Whether a contract declares what values of a source's type can neither be nor be called."""
     sent, wanted = kind_of(column_type(wire)), kind_of(declared.ddl)
+    if counts_clock(declared) and sent is Kind.NUMBER and _is_open(wire):
+        return True
     if sent is wanted or sent in _CALLED[wanted] or _is_read(wire, declared):
         return False
     # One that says what it means may be called by its database's name, which its connector has made something else of.
     return _is_open(wire) or Kind.NESTED in {sent, wanted}
+
+
+def counts_clock(declared: DeclaredType) -> bool:
+    """Whether a contract says of a time of day that it is counted otherwise than its column has it.
+
+    No number is read as one: a mirror that has the column already would have two units in it.
+    """
+    return declared.is_clock and declared.unit not in {None, TimeUnit.MICROSECONDS}
 
 
 def _is_read(wire: WireType, declared: DeclaredType) -> bool:

@@ -160,8 +160,11 @@ def fits(text: Column, ddl: str) -> Column:
     _, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
     fraction = F.regexp_replace(F.regexp_extract(text, "\\.(\\d*)", 1), "0+$", "")
     exponent = F.coalesce(F.regexp_extract(text, "[eE]([+-]?\\d+)$", 1).try_cast("int"), F.lit(0))
-    digits = F.length(fraction) - exponent.cast("bigint")
-    return text.try_cast(ddl).isNotNull() & (digits <= scale)
+    # 0E-8 is 0 and 10e-1 is 1: an exponent moves the point through zeros too, and a zero has no digits at all.
+    zeros = F.when((exponent < 0) & (fraction == ""), F.length(F.regexp_extract(text, "(0+)(\\.0*)?[eE]", 1)))
+    is_zero = (exponent < 0) & text.rlike("^[+-]?[0.]+[eE]")
+    digits = F.length(fraction) - F.coalesce(zeros, F.lit(0)) - exponent.cast("bigint")
+    return text.try_cast(ddl).isNotNull() & (is_zero | (digits <= scale))
 
 
 def variable_scale(_: Settings, wire: WireType) -> Reading:

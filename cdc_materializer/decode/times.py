@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,6 +18,8 @@ Read = Callable[[Settings, WireType], Reading]
 #: counts).
 DAYS_MIN, DAYS_MAX = -719_162, 2_932_896
 MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
+#: How texts begin that a zone, or a year 0, may put outside of the years 1 to 9999.
+_AT_ENDS = "^(9999-12-31|000[01]-)"
 
 
 def _ranged(settings: Settings, ddl: str, wire: str, bounds: tuple[int, int], make: Convert) -> Reading:
@@ -99,6 +102,39 @@ def moment(without_zone: Read, instant: Read) -> Read:
 moment_millis = moment(timestamp_millis, _instant_millis)
 moment_micros = moment(timestamp_micros, _instant_micros)
 moment_nanos = moment(timestamp_nanos, _instant_nanos)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of the years 1 to 9999, in UTC, as values of `date`, `timestamp_ntz` or `timestamp`."""
+
+    ddl: str
+
+    @property
+    def first(self) -> Column:
+        """0001-01-01, at 00:00."""
+        return self._at("0001-01-01", " 00:00:00")
+
+    @property
+    def last(self) -> Column:
+        """9999-12-31, at its last microsecond."""
+        return self._at("9999-12-31", " 23:59:59.999999")
+
+    def _at(self, day: str, clock: str) -> Column:
+        text = day if self.ddl == "date" else f"{day}{clock}{'Z' if self.ddl == 'timestamp' else ''}"
+        return F.lit(text).cast(self.ddl)
+
+    def are_left_by(self, text: Column, read: Column) -> Column:
+        """Whether what a text is read as lies beyond them, as 23:00 of the last day in New York does."""
+        return text.rlike(_AT_ENDS) & F.coalesce(~read.between(self.first, self.last), F.lit(False))
+
+    def within(self, read: Column) -> Column:
+        """A value that lies between them; NULL for others."""
+        return F.when(read.between(self.first, self.last), read)
+
+    def clamped(self, read: Column) -> Column:
+        """A value, or the end that it lies beyond."""
+        return F.when(read < self.first, self.first).when(read > self.last, self.last).otherwise(read)
 
 
 def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:

@@ -110,6 +110,25 @@ def test_what_a_value_can_neither_be_nor_be_called_is_refused(wire: WireType, dd
     assert is_refused(wire, declared)
 
 
+@pytest.mark.parametrize(
+    ("wire", "unit", "is_wrong"),
+    [
+        (_INT, TimeUnit.MILLISECONDS, True),
+        (_LONG, TimeUnit.NANOSECONDS, True),
+        (_LONG, TimeUnit.MICROSECONDS, False),
+        (_LONG, None, False),
+        (_MOMENT, TimeUnit.MILLISECONDS, False),
+        (_UNSIGNED, TimeUnit.MILLISECONDS, False),
+        (_TEXT, TimeUnit.MILLISECONDS, False),
+    ],
+)
+def test_a_number_that_counts_a_time_of_day_in_another_unit_is_refused(
+    wire: WireType, unit: TimeUnit | None, *, is_wrong: bool
+) -> None:
+    """Its column has microseconds; what the source's type says by itself needs no unit, nor does a text."""
+    assert is_refused(wire, DeclaredType("bigint", unit, is_clock=True)) is is_wrong
+
+
 def test_a_unit_is_what_the_contract_states(tmp_path: Path) -> None:
     """That which a database's type would give holds for its connector alone."""
     path = write(

@@ -13,7 +13,7 @@ from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.wire import SET
 from cdc_materializer.decoders import Lookup, decoders_of
-from cdc_materializer.errors import ConfigError, SchemaRefused
+from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.testing import (
     MemoryRegistry,
@@ -269,3 +269,13 @@ def test_plain_messages_ask_for_the_types_that_the_contract_declares(tmp_path: P
     current = TableSchema((Column("id", "bigint"), Column("code", "int")), ("id",))
 
     assert decoders_of(rows, Lookup(None, contract, Options(), current, ("t",))).outgrown == {"code": "string"}
+
+
+def test_a_unit_that_a_clock_would_not_be_read_in_is_told_with_its_line(tmp_path: Path) -> None:
+    """It was passed over, and milliseconds stood where the contract says that a time of day is."""
+    unit = "customProperties: [{property: time_unit, value: milliseconds}]"
+    contract = load_contract(write(tmp_path, f"- {{name: code, physicalType: time, {unit}}}"))
+    rows = [_sent("block:i", _envelope("int32"), 0, (10, 0, 0))]
+
+    with pytest.raises(ContractInvalid, match=r"orders\.yaml:10: `code` is declared as a time of day in milliseconds"):
+        decoders_of(rows, Lookup(None, contract, Options(), None, ("t",)))
