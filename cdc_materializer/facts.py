@@ -141,8 +141,8 @@ def facts_of(
     """
     history = wants_history(recorded, sweeps, lives=lives, plain=plain)
     made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
-    micros, number = F.unix_micros(m.SOURCE_TIME).alias("micros"), F.col(m.LOG_NUMBER)
-    place = F.struct(F.col(m.POSITION).alias("position"), micros, number.alias("number"))
+    micros, number = F.unix_micros(m.SOURCE_TIME).alias("micros"), F.col(m.LOG_NUMBER).alias("number")
+    place = F.struct(F.col(m.POSITION).alias("position"), micros, number)
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
     # What an epoch that is over has shown says nothing of the logs of this one.
     is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
@@ -152,8 +152,7 @@ def facts_of(
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
-            F.min(F.when(is_own, number)).alias("first_number"),
-            F.max(F.when(is_own, number)).alias("last_number"),
+            *_numbered(is_own),
             F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
             F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
             F.count_if(history).alias("wants_history"),
@@ -192,14 +191,32 @@ def facts_of(
     )
 
 
+def _numbered(is_own: Column) -> list[Column]:
+    """The ends of the numbers that messages have in a log, and the first place of one that has a number."""
+    number = F.when(is_own, F.col(m.LOG_NUMBER))
+    first = F.min(F.when(number.isNotNull(), F.col(m.POSITION)))
+    return [F.min(number).alias("first_number"), F.max(number).alias("last_number"), first.alias("first_place")]
+
+
 def _gtids(rows: Sequence[Row], placed: Sequence[Row]) -> GtidSets:
-    """The numbered transactions of a batch, and those of its highest positions, which are the last of their kind."""
+    """The numbered transactions of a batch, and those of its highest positions, which are the last of their kind.
+
+    But where they are of several files: what is last then may be what another server has sent again.
+    """
     sets: dict[str, dict[int, Runs]] = {}
     for row in rows:
         if row[m.LOG] is not None and row["first_number"] is not None:
             sets.setdefault(row[m.LOG], {})[row[m.PARTITION]] = ((row["first_number"], row["last_number"]),)
-    last = {row[m.PARTITION]: (row[m.LOG], row["highest"]["number"]) for row in placed}
-    return GtidSets(sets, {partition: (log, number) for partition, (log, number) in last.items() if number is not None})
+    files: dict[int, set[str]] = {}
+    for row in rows:
+        if row["first_place"] is not None:
+            files.setdefault(row[m.PARTITION], set()).add(file_name(row["first_place"]))
+    last = {}
+    for row in placed:
+        partition, at = row[m.PARTITION], row["highest"]
+        if at["number"] is not None and files[partition] == {file_name(at["position"])}:
+            last[partition] = (row[m.LOG], at["number"])
+    return GtidSets(sets, last)
 
 
 def _ends(name: str, value: Column) -> list[Column]:

@@ -34,7 +34,7 @@ ERA = "__cdc_era"
 _PIECE = "__cdc_piece"
 #: How often a change has come in its piece.
 _TIMES = "__cdc_times"
-#: The last piece that had a change before, and whether one had it as often.
+#: The pieces that had a change before, and whether one had it as often.
 _SEEN_IN, _REPEATS = "__cdc_seen_in", "__cdc_repeats"
 #: Whether a change is one of those that its row shows by turns.
 _SHOWN = "__cdc_shown"
@@ -154,7 +154,8 @@ def with_copies(
     found = found.withColumn(_TIMES, F.when(is_numbered, times))
     ahead = _ahead(Window.partitionBy(*by_change).orderBy(_PIECE, order))
     repeats = F.coalesce(F.max(_TIMES).over(ahead) >= F.col(_TIMES), F.lit(False))
-    found = found.withColumns({_REPEATS: repeats, _SEEN_IN: F.max(F.when(is_numbered, F.col(_PIECE))).over(ahead)})
+    seen_in = F.collect_set(F.when(is_numbered, F.col(_PIECE))).over(ahead)
+    found = found.withColumns({_REPEATS: repeats, _SEEN_IN: seen_in})
     found = found.withColumn(_SHOWN, _says_something() & ~F.col(_REPEATS))
     for _ in range(_PASSES):
         last = F.last(F.when(F.col(_SHOWN), _what_shows()), ignorenulls=True).over(_ahead(in_order))
@@ -185,7 +186,7 @@ def _is_newer(last: Column) -> Column:
     """Whether what a key shows is what a change repeats, or newer than that."""
     number = F.col(m.LOG_NUMBER)
     is_later = (last["log"] == F.col(m.LOG)) & (last["number"] > number)
-    is_same = (last["log"] == F.col(m.LOG)) & (last["number"] == number) & (last["piece"] == F.col(_SEEN_IN))
+    is_same = (last["log"] == F.col(m.LOG)) & (last["number"] == number) & F.array_contains(_SEEN_IN, last["piece"])
     is_other_file = file_of(last["position"]) != file_of(F.col(m.POSITION))
     return (F.coalesce(is_later, F.lit(False)) | F.coalesce(is_same, F.lit(False))) & is_other_file
 

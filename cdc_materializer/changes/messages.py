@@ -255,9 +255,9 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
 
 def _was(said: Said, writer: Writer, names: Column | None, target: TableSchema, options: Options) -> Column:
     """A hash of the row before a change; NULL where it is not asked for."""
-    if not options.exact or said.before is None:
+    if not options.exact or said.was is None:
         return F.lit(None).cast("bigint")
-    before = image(Image(said.before, _row(writer, options), names), options.reader(writer), target, options)
+    before = image(Image(said.was, _row(writer, options), names), options.reader(writer), target, options)
     return F.xxhash64(F.to_json(before, m.EXACT_TIMES))
 
 

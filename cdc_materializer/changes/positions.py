@@ -124,12 +124,14 @@ def _informix(source: Column) -> Column:
 
 def _oracle(source: Column) -> Column:
     commit = F.coalesce(source["commit_scn"], source["scn"])
-    thread, statement = (F.coalesce(source[name], F.lit("0")) for name in ("redo_thread", "ssn"))
+    thread = F.coalesce(source["redo_thread"], F.lit("0"))
+    # One SCN has many changes of a transaction. From Debezium 3.2 on they are numbered; `ssn` has been 0 in all.
+    number = F.coalesce(source["txSeq"], source["ssn"], F.lit("0"))
     return _joined(
         _number(commit, _SCN_DIGITS),
         _number(thread, _ROW_DIGITS),
         _number(F.coalesce(source["scn"], commit), _SCN_DIGITS),
-        _number(statement),
+        _number(number),
     )
 
 

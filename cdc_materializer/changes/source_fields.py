@@ -19,6 +19,7 @@ SOURCE_FIELDS = {
     "commit_scn": "string",
     "redo_thread": "string",
     "ssn": "string",
+    "txSeq": "string",
     "ord": "string",
     "ts_hlc": "string",
     "server_transaction_id": "string",

@@ -58,7 +58,8 @@ def _oracle(source: Source) -> Position | None:
     if commit is None:
         return None
     scn = source.get("scn") or commit
-    return int(commit), int(source.get("redo_thread") or 0), int(scn), int(source.get("ssn") or 0)
+    number = source.get("txSeq") or source.get("ssn") or 0
+    return int(commit), int(source.get("redo_thread") or 0), int(scn), int(number)
 
 
 def _mongodb(source: Source) -> Position | None:

@@ -57,6 +57,8 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         {"commit_scn": "10000000000000000000", "scn": "5", "redo_thread": "1", "ssn": "0"},
         {"commit_scn": "10000000000000000000", "scn": "5", "redo_thread": "1", "ssn": "7"},
         {"commit_scn": "10000000000000000000", "scn": "12", "redo_thread": "1", "ssn": "0"},
+        {"commit_scn": "10000000000000000000", "scn": "13", "redo_thread": "1", "ssn": "0", "txSeq": "9"},
+        {"commit_scn": "10000000000000000000", "scn": "13", "redo_thread": "1", "ssn": "0", "txSeq": "10"},
     ],
     "mongodb": [{"ts_ms": 5000, "ord": "2"}, {"ts_ms": 5000, "ord": "10"}, {"ts_ms": 6000, "ord": "1"}],
     "spanner": [

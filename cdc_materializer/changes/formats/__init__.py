@@ -110,6 +110,8 @@ class Said:
         source: where in the source it happened, by names of `positions.SOURCE_FIELDS`; what is left out is NULL.
             `position` is sortable text of the format's own, and wins over what `connector` and the others give;
             `ts_ms` or `ts_us` the time of the change; `db`, `schema`, `table` its table; `snapshot` as Debezium has it.
+        was: the row as it was with all of the fields, where the format tells it: what has one place in a binlog is also
+            told apart by it.
         transaction: a struct of `model.TRANSACTION_TYPE`.
         patch: how the row's document is made of the one before, as text, where the change shows none and `after` has
             the placeholder of a value that is not known in its place (`documents`).
@@ -120,6 +122,7 @@ class Said:
     after: Column | None = None
     before: Column | None = None
     source: Mapping[str, Column] = field(default_factory=dict)
+    was: Column | None = None
     transaction: Column | None = None
     patch: Column | None = None
     corrupt: Column | None = None

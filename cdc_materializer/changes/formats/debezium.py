@@ -124,6 +124,7 @@ class Debezium(Format):
             op=F.lower(body["op"]),
             after=body["after"] if "after" in sides else None,
             before=body["before"] if "before" in sides else None,
+            was=body["before"] if "before" in sides else None,
             source=source | ranks(body, writer, part.reader),
             transaction=transaction(body, writer if options.transactions or options.exact else None),
         )
