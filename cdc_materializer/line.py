@@ -21,7 +21,7 @@ from cdc_materializer.contract.judge import compile_rules
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import MOVES, Recorded
-from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable
+from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.facts import Facts
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.marker import Marker, is_half_swapped
@@ -55,7 +55,7 @@ class Line:
     table: TableConfig
     source: Source
     registry: Registry | None
-    contract: Contract | None
+    stated: Contract | UsageError | None
     lake: Lake
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
     #: Whether the log was read before, up to where it is read now: its epochs are known.
@@ -64,6 +64,13 @@ class Line:
     told: frozenset[Pair] = frozenset()
     #: Whether no further batch is to be begun, nor another landing.
     is_over: Callable[[], bool] = field(default=lambda: False)
+
+    @property
+    def contract(self) -> Contract | None:
+        """Its rules and masks; raises what is `stated` of a file that cannot be followed: only landing needs none."""
+        if isinstance(self.stated, UsageError):
+            raise self.stated
+        return self.stated
 
     @property
     def mirror(self) -> TableName:
@@ -106,8 +113,7 @@ class Line:
     def _first_messages(self) -> tuple[Message, ...]:
         """The first that raw has of each partition, so that the answer stays; the topic's, before there is raw."""
         raw = self.lake.load(self.mirror.raw)
-        rows = self.lake.rows(raw) if raw is not None else None
-        found = first_messages(rows, TOLD_BY_MESSAGES) if rows is not None else ()
+        found = first_messages(self.lake.rows(raw), TOLD_BY_MESSAGES) if raw is not None else ()
         topics = self.table.topics or (self.table.topic,)
         return found or tuple(one for topic in topics for one in self.source.sample(topic, TOLD_BY_MESSAGES))
 
@@ -179,7 +185,8 @@ class Line:
         marker = None if mirror is None else marker_of(mirror)
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         sharded = self.table.shard is not None
-        is_asked = self.partitions_of_keys(partitions) > 1
+        # Not where it is not the Kafka key that says which row is meant, or it has one partition to choose.
+        is_asked = partitions > 1 and not (self.table.topics or self.options.key)
         if mirror is None or marker is None:
             home = None if is_asked else MOVES
             return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home)
@@ -201,10 +208,6 @@ class Line:
             sharded=sharded,
             home=home if is_asked else MOVES,
         )
-
-    def partitions_of_keys(self, partitions: int) -> int:
-        """Among how many partitions a Kafka key chooses; 1 where it is not what says which row is meant."""
-        return 1 if self.table.topics or self.options.key else partitions
 
     def watch(
         self,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import Code, RegistryUnavailable, SchemaRefused
+from cdc_materializer.errors import Code, RegistryUnavailable, SchemaRefused, UsageError
 from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
@@ -63,8 +63,8 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     try:
         done = fold_next(*told_by_raw(line, raw, tables), more_to_land=not landing.is_empty)
         return replace(done, foreign=tables.foreign) if done is not None else None
-    except RegistryUnavailable:
-        # The mirror waits for the registry; the topic may not wait for the mirror, and loses its messages one day.
+    except (RegistryUnavailable, UsageError):
+        # The mirror waits for the registry, or for what somebody has to mend: a contract, say. The topic may not wait.
         land_rest(line, topic)
         raise
 

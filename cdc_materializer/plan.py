@@ -37,6 +37,7 @@ from cdc_materializer.report.plan_models import (
     TypePlan,
 )
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.run_contracts import refusal
 from cdc_materializer.schema import Misfit, SchemaPlan
 from cdc_materializer.session import beside
 
@@ -60,7 +61,7 @@ def plan_tables(config: Config, tables: Sequence[str] = (), spark: SparkSession 
     Raises:
         CdcError: nothing could be looked at: the configuration, the source or Spark.
     """
-    work = open_work(config, RunOptions(tables=tables))
+    work = open_work(config, RunOptions(tables=tables), refuse=False)
     waiting = backlogs(config, work.source, work.tables)
     messages = sum(backlog.messages for backlog in waiting)
     workers = ThreadPoolExecutor(max_workers=TABLES_AT_ONCE)
@@ -76,8 +77,9 @@ def _plan_or_stop(work: Work, spark: SparkSession, backlog: Backlog) -> tuple[Ta
     contract = work.contracts.get(str(table.mirror))
     line = Line(work.config.name, table, work.source, work.registry, contract, lake)
     try:
-        if backlog.error is not None:
-            raise backlog.error
+        failed = backlog.error or refusal(work.contracts, table)
+        if failed is not None:
+            raise failed
         with translated(table.mirror):
             return _plan(line, backlog), 0
     except CdcError as failure:

@@ -25,6 +25,7 @@ from cdc_materializer.names import TableName, quote
 from cdc_materializer.progress import backlogs
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
+from cdc_materializer.run_contracts import refuse_unreadable
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def run_query(config: Config, query: str, limit: int, *, fresh: bool, spark: Spa
         UsageError: the query cannot be understood, or names what is not there.
         CdcError: something cannot be read, or a run of a table that is asked for would stop.
     """
-    work = open_work(config, RunOptions())
+    work = open_work(config, RunOptions(), refuse=False)
     names = [_parts(table.mirror) for table in work.tables]
     asked = [work.tables[names.index(name)] for name in named_in(query, names, config.catalog.name)]
+    refuse_unreadable(work.contracts, asked)
     waiting = {backlog.table.mirror: backlog for backlog in backlogs(config, work.source, asked)} if fresh else {}
     failed = next((backlog.error for backlog in waiting.values() if backlog.error is not None), None)
     if failed is not None:

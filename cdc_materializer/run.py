@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, TableConfig, resolve_tables
-from cdc_materializer.contract import Contract, load_contract
 from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, LakeUnavailable, worst_exit_code
 from cdc_materializer.lease import worked_on_by
 from cdc_materializer.logs import without_texts
@@ -30,6 +29,7 @@ from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.models import ContractChange, ErrorInfo, RunReport, TableRun
 from cdc_materializer.retry import FOLLOW, NEVER, REPLAN, Deadline
+from cdc_materializer.run_contracts import Stated, read_contracts, readable, refusal, refuse_unreadable
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -79,13 +79,16 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run works with, opened once: `tables` are those that are asked for, of all that are `known`."""
+    """What a run works with, opened once: `tables` are those that are asked for, of all that are `known`.
+
+    A contract that cannot be followed is among the `contracts` as its error, which a `Line` raises.
+    """
 
     config: Config
     source: Source
     registry: Registry | None
     tables: tuple[TableConfig, ...]
-    contracts: dict[str, Contract]
+    contracts: Mapping[str, Stated]
     known: tuple[TableConfig, ...] = ()
 
 
@@ -104,12 +107,12 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
         CdcError: nothing could be begun: the configuration, the source or Spark.
     """
     options = options or RunOptions()
-    work = open_work(config, options)
+    work = open_work(config, options, refuse=False)
     waiting = backlogs(config, work.source, work.tables, options.deadline)
     changes = _tell_changes(work, waiting)
     if all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
-        done = _report(config, [_stopped(b, b.error) if b.error is not None else _idle(b) for b in waiting])
+        done = _report(config, [_without_work(work, backlog) for backlog in waiting])
         return _with_changes(done, changes)
     with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
         return _with_changes(_run_tables(work, Lakes(session, config), waiting, options), changes)
@@ -125,7 +128,7 @@ def run_forever(
     from cdc_materializer.session_watch import has_ended
 
     options = options or RunOptions()
-    work = open_work(config, options)
+    work = open_work(config, options, refuse=False)
     quiet: dict[str, tuple[float, int]] = {}
     changes = _tell_changes(work, backlogs(config, work.source, work.tables, options.deadline))
     with session_for(work, spark) as session:
@@ -134,7 +137,9 @@ def run_forever(
             now = options.clock.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
             waiting = [
-                backlog for backlog in backlogs(config, work.source, due, options.deadline) if not backlog.is_done
+                backlog
+                for backlog in backlogs(config, work.source, due, options.deadline)
+                if not backlog.is_done or refusal(work.contracts, backlog.table) is not None
             ]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
             report = _run_tables(work, lakes, waiting, options)
@@ -170,11 +175,13 @@ def _tell_changes(work: Work, waiting: Sequence[Backlog]) -> dict[str, ContractC
     changes: dict[str, ContractChange] = {}
     for backlog in waiting:
         mirror = str(backlog.table.mirror)
-        contract = work.contracts.get(mirror)
+        contract = readable(work.contracts).get(mirror)
         before = backlog.mirror.contract if backlog.mirror is not None else None
         now = contract.fingerprint if contract is not None else None
         # A mirror of which nothing was published has been judged by none.
         if backlog.mirror is None or not backlog.mirror.counts or before == now:
+            continue
+        if refusal(work.contracts, backlog.table) is not None:
             continue
         says = (
             f"The contract of {mirror} is another one than its newest batch was judged by. Changes from here on are "
@@ -201,8 +208,13 @@ def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: 
         quiet[run.table] = (clock.monotonic() + replace(FOLLOW, base_seconds=poll).pause(failures), failures)
 
 
-def open_work(config: Config, options: RunOptions) -> Work:
+def open_work(config: Config, options: RunOptions, *, refuse: bool = True) -> Work:
     """Open source, registry and contracts, and find out which tables are meant.
+
+    Args:
+        config: from `load_config`.
+        options: which tables, and how long to wait.
+        refuse: whether a contract that cannot be followed is raised here, instead of where its table needs it.
 
     Raises:
         ConfigError: a table is asked for that the configuration does not have.
@@ -216,26 +228,10 @@ def open_work(config: Config, options: RunOptions) -> Work:
     if missing:
         what = f"There is no table {', '.join(missing)} in {config.path.name}."
         raise ConfigError(what, f"Its tables are: {', '.join(str(table.mirror) for table in known)}.")
-    contracts = {
-        str(table.mirror): with_key(load_contract(table.contract, str(table.mirror), config.root), config)
-        for table in tables
-        if table.contract is not None
-    }
+    contracts = read_contracts(config, tables)
+    if refuse:
+        refuse_unreadable(contracts, tables)
     return Work(config, source, open_registry(config.registry, options.deadline), tables, contracts, known)
-
-
-def with_key(contract: Contract, config: Config) -> Contract:
-    """The contract with the key of its hashes, where it has any.
-
-    Raises:
-        ConfigError: the configuration has no key for them.
-    """
-    if not contract.hashes:
-        return contract
-    if config.masks is None:
-        what = f"The contract {contract.path.name} hashes columns, and {config.path.name} has no key for that."
-        raise ConfigError(what, "Add `masks:` with `key: ${NAME}` (an environment variable) or a `key_file`.")
-    return replace(contract, mask_key=config.masks.secret())
 
 
 @contextmanager
@@ -254,7 +250,7 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
         with watched(spark):
             yield adopt_session(spark, work.config)
         return
-    if any(contract.row_rules for contract in work.contracts.values()):
+    if any(contract.row_rules for contract in readable(work.contracts).values()):
         # Great Expectations takes seconds to import, as Spark does to start; neither waits for the other.
         from cdc_materializer.contract.judge import preload
 
@@ -301,7 +297,7 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
     from cdc_materializer.session_watch import told
 
     if backlog.is_done:
-        return _idle(backlog)
+        return _without_work(work, backlog)
     clock = options.clock
     began = clock.monotonic()
     batches: list[Batch] = []
@@ -316,6 +312,10 @@ def _bring_up(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions) -
             f"{backlog.table.mirror} stopped on an unexpected {where_from(failure)}. Run with --debug and report it."
         )
         return _table_run(backlog, batches, clock.monotonic() - began, ErrorInfo(code="BUG", message=message)), EXIT_BUG
+    # Where there was nothing to land either, nobody has asked for the contract.
+    refused = refusal(work.contracts, backlog.table)
+    if refused is not None:
+        return _stopped(backlog, refused, batches, clock.monotonic() - began)
     return _table_run(backlog, batches, clock.monotonic() - began, None), 0
 
 
@@ -382,8 +382,9 @@ def _table_run(backlog: Backlog, batches: Sequence[Batch], seconds: float, error
     )
 
 
-def _idle(backlog: Backlog) -> tuple[TableRun, int]:
-    return _table_run(backlog, [], 0.0, None), 0
+def _without_work(work: Work, backlog: Backlog) -> tuple[TableRun, int]:
+    failure = backlog.error or refusal(work.contracts, backlog.table)
+    return _stopped(backlog, failure) if failure is not None else (_table_run(backlog, [], 0.0, None), 0)
 
 
 def _as_json(offsets: Offsets | None) -> dict[str, int]:

@@ -27,6 +27,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.report.samples import Place, Sampled, Sampler
 from cdc_materializer.run import SMALL_RUN_MESSAGES, RunOptions, Work, open_work, session_for
+from cdc_materializer.run_contracts import readable
 from cdc_materializer.session import beside
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def open_sampler(config: Config, names: Sequence[str], spark: SparkSession | Non
         sessions: list[SparkSession] = []
 
         def read(name: TableName, places: Collection[Place]) -> Sampled:
-            contract = work.contracts.get(str(name))
+            contract = readable(work.contracts).get(str(name))
             if not places or contract is None or not contract.public:
                 return Sampled(left_out=_declared(contract))
             if not sessions:

@@ -35,7 +35,8 @@ from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
-from cdc_materializer.run import RunOptions, open_work, session_for, with_key
+from cdc_materializer.run import RunOptions, open_work, session_for
+from cdc_materializer.run_contracts import with_key
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of

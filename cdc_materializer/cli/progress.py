@@ -83,7 +83,7 @@ class RunProgress(_Display):
 
         # What goes wrong here goes wrong in the run as well, which tells it.
         with suppress(CdcError):
-            work = open_work(config, options)
+            work = open_work(config, options, refuse=False)
             for backlog in backlogs(config, work.source, work.tables):
                 if not backlog.is_done:
                     self._bar(str(backlog.table.mirror), backlog.messages)

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.changes.masking import masked
 from cdc_materializer.cli import main
-from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE
+from cdc_materializer.config import Config, TableConfig, load_config
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE, ContractInvalid
 from cdc_materializer.explain import Asked, why
 from cdc_materializer.masks import Mask
 from cdc_materializer.proof import verify_tables
+from cdc_materializer.query import run_query
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
@@ -233,6 +234,62 @@ def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession",
     _contract(contract, {}, {})
     assert roll_back(config, (name,), spark).tables[0].rolled_back
     assert [(row["mail"], row["card"]) for row in spark.table(f"lake.{name}").collect()] == [(MAIL, "***")]
+
+
+@TURNS
+def test_a_table_whose_contract_cannot_be_followed_lands_and_shows_nothing(
+    spark: "SparkSession",
+    lake_config: Config,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Other tables go on; once the contract is mended, so does it, with what has landed, masked."""
+    space = f"masked_{next(_numbers)}"
+    topics = [f"{space}.t.{name}" for name in ("canaries", "orders")]
+    recorders = [Recorder(Case("canaries", 993, _CASE, (), None), topic) for topic in topics]
+    contract = lake_config.root / f"{space}.contract.yaml"
+    _contract(contract, {"mail": {"mask": "hash"}, "card": {"mask": "last4"}}, {})
+    config = _config(lake_config.root, space)
+    (masked_one,) = config.tables
+    plain = TableConfig.model_validate({"topic": topics[1], "mirror": f"{space}.orders"})
+    config = config.model_copy(update={"tables": [masked_one, plain]})
+    hidden, shown = str(masked_one.mirror), str(plain.mirror)
+
+    def send(number: int) -> None:
+        for recorder in recorders:
+            recorder.add({"op": "c", "after": {"id": number, "mail": MAIL, "card": CARD}})
+            recorder.write(lake_config.root / space)
+
+    def count(name: str) -> int:
+        return spark.table(f"lake.{name}").count()
+
+    send(1)
+    assert run_once(config, spark).exit_code == 0
+    whole = contract.read_text(encoding="utf-8")
+    contract.write_text(whole.replace("customProperties", "customPropertys"), encoding="utf-8")
+    send(2)
+    with caplog.at_level(logging.DEBUG):
+        report = run_once(config, spark)
+        send(3)
+        again = run_once(config, spark)
+        answer = run_query(config, f"SELECT count(*) FROM {shown}", 1, fresh=True, spark=spark)
+        for fresh in (False, True):
+            with pytest.raises(ContractInvalid):
+                run_query(config, f"SELECT * FROM {hidden}", 1, fresh=fresh, spark=spark)
+    told = [report.to_json(), again.to_json(), caplog.text, *capsys.readouterr()]
+
+    assert [report.exit_code, again.exit_code] == [EXIT_USAGE, EXIT_USAGE]
+    assert [run.error.code if run.error else None for run in again.tables] == ["ContractInvalid", None]
+    assert f"{contract.name}:" in str(again.tables[0].error)
+    assert [count(f"{hidden}__raw"), count(hidden), count(shown), answer.rows[0][0]] == [3, 1, 3, 3]
+    assert [secret for secret in (MAIL, CARD, KEY) for text in told if secret in text] == []
+
+    contract.write_text(whole, encoding="utf-8")
+    assert run_once(config, spark).exit_code == 0
+    rows = spark.table(f"lake.{hidden}").select("id", "mail", "card").collect()
+    assert {row["id"]: (row["mail"], row["card"]) for row in rows} == dict.fromkeys(
+        (1, 2, 3), (_hash(MAIL), "****1111")
+    )
 
 
 def _blocking() -> dict[str, Any]:

@@ -202,8 +202,8 @@ def test_twenty_rules_start_at_most_two_jobs_more(spark: "SparkSession", line: L
         Rule("most", "name", "expect_column_values_to_not_be_null", {"mostly": 0.5}, Action.BLOCK, scope=Scope.TABLE),
     ]
     other = TableConfig.model_validate({"topic": TOPIC, "mirror": f"{line.mirror}_without"})
-    under = replace(line, contract=replace(contract, rules=tuple(many)))
-    without = replace(line, contract=None, table=other)
+    under = replace(line, stated=replace(contract, rules=tuple(many)))
+    without = replace(line, stated=None, table=other)
     jobs = {"first batch": (_jobs(spark, under), _jobs(spark, without))}
     _write(tmp_path, 24)
     jobs["later batch"] = (_jobs(spark, under), _jobs(spark, without))

@@ -1,4 +1,4 @@
-"""What lands while nothing can be folded, as while the registry is down."""
+"""What lands while nothing can be folded, as while the registry is down or a contract cannot be followed."""
 
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -6,12 +6,17 @@ from typing import Any, NoReturn
 import pytest
 
 from cdc_materializer import pipeline
-from cdc_materializer.errors import RegistryUnavailable
+from cdc_materializer.errors import CdcError, ContractInvalid, RegistryUnavailable
 from cdc_materializer.offsets import Offsets, Span
 
 
-def _topic(monkeypatch: pytest.MonkeyPatch, batches: int, is_over: Any) -> tuple[Any, list[int]]:  # noqa: ANN401
-    """A line over a topic of so many messages, a batch each, whose registry is down; and what has landed."""
+def _topic(
+    monkeypatch: pytest.MonkeyPatch,
+    batches: int,
+    is_over: Any,  # noqa: ANN401
+    why: type[CdcError] = RegistryUnavailable,
+) -> tuple[Any, list[int]]:
+    """A line over a topic of so many messages, a batch each, none of which can be folded; and what has landed."""
     landed: list[int] = []
 
     def plan(*_: object) -> Span:
@@ -21,7 +26,7 @@ def _topic(monkeypatch: pytest.MonkeyPatch, batches: int, is_over: Any) -> tuple
         landed.append(len(landed))
 
     def fold(*_: object, **__: object) -> NoReturn:
-        raise RegistryUnavailable("It is down.", "Start it.")
+        raise why("It is down.", "Start it.")
 
     monkeypatch.setattr(pipeline, "load", lambda _: SimpleNamespace(raw=None, mirror=None, quarantine=None))
     monkeypatch.setattr(pipeline, "plan_landing", plan)
@@ -33,11 +38,12 @@ def _topic(monkeypatch: pytest.MonkeyPatch, batches: int, is_over: Any) -> tuple
     return line, landed
 
 
-def test_everything_lands_while_the_registry_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The topic may lose its messages one day."""
-    line, landed = _topic(monkeypatch, 5, lambda _: False)
+@pytest.mark.parametrize("why", [RegistryUnavailable, ContractInvalid])
+def test_everything_lands_while_the_mirror_waits(monkeypatch: pytest.MonkeyPatch, why: type[CdcError]) -> None:
+    """For the registry, or for somebody who mends a contract; the topic may lose its messages one day."""
+    line, landed = _topic(monkeypatch, 5, lambda _: False, why)
 
-    with pytest.raises(RegistryUnavailable):
+    with pytest.raises(why):
         pipeline.advance(line, SimpleNamespace())  # type: ignore[arg-type]
 
     assert landed == [0, 1, 2, 3, 4]
