@@ -80,6 +80,10 @@ class Findings:
                 return found
         return None
 
+    def has_within(self, place: Place) -> bool:
+        """Whether a problem was noted at a place or beneath it."""
+        return any(problem.place[: len(place)] == place for problem in self.problems)
+
     def add(self, place: Place, message: str, do: str, line: int | None = None) -> None:
         """Note a problem at a place."""
         self.problems.append(Problem(place, line if line is not None else self.line(place), message, do))

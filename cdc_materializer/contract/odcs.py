@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from cdc_materializer.contract.checks import check_draft, named_columns
 from cdc_materializer.contract.contradictions import check_rows_together, check_tables_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
-from cdc_materializer.contract.drafts import named, refuse_misplaced
+from cdc_materializer.contract.drafts import Draft, named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.masking import check_masks, check_renamed, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
@@ -146,18 +146,21 @@ def _read(
     judge, limit = read_judge(found, place, findings), read_limit(found, place, findings)
     known = _types(columns, actual, place, findings)
     types, stored = seen_types(columns, known, judge), seen_types(columns, known, "after")
-    of_rows = [draft for draft in drafts if draft.scope is Scope.ROW]
-    of_table = [draft for draft in drafts if draft.scope is Scope.TABLE]
-    for draft in of_rows:
-        if judge == "before" or is_judgeable(draft, named_columns(draft), columns, findings):
-            check_draft(draft, types, findings)
-    for draft in of_table:
-        named_there = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
-        if is_judgeable(draft, named_there, columns, findings):
-            check_table_draft(draft, stored, findings)
-    if len(findings.problems) == before:  # between malformed rules there is nothing to compare
-        check_rows_together(of_rows, {column.name for column in columns if column.primary_key}, findings)
-        check_tables_together(of_table, of_rows, findings)
+    sound: dict[Scope, list[Draft]] = {Scope.ROW: [], Scope.TABLE: []}
+    for draft in drafts:
+        known_so_far = len(findings.problems)
+        if draft.scope is Scope.ROW:
+            if judge == "before" or is_judgeable(draft, named_columns(draft), columns, findings):
+                check_draft(draft, types, findings)
+        else:
+            named_there = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
+            if is_judgeable(draft, named_there, columns, findings):
+                check_table_draft(draft, stored, findings)
+        if len(findings.problems) == known_so_far and not findings.has_within(draft.place):
+            sound[draft.scope].append(draft)
+    # With a malformed rule there is nothing to compare; whatever else is wrong hides no contradiction of the others.
+    check_rows_together(sound[Scope.ROW], {column.name for column in columns if column.primary_key}, findings)
+    check_tables_together(sound[Scope.TABLE], sound[Scope.ROW], findings)
     name = document.name or document.id or found.name or findings.path.stem
     contract = Contract(
         findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,

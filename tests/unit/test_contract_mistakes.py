@@ -7,7 +7,7 @@ import pytest
 
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import ContractInvalid
-from tests.unit.contracts import problems_of, write
+from tests.unit.contracts import HEAD, problems_of, write
 
 if TYPE_CHECKING:
     from tests.unit.contracts import Write
@@ -364,6 +364,30 @@ def test_counts_that_no_table_can_have_together_are_a_problem(tmp_path: Path) ->
         (14, "no table can pass this rule and the one of line 13 together."),
         (15, "no table can pass this rule and the one of line 14 together."),
     ]
+
+
+def test_another_problem_hides_no_contradiction(tmp_path: Path) -> None:
+    """Neither of rows nor of the table; a rule that is malformed itself is compared with none."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(HEAD + """\
+      - {name: a, physicalType: mystery}
+      - name: b
+        physicalType: int
+        logicalTypeOptions: {minimum: 5}
+        quality:
+          - {metric: invalidValues, arguments: {validValues: [1, 2]}, mustBe: 0}
+          - {metric: invalidValues, arguments: {validValues: [x]}, mustBe: 0}
+    quality:
+      - {metric: rowCount, mustBeLessThan: 3}
+      - {metric: rowCount, mustBeGreaterThan: 3}
+      - {metric: rowCount, mustBe: 1, mustBeLessThan: 1}
+""", encoding="utf-8")  # fmt: skip
+
+    told = [(problem.line, problem.message) for problem in problems_of(path)]
+
+    assert [line for line, _ in told] == [10, 13, 16, 19, 20]
+    assert (13, "no value can pass this rule and the one of line 15 together.") in told
+    assert (19, "no table can pass this rule and the one of line 18 together.") in told
 
 
 def test_rules_with_a_condition_do_not_contradict(write_contract: "Write") -> None:
