@@ -21,6 +21,8 @@ _METRIC_ARGUMENTS: Mapping[str, frozenset[str]] = {
     "invalidValues": frozenset({"validValues", "pattern"}),
 }
 _ENGINE = "greatexpectations"
+#: What ODCS names, and what else is usual.
+_SEVERITIES = ("info", "warning", "error", "critical", "fatal", "high", "medium", "low", "major", "minor", "blocker")
 _KNOWN_PROPERTIES = ("action", "shadow")
 
 
@@ -31,6 +33,7 @@ def read_quality(
     for index, entry in enumerate(entries or ()):
         at = (*here, "quality", index)
         action, shadow = _action(entry.customProperties, at, findings)
+        _check_severity(entry, at, findings)
         if action is None:
             continue
         for draft in _entry_rules(entry, column, at, findings):
@@ -53,6 +56,16 @@ def read_relationships(
         for draft in table_rules.read_relationship(entry, column, at, findings):
             own = _table_action(entry, action, at, findings)
             yield replace(draft, name=entry.id, action=own, shadow=shadow)
+
+
+def _check_severity(entry: DataQuality, at: Place, findings: Findings) -> None:
+    """Note a severity that is probably a misspelt one; ODCS leaves the words open."""
+    stated = (entry.severity or "").casefold()
+    if not stated or stated in _SEVERITIES:
+        return
+    swapped = [one for one in _SEVERITIES if sorted(one) == sorted(stated)]
+    if near := (*swapped, nearest(stated, _SEVERITIES))[0]:
+        findings.add((*at, "severity"), f"unknown severity {stated[:40]!r}.", f"Did you mean {near}?")
 
 
 def _table_action(entry: DataQuality | Relationship, action: Action, at: Place, findings: Findings) -> Action:

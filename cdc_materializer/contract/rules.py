@@ -15,6 +15,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, path_text
 from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_misspelt
+from cdc_materializer.contract.logical_types import contradiction
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import read_quality, read_relationships
@@ -52,6 +53,8 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
         elif ddl is None and (declared.physicalType or declared.logicalType):
             what = f"column {name}: neither physicalType {declared.physicalType!r} nor logicalType is a known type."
             findings.add((*here, "physicalType"), what, "Use a type of docs/reference, or set logicalType beside it.")
+        if (twice := contradiction(declared)) is not None:
+            findings.add((*here, "logicalType"), f"column {name}: {twice}", "Mend one; the physicalType counts.")
         columns.append(
             ContractColumn(
                 name, ddl, bool(declared.required), bool(declared.primaryKey), bool(declared.unique),

@@ -16,7 +16,7 @@ from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
-from cdc_materializer.contract.table_expectations import ROWS_QUERY, SPARK_TYPES, TABLE, Measure
+from cdc_materializer.contract.table_expectations import KIND_OF_TYPE, ROWS_QUERY, SPARK_TYPES, TABLE, Measure
 from cdc_materializer.contract.table_rules import INVALID, MISSING, NOT_IN_SET, broken_rows_query
 from cdc_materializer.contract.types import family
 from cdc_materializer.names import nearest
@@ -70,8 +70,6 @@ def columns_of(draft: Draft) -> list[str]:
 
 
 def _check_columns(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
-    if draft.expectation == "expect_column_to_exist":
-        return
     known = TABLE.get(draft.expectation)
     for column in columns_of(draft):
         if column not in types:
@@ -133,7 +131,7 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         except Misfit as misfit:
             findings.add(draft.place, f"a member of the set does not fit the type {ddl}: {misfit}.", "Mend the set.")
     elif known.kwargs[0].startswith("type_"):
-        _check_types(draft, findings)
+        _check_types(draft, ddl, findings)
     elif ROWS_QUERY in known.kwargs:
         if (why := broken_rows_query(kwargs[ROWS_QUERY])) is not None:
             findings.add(draft.place, f"{ROWS_QUERY}: {why}.", "Write SELECT … FROM {batch} WHERE ….")
@@ -143,14 +141,21 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         _check_quantiles(kwargs["quantile_ranges"], draft, findings)
 
 
-def _check_types(draft: Draft, findings: Findings) -> None:
-    """Note what is no type of Spark's, of which GX would find none in any table."""
+def _check_types(draft: Draft, ddl: str | None, findings: Findings) -> None:
+    """Note what is no type of Spark's, of which GX would find none in any table, and what is no type of the column's.
+
+    A column may have a wider type than the declared one, so their kinds are compared.
+    """
     stated = draft.kwargs.get("type_", draft.kwargs.get("type_list"))
     listed = stated if isinstance(stated, list) else [stated]
     for unknown in [one for one in listed if one not in SPARK_TYPES] if listed else [stated]:
         near = nearest(str(unknown), SPARK_TYPES)
         do = f"Did you mean {near}?" if near else "Write one such as IntegerType, StringType or DecimalType."
         findings.add(draft.place, f"{str(unknown)[:80]!r} is no type of Spark's.", do)
+    kinds = {KIND_OF_TYPE.get(one) for one in listed if isinstance(one, str)}
+    if ddl is not None and kinds and None not in kinds and family(ddl) not in kinds:
+        message = f"no table can pass: the column {draft.column} is {ddl}, none of whose kind are the rule's types."
+        findings.add(draft.place, message, "Mend the rule, or the type that is declared.")
 
 
 def _check_outliers(draft: Draft, findings: Findings) -> None:

@@ -52,6 +52,18 @@ IN_ORDER: Mapping[str, Literal["increasing", "decreasing"]] = {
     "expect_column_values_to_be_increasing": "increasing",
     "expect_column_values_to_be_decreasing": "decreasing",
 }
+#: The kind of a column of which GX says that it has a type of Spark's; of those left out a mirror has none.
+KIND_OF_TYPE: Mapping[str, Family] = {
+    **dict.fromkeys((f"{name}Type" for name in ("Byte", "Short", "Integer", "Long")), Family.NUMBER),
+    **dict.fromkeys((f"{name}Type" for name in ("Decimal", "Float", "Double")), Family.NUMBER),
+    **dict.fromkeys((f"{name}Type" for name in ("Char", "String", "Varchar")), Family.TEXT),
+    **dict.fromkeys((f"{name}Type" for name in ("Array", "Map", "Struct")), Family.NESTED),
+    "BinaryType": Family.BINARY,
+    "BooleanType": Family.BOOLEAN,
+    "DateType": Family.DATE,
+    "TimestampNTZType": Family.TIMESTAMP_NTZ,
+    "TimestampType": Family.TIMESTAMP,
+}
 #: The names by which GX calls Spark's types.
 SPARK_TYPES = frozenset(
     f"{name}Type"

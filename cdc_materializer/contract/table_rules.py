@@ -35,6 +35,7 @@ CONDITIONS = {
     "mustBeBetween": "must be between",
     "mustNotBeBetween": "must not be between",
 }
+_ALL_PERCENT = 100
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
 _BETWEEN = frozenset({"mustBeBetween", "mustNotBeBetween"})
 PERCENT = "percent"
@@ -153,12 +154,13 @@ def read_limit(table: SchemaObject, place: Place, findings: Findings) -> Limit |
     for index, entry in enumerate(table.customProperties or ()):
         if entry.property == "max_quarantined":
             share = _SHARE.fullmatch(entry.value) if isinstance(entry.value, str) else None
-            if share is not None:
+            if share is not None and Decimal(share[1]) <= _ALL_PERCENT:
                 return Limit(Decimal(share[1]), is_share=True)
             if isinstance(entry.value, int) and not isinstance(entry.value, bool) and entry.value >= 0:
                 return Limit(Decimal(entry.value))
             at = (*place, "customProperties", index)
-            findings.add(at, "max_quarantined is neither a number nor a share.", "Write one such as 100, or 5%.")
+            what = "neither a number nor a share" if share is None else "more than a batch has, so it never stops one"
+            findings.add(at, f"max_quarantined is {what}.", "Write one such as 100, or 5%.")
     return None
 
 

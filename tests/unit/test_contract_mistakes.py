@@ -99,6 +99,12 @@ REFUSED = [
      "the custom property action belongs to a rule"),
     ("- {name: a, quality: [{metric: invalidValues, mustBe: 0, arguments: {valid: [1]}}]}", 10,
      "has no argument valid"),
+    ("- {name: a, logicalType: boolean, physicalType: 'numeric(12,2)'}", 10, "cannot both be: no value is one of each"),
+    ("- {name: a, logicalType: integer, physicalType: timestamptz}", 10, "logicalType integer and physicalType"),
+    ("- {name: a, logicalType: timestamp, physicalType: boolean}", 10, "logicalType timestamp and physicalType"),
+    ("- {name: a, logicalType: array, items: {logicalType: string}, physicalType: int}", 10, "logicalType array and"),
+    ("- {name: a, quality: [{metric: nullValues, mustBe: 0, severity: hghi}]}", 10, "unknown severity 'hghi'"),
+    ("- {name: a, quality: [{metric: nullValues, mustBe: 0, severity: warnign}]}", 10, "unknown severity 'warnign'"),
     ("- {name: a, requierd: true}", 10, "does not know the key 'requierd'"),
     ("- {name: a, physicalType: mystery}", 10, "neither physicalType 'mystery' nor logicalType"),
     ("- {name: ID}", 10, "declared twice"),
@@ -178,6 +184,9 @@ EXPECTATIONS = [
     ("{type: expect_column_type_to_be, kwargs: {type_: INTEGER}}", "'INTEGER' is no type of Spark's"),
     ("{type: expect_column_values_to_be_in_type_list, kwargs: {type_list: [LongType, Longtype]}}", "'Longtype' is no"),
     ("{type: expect_column_values_to_be_in_type_list, kwargs: {type_list: []}}", "type_list is not a list"),
+    ("{type: expect_column_values_to_be_of_type, kwargs: {type_: StringType}}", "the column n is int, none of whose"),
+    ("{type: expect_column_values_to_be_in_type_list, kwargs: {type_list: [StringType, DateType]}}", "none of whose"),
+    ("{type: expect_column_to_exist, kwargs: {column: idd}}", "names the column 'idd', which is not declared"),
     ("{type: expect_column_values_to_not_be_outliers, kwargs: {method: mad}}", "unknown method"),
     ("{type: expect_column_values_to_not_be_outliers, kwargs: {multiplier: -1}}", "multiplier is not a number from 0"),
     ("{type: unexpected_rows_expectation}", "needs the argument unexpected_rows_query"),
@@ -241,6 +250,44 @@ EXPECTATIONS = [
     ("{type: expect_column_values_to_not_be_null, kwarg: {}}", "unknown key 'kwarg'"),
     ("'{type: [}'", "neither a mapping nor YAML"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        # What databases and connectors have for these: flags in numbers, instants in counts, JSON in texts.
+        "- {name: a, logicalType: boolean, physicalType: tinyint(1)}",
+        "- {name: a, logicalType: boolean, physicalType: 'number(1)'}",
+        "- {name: a, logicalType: boolean, physicalType: bit(1)}",
+        "- {name: a, logicalType: timestamp, physicalType: bigint}",
+        "- {name: a, logicalType: date, physicalType: int}",
+        "- {name: a, logicalType: time, physicalType: time}",
+        "- {name: a, logicalType: object, physicalType: jsonb}",
+        "- {name: a, logicalType: object, physicalType: hstore}",
+        "- {name: a, logicalType: array, items: {logicalType: string}, physicalType: 'text[]'}",
+        "- {name: a, logicalType: number, physicalType: numeric}",
+        "- {name: a, logicalType: integer, physicalType: 'numeric(20,0)'}",
+        "- {name: a, logicalType: string, physicalType: uuid}",
+        "- {name: a, quality: [{metric: nullValues, mustBe: 0, severity: High}]}",
+        "- {name: a, quality: [{metric: nullValues, mustBe: 0, severity: P1}]}",
+        """- {name: a, physicalType: int, quality: [{type: custom, engine: greatExpectations,
+        implementation: {type: expect_column_values_to_be_of_type, kwargs: {type_: LongType}}}]}""",
+    ],
+)
+def test_what_may_be_meant_so_is_no_mistake(write_contract: "Write", properties: str) -> None:
+    """Told is only what cannot be."""
+    assert problems_of(write_contract(properties)) == []
+
+
+@pytest.mark.parametrize(("value", "wrong"), [("150%", True), ("100.1%", True), ("100%", False), ("5.5%", False)])
+def test_a_share_of_held_messages_that_no_batch_has_is_refused(tmp_path: Path, value: str, wrong: bool) -> None:  # noqa: FBT001
+    """It would stop nothing, and look as if it did."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(f"{HEAD}    customProperties: [{{property: max_quarantined, value: {value}}}]\n", encoding="utf-8")
+
+    told = [(problem.line, problem.message) for problem in problems_of(path)]
+
+    assert told == ([(10, "max_quarantined is more than a batch has, so it never stops one.")] if wrong else [])
 
 
 @pytest.mark.parametrize(("written", "message"), EXPECTATIONS, ids=[message for _, message in EXPECTATIONS])
