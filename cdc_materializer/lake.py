@@ -291,12 +291,17 @@ class Lake:
             plan: the changes of its columns.
             inside: the struct column whose fields they are, where they are not the table's own columns.
             routed: whether the mirror's rows have room for their source tables from then on.
+
+        Raises:
+            CommitConflict: another process has changed the table.
         """
         statements = merge.rename_columns(self.catalog, table.name, table.pending, inside)
         if routed and not table.routed:
             statements.append(merge.name_source_tables(self.catalog, table.name))
         statements += merge.evolve_table(self.catalog, table.name, plan, inside)
         with translated(table.name):
+            # What another process has renamed since would be added again, under its old name.
+            lake_commit.check_same(self.iceberg(table.name), table)
             for statement in statements:
                 self.spark.sql(statement)
         loaded = self.load(table.name)

@@ -53,6 +53,7 @@ _LOG = logging.getLogger(__name__)
 
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
+_AGAIN = "Nothing was swapped; run the replay again."
 #: Settings of a table that change how it is written or read, and none of its rows.
 _NO_RULES = {
     *("records_max", "history", "ledger", "readers", "properties", "partitioned_by", "sorted_by", "contract", "raw")
@@ -219,7 +220,8 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
                 return told.model_copy(update={"error": ErrorInfo.of(blocked)})
             if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=_changes(told)):
                 return told.model_copy(update={"published": options.publish})
-        options = replace(options, restart=False)
+        # What has landed meanwhile may say of columns what raw did not say before.
+        line, options = replace(line), replace(options, restart=False)
     what = f"{name} was published to again and again while it was being rebuilt; nothing was swapped."
     raise CommitConflict(what, "What was rebuilt is kept; run the replay again when less comes in.")
 
@@ -306,7 +308,11 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
             return count
         if marker_of(tables.raw).refilled != sides.refilled:
             what = f"{tables.raw.name} was filled from the topic while {sides.live.mirror} was being rebuilt."
-            raise CommitConflict(what, "Nothing was swapped; run the replay again.")
+            raise CommitConflict(what, _AGAIN)
+        if sides.live.follows_aliases and sides.live.gathered(tables.raw).pairs != sides.live.aliases:
+            # A run has renamed columns, or is about to: under their old names they would be added to what readers see.
+            what = f"Schemas that came while {sides.live.mirror} was being rebuilt rename columns of it."
+            raise CommitConflict(what, _AGAIN)
         end = replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets)
         done = fold_next(sides.beside, replace(tables.raw, marker=end), tables)
         if done is None:

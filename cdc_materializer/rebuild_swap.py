@@ -24,9 +24,12 @@ _KEEPS_NONE = "{} keeps no state from before a replay. Nothing was written."
 
 
 def load_all(line: Line) -> Tables:
-    """Raw as it is, mirror and quarantine as they are on the branch of the line's lake."""
-    name, lake = line.mirror, line.lake
-    return Tables(replace(lake, branch=MAIN).load(name.raw), line.load_mirror(), lake.load(name.quarantine))
+    """Raw as it is, mirror and quarantine as they are on the branch of the line's lake.
+
+    The mirror first: what columns are renamed by meanwhile, raw has had before.
+    """
+    name, lake, mirror = line.mirror, line.lake, line.load_mirror()
+    return Tables(replace(lake, branch=MAIN).load(name.raw), mirror, lake.load(name.quarantine))
 
 
 def begin_anew(line: Line, tables: Tables) -> Tables:

@@ -1,5 +1,6 @@
 """A column that a registered schema renames by an alias: planned, read fresh, done, proved, and gathered again."""
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,11 +41,11 @@ _SCHEMAS = {1: _schema("customer"), 2: _schema("client", "customer"), 9: _KEY}
 class _Orders:
     """One upsert topic in Avro, and its mirror."""
 
-    def __init__(self, config: Config, name: str = "orders") -> None:
+    def __init__(self, config: Config, name: str = "orders", **more: object) -> None:
         self._folder = config.root / f"aliases_{name}"
         self.topic = TopicBuilder(name)
         self.path = config.root / f"aliases_{name}.yaml"
-        table = {"topic": name, "mirror": f"aliases.{name}", "format": "upsert", "aliases": "rename"}
+        table = {"topic": name, "mirror": f"aliases.{name}", "format": "upsert", "aliases": "rename", **more}
         folder = self._folder.name
         settings = {"source": {"files": folder}, "registry": {"files": f"{folder}/schemas"}, "tables": [table]}
         self.path.write_text(yaml.safe_dump({"name": "tests", **settings}))
@@ -128,3 +129,32 @@ def test_no_alias_shows_what_the_contract_hides(spark: "SparkSession", lake_conf
     assert verify_tables(config, spark).tables[0].equal
     assert replay_tables(config, (_HIDDEN,), ReplayOptions(publish=True), spark).tables[0].equal
     assert _rows(spark.table(f"lake.{_HIDDEN}"))[1] == {"id": 2, "client": "***"}
+
+
+def test_a_replay_brings_no_column_back_that_a_run_renames_meanwhile(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """It ends with nothing swapped; runs go on, and so does the next replay."""
+    name, orders = "aliases.renamed", _Orders(lake_config, "renamed", records_max=1)
+    for row in range(1, 4):
+        orders.send(1, id=row, customer="a")
+    config = load_config(orders.path)
+    assert run_once(config, spark).exit_code == 0
+    batches = itertools.count()
+
+    def meanwhile(*_: object) -> None:
+        if next(batches) == 0:
+            orders.send(2, id=4, client="b")
+            assert run_once(config, spark).exit_code == 0
+
+    error = replay_tables(config, (name,), ReplayOptions(publish=True, on_batch=meanwhile), spark).tables[0].error
+
+    assert error is not None
+    assert (error.code, "rename columns" in error.message) == ("CommitConflict", True)
+    assert spark.table(f"lake.{name}").columns[:-1] == ["id", "client"]
+    orders.send(1, id=5, customer="late")
+    assert run_once(config, spark).exit_code == 0
+    replayed = replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0]
+    assert (replayed.error, replayed.equal, replayed.published) == (None, True, True)
+    told = [{"id": row, "client": client} for row, client in enumerate(("a", "a", "a", "b", "late"), start=1)]
+    assert _rows(spark.table(f"lake.{name}")) == told

@@ -11,10 +11,11 @@ from cdc_materializer import branches
 from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.lake_errors import lake_error
 from cdc_materializer.marker import Marker
+from cdc_materializer.schema import Column, TableSchema, plan_schema
 from cdc_materializer.testing_catalog import JavaError
 from cdc_materializer.testing_lake import memory_lake
 from tests.model.commits import NO_ANSWERS
-from tests.model.lake_contract import again, append, create, marker
+from tests.model.lake_contract import SCHEMA, again, append, create, marker
 from tests.unit.memory import NAME, MemoryBench, publishing
 
 
@@ -218,3 +219,20 @@ def test_of_a_writer_that_leaves_no_name_none_is_made_up(bench: MemoryBench) -> 
         append(bench, table, "one", 5)
 
     assert "writer:" not in caught.value.what
+
+
+def test_no_column_is_added_to_a_table_whose_columns_were_changed_meanwhile(bench: MemoryBench) -> None:
+    """Another process has renamed one: under its old name it would be added again, and the table had both."""
+    append(bench, create(bench), "one", 5)
+    table, plan = again(bench), plan_schema(SCHEMA, [TableSchema((Column("old", "string"),))])
+    statements: list[str] = []
+    session: Any = bench.lake.spark
+    session.sql = lambda text, **_: statements.append(text)
+    bench.alter()
+
+    with pytest.raises(CommitConflict, match="changed by another program"):
+        bench.lake.evolve(table, plan)
+
+    assert not statements
+    bench.lake.evolve(again(bench), plan)
+    assert len(statements) == 1
