@@ -178,8 +178,7 @@ def _is_change_kept(result: Result, rule: Rule) -> bool:
 
 def _refers(result: Result, rule: Rule) -> bool:
     """Whether all values are those of a live row of another mirror; where one of several is NULL, they are none."""
-    named = rule.kwargs["table"]
-    other = TableName.parse(named if "." in named else ".".join((*result.mirror.namespace, named)))
+    other = said.other_table(rule, result.mirror)
     there = result.rows if other == result.mirror else _other(result.lake, other)
     own, known = result.rows, there
     pairs = []

@@ -15,7 +15,7 @@ from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.model import Limit, Rule, Scope
 from cdc_materializer.contract.table_expectations import ROWS_QUERY
-from cdc_materializer.names import nearest
+from cdc_materializer.names import TableName, nearest
 
 ROW_COUNT, DUPLICATES, NULLS, MISSING, SQL = "rowCount", "duplicateValues", "nullValues", "missingValues", "sql"
 INVALID = "invalidValues"
@@ -122,6 +122,12 @@ def read_relationship(entry: Relationship, column: str | None, at: Place, findin
         kwargs = {"columns": own, "table": next(iter(tables)), "to": there, "condition": "mustBe", "value": 0}
         said = f"Each {', '.join(own)} is one of {', '.join(to)}."
         yield Draft(at, REFERENCES, kwargs, column, kind=REFERENCES, scope=Scope.TABLE, description=said)
+
+
+def other_table(rule: Rule, own: TableName) -> TableName:
+    """The table that a rule refers to: one beside its own where it names no namespace."""
+    named = rule.kwargs["table"]
+    return TableName.parse(named if "." in named else ".".join((*own.namespace, named)))
 
 
 def read_sql(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:

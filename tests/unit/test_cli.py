@@ -431,6 +431,31 @@ def test_a_contract_of_the_pipeline_is_held_to_its_mirror(pipeline: Path, capsys
     ]
 
 
+def test_a_relationship_of_the_pipeline_refers_to_a_table_that_is_there_or_will_be(
+    pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mirror of the pipeline or any table of the catalog; one that only describes may refer to anything."""
+    enforced = "customProperties: [{property: action, value: warn}]"
+    columns = [
+        f"      - {{name: {name}, physicalType: bigint, relationships: [{{to: {to}.id, {enforced}}}]}}\n"
+        for name, to in (("a", "Orders"), ("b", "elsewhere.lists"), ("c", "custmers"), ("d", "other.orders"))
+    ]
+    described = "      - {name: e, physicalType: bigint, relationships: [{to: nowhere.id}]}\n"
+    (pipeline.parent / "orders.yaml").write_text(HEAD + "".join(columns) + described, encoding="utf-8")
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: orders.yaml")
+    pipeline.write_text(text, encoding="utf-8")
+    writer = open_writer(pipeline.parent / "lake")
+    writer.create_namespace("elsewhere")
+    writer.create_table("elsewhere.lists", pa.schema([("id", pa.int64())]))
+
+    assert main(["contract", "lint", "--json"]) == EXIT_USAGE
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    assert [(problem["line"], problem["message"]) for problem in file["problems"]] == [
+        (12, "c.references refers to public.custmers, and there is no such table."),
+        (13, "d.references refers to other.orders, and there is no such table."),
+    ]
+
+
 @pytest.mark.parametrize("asked", [["shop.parcels", "-t", "shop.letters"], ["shop.parcels", "shop.letters"]])
 def test_mirrors_to_verify_are_named_with_their_option_or_without(
     pipeline: Path, capsys: pytest.CaptureFixture[str], asked: list[str]
