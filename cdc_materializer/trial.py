@@ -34,7 +34,7 @@ from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TableRuleTrial, TrialReport
+from cdc_materializer.report.trial_models import CodeTrial, LimitTrial, RuleTrial, TableRuleTrial, TrialReport
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.run_contracts import with_key
 from cdc_materializer.schema import TableSchema
@@ -166,7 +166,9 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         of_table = _table_rules(line, contract, decided, target)
     finally:
         folded.release()
+    counts = sums.asDict()
     return TrialReport(
+        limit=_limit(contract, counts.pop("held"), counts["messages"]),
         pipeline=line.pipeline,
         table=str(line.mirror),
         topic=line.table.topic,
@@ -180,7 +182,18 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         rules=_rules(contract.row_rules, found, unjudged, sums["judged"]),
         table_rules=of_table,
         codes=codes,
-        **sums.asDict(),
+        **counts,
+    )
+
+
+def _limit(contract: Contract, held: int, messages: int) -> LimitTrial | None:
+    """How history as one batch fares under the contract's limit; where its batches end is for runs to say."""
+    limit = contract.max_quarantined
+    if limit is None:
+        return None
+    share = held / messages if messages else None
+    return LimitTrial(
+        allows=str(limit), held=held, messages=messages, share=share, blocked=limit.is_exceeded(held, messages)
     )
 
 
@@ -194,12 +207,15 @@ def _counted(states: DataFrame, judgement: Judgement, since: datetime | None) ->
             verdict.is_judged().alias("judged"),
             verdict.broken_rules().alias("broken"),
             F.col(verdict.VIOLATIONS),
+            (F.col(verdict.OUTCOME) == verdict.QUARANTINED).alias("held"),
         )
     )
     sums = counted.agg(
         F.count_if(F.col(m.PART) == 0).alias("messages"),
         F.count_if("judged").alias("judged"),
         F.count_if(F.size("broken") > 0).alias("broken"),
+        # One message may be several changes.
+        F.count_distinct(F.when(F.col("held"), F.struct(m.TOPIC, m.PARTITION, m.OFFSET))).alias("held"),
     )
     return decided, counted, sums.collect()[0]
 

@@ -122,8 +122,8 @@ def contract_test(
     """Try a contract on history before it goes live.
 
     Judges every state that the rows of a table have had in raw, or in the topic where there is no raw yet; writes
-    nothing. Ends with 5 if a rule would have stopped batches, with 2 if the contract cannot be followed. For example:
-    `cdcm contract test contracts/orders.yaml --table shop.orders`.
+    nothing. Ends with 5 if a rule would have stopped batches, or `max_quarantined` all of history as one batch; with 2
+    if the contract cannot be followed. For example: `cdcm contract test contracts/orders.yaml --table shop.orders`.
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps

@@ -1,12 +1,13 @@
 """Terminal view of a contract that was tried on history: `cdcm contract test`."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cdc_materializer.report.layout import fact_list, heading, new_table, number, place_line
-from cdc_materializer.report.trial_models import RuleTrial, TrialReport
+from cdc_materializer.report.trial_models import LimitTrial, RuleTrial, TrialReport
 from cdc_materializer.report.wording import quantity, share, utc
 
 _NUMBERS = ("broken", "share", "rows", "held")
@@ -51,8 +52,7 @@ def trial_view(report: TrialReport, now: datetime) -> RenderableType:
     for code in report.codes:
         parts += [Text(""), heading(code.code, "yellow", quantity(code.messages, "message"))]
         parts.append(fact_list([("first", place_line(code.first, now))]))
-    if report.blocks:
-        parts += [Text(""), Text(f"Would have stopped batches: {', '.join(report.blocks)}.", style="red")]
+    parts += _stops(report)
     done = (
         "It is the contract in force." if report.in_force else "It is not the contract in force. Nothing was written."
     )
@@ -61,6 +61,20 @@ def trial_view(report: TrialReport, now: datetime) -> RenderableType:
 
 def _broken(report: TrialReport) -> str:
     return f"broken after {quantity(report.broken, 'message')}"
+
+
+def _stops(report: TrialReport) -> Iterator[RenderableType]:
+    limit = report.limit
+    if limit is not None:
+        yield from (Text(""), heading("max_quarantined", "red" if limit.blocked else "", _limit(limit)))
+    if report.blocks:
+        yield from (Text(""), Text(f"Would have stopped batches: {', '.join(report.blocks)}.", style="red"))
+
+
+def _limit(limit: LimitTrial) -> str:
+    of_all = f" ({share(limit.share)})" if limit.share is not None else ""
+    held = f"{limit.held:,} of {quantity(limit.messages, 'message')}{of_all}"
+    return f"as one batch, {held} would be held; at most {limit.allows} may be"
 
 
 def _facts(rule: RuleTrial, now: datetime) -> list[tuple[str, RenderableType]]:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, computed_field
 
+from cdc_materializer.errors import MAX_QUARANTINED
 from cdc_materializer.report.models import MessagePlace, Report
 
 
@@ -54,6 +55,16 @@ class CodeTrial(Report):
     first: MessagePlace = Field(description="The first of them, by its timestamp.")
 
 
+class LimitTrial(Report):
+    """What history, as one batch, would hold, and how much of a batch the contract lets be held (`max_quarantined`)."""
+
+    allows: str = Field(description="The contract's `max_quarantined`: a number of messages, or a share in percent.")
+    held: int = Field(ge=0, description="Messages that would be held, for a rule or any other violation.")
+    messages: int = Field(ge=0, description="Messages that they are of.")
+    share: float | None = Field(description="held divided by messages (0 to 1); null: there are none.")
+    blocked: bool = Field(description="Whether that is more than the contract allows, so that the batch would stop.")
+
+
 class TrialReport(Report):
     """What ``cdcm contract test`` found; nothing was written."""
 
@@ -73,11 +84,13 @@ class TrialReport(Report):
     rules: list[RuleTrial] = Field(description="Every rule about rows, those that most break first.")
     table_rules: list[TableRuleTrial] = Field(default_factory=list, description="Every rule about the whole table.")
     codes: list[CodeTrial] = Field(default_factory=list, description="What else would be held or reported.")
+    limit: LimitTrial | None = Field(default=None, description="How `max_quarantined` fares; null: there is none.")
 
     @computed_field(description="Rules that would have stopped batches.")  # type: ignore[prop-decorator] # mypy 4473
     @property
     def blocks(self) -> list[str]:
-        """Name the rules with the action `block` that something breaks, and those that cannot be judged."""
+        """Name the rules with the action `block` that something breaks, those that cannot be judged, and the limit."""
         of_rows = [rule.rule for rule in self.rules if rule.action == "block" and rule.messages]
         broken = [rule for rule in self.table_rules if not rule.holds and rule.action != "shadow"]
-        return [*of_rows, *[rule.rule for rule in broken if rule.action == "block" or rule.holds is None]]
+        limit = [MAX_QUARANTINED] if self.limit is not None and self.limit.blocked else []
+        return [*of_rows, *[rule.rule for rule in broken if rule.action == "block" or rule.holds is None], *limit]

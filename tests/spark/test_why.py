@@ -232,6 +232,22 @@ def test_a_contract_is_tried_on_every_state_that_rows_have_had(things: Things) -
     assert things.spark.table(f"lake.{_TABLE}.snapshots").count() == snapshots
 
 
+@pytest.mark.parametrize(("allows", "blocks"), [("9%", ["max_quarantined"]), ("1", [])])
+def test_a_trial_says_whether_a_batch_would_hold_more_than_the_contract_allows(
+    things: Things, allows: str, blocks: list[str]
+) -> None:
+    """As a run would that took history as one batch: what was mended in it is not held."""
+    path = things.contract("limited.yaml", least=12)
+    limit = f"\n    customProperties: [{{property: max_quarantined, value: {allows}}}]\n    properties:"
+    path.write_text(path.read_text("utf-8").replace("\n    properties:", limit), encoding="utf-8")
+
+    found = try_contract(things.config, _TABLE, path, None, things.spark)
+
+    assert found.limit is not None
+    assert (found.limit.allows, found.limit.held, found.limit.messages, found.limit.share) == (allows, 1, 10, 0.1)
+    assert found.blocks == blocks
+
+
 def test_rules_about_the_table_are_tried_on_what_history_ends_with(things: Things) -> None:
     """One row is left, the newest that raw has; rules that are only tried stop nothing."""
     of_table = """

@@ -1,7 +1,9 @@
 """A contract that is tried on history: which one on which table, what is shown, how the command ends."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,15 @@ from rich.console import Console
 from cdc_materializer import trial
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.contract import Contract
+from cdc_materializer.contract.model import Limit
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, UsageError
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TrialReport
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+_CONTRACT = Contract(Path("c.yaml"), "Orders", "2", (), ())
 PLACE = MessagePlace(topic="t", partition=0, offset=17, timestamp=NOW)
 
 
@@ -96,6 +101,30 @@ def test_a_tried_rule_that_cannot_be_judged_is_told_in_a_terminal() -> None:
 
     assert "known-status  cannot be judged (CAST_INVALID_INPUT)" in text.getvalue()
     assert told.blocks == []
+
+
+@pytest.mark.parametrize(
+    ("held", "code", "said"),
+    [
+        (3, EXIT_BLOCKED, "as one batch, 3 of 9 messages (33.33%) would be held; at most 25% may be"),
+        (2, EXIT_DONE, "as one batch, 2 of 9 messages (22.22%) would be held; at most 25% may be"),
+    ],
+)
+def test_more_held_messages_than_the_contract_allows_would_have_stopped_a_batch(
+    config: Config, monkeypatch: pytest.MonkeyPatch, held: int, code: int, said: str
+) -> None:
+    """The trial says how many of how many, and ends as a rule that blocks does."""
+    contract = replace(_CONTRACT, max_quarantined=Limit(Decimal(25), is_share=True))
+    found = report("quarantine", held).model_copy(update={"limit": trial._limit(contract, held, 9)})
+    monkeypatch.setattr(trial, "try_contract", lambda *_arguments: found)
+    text = io.StringIO()
+
+    Console(file=text, width=100, no_color=True).print(render(found, now=NOW))
+
+    assert f"max_quarantined  {said}" in text.getvalue()
+    assert ("Would have stopped batches: max_quarantined." in text.getvalue()) == (code == EXIT_BLOCKED)
+    assert main(["contract", "test", "-c", str(config.path), "--table", "b.orders", "--json"]) == code
+    assert trial._limit(_CONTRACT, held, 9) is None
 
 
 @pytest.mark.parametrize(
