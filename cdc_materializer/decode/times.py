@@ -141,19 +141,24 @@ def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
     """ISO 8601 text in one of the types date, timestamp_ntz and timestamp; the Z of the first two is decoration."""
 
     def reading(settings: Settings, _: WireType) -> Reading:
-        def is_special(text: Column) -> Column:
+        ends = Ends(ddl)
+
+        def has_sign(text: Column) -> Column:
             # Years past 9999 and before 1 are written with a sign, and the infinities as words.
             return text.rlike("^([+-]\\d|-?infinity)")
 
-        def value(text: Column) -> Column:
+        def read(text: Column) -> Column:
             plain = F.regexp_replace(text, "Z$", "") if ddl != "timestamp" else text
-            parsed = F.when(~is_special(text), plain).try_cast(ddl)
+            return F.when(~has_sign(text), plain).try_cast(ddl)
+
+        def is_special(text: Column) -> Column:
+            return has_sign(text) | ends.are_left_by(text, read(text))
+
+        def value(text: Column) -> Column:
             if settings.special_values != "clamp":
-                return parsed
-            ends = F.when(text.startswith("-"), "0001-01-01").otherwise("9999-12-31")
-            last = F.when(text.startswith("-"), " 00:00:00").otherwise(" 23:59:59.999999")
-            end = ends if ddl == "date" else F.concat(ends, last)
-            return F.when(is_special(text), end.cast(ddl)).otherwise(parsed)
+                return ends.within(read(text))
+            end = F.when(text.startswith("-"), ends.first).otherwise(ends.last)
+            return F.when(has_sign(text), end).otherwise(ends.clamped(read(text)))
 
         def invalid(text: Column) -> Column:
             return text.isNotNull() & ~is_special(text) & value(text).isNull() & ~settings.text_is_placeholder(text)
