@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, fold, life, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
-from cdc_materializer.digests import comparable
 from cdc_materializer.earlier import at_places, lying_at
 from cdc_materializer.errors import UsageError
 from cdc_materializer.judging import cached, without_failing
@@ -30,7 +29,7 @@ from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
 from cdc_materializer.report.row_story import HELD_ACTIONS, Kept, Publication, Told, publications, story, summary
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.why_changes import changed_columns, changed_values, told_changes
 from cdc_materializer.why_key import key_values, typed_key
 from cdc_materializer.why_log import Log, log_of
 from cdc_materializer.why_sweeps import in_sweeping_batches
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from cdc_materializer.config import Config
 
-_BATCH = "__cdc_batch"
+_BATCH, _VALUES = "__cdc_batch", "__cdc_values"
 #: Whether a message was held and read once more, and the batch that read it first.
 _LATER, _FIRST = "__cdc_later", "__cdc_first"
 _CUT_PARTITION, _CUT_START, _CUT_END = "__cdc_cut_partition", "__cdc_cut_start", "__cdc_cut_end"
@@ -56,11 +55,13 @@ class Asked:
         key: JSON text such as ``{"id": 42}``, or the plain value of a key of one column.
         place: partition and offset.
         limit: the most messages to tell, the newest of them.
+        values: whether to tell what the changed columns were and became, masked as the contract says.
     """
 
     key: str | None = None
     place: tuple[int, int] | None = None
     limit: int = 200
+    values: bool = False
 
 
 def why(config: Config, table: str, asked: Asked, spark: SparkSession | None = None) -> WhyReport:
@@ -92,7 +93,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         if total == 0:
             what = f"{line.mirror.raw} has no message of that key."
             raise UsageError(what, "Write the key as JSON, as `cdcm quarantine list` does: --key '{\"id\": 42}'.")
-        told = [*_told(log, judged, places, asked.limit), *_unread(waiting, asked.limit)][-asked.limit :]
+        told = [*_told(log, judged, places, asked), *_unread(waiting, asked.limit)][-asked.limit :]
         row = _row(log, judged, key) if key is not None else None
     finally:
         judged.unpersist()
@@ -235,7 +236,7 @@ def _is_row(key: str | None, place: tuple[int, int] | None) -> Column:
     return (F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset)
 
 
-def _told(log: Log, judged: DataFrame, places: DataFrame, limit: int) -> list[Told]:
+def _told(log: Log, judged: DataFrame, places: DataFrame, asked: Asked) -> list[Told]:
     ids = lying_at(log.line.lake.rows(log.raw), places)
     ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
     is_sweep = F.col(m.OP).eqNullSafe(m.SWEEP)
@@ -247,14 +248,15 @@ def _told(log: Log, judged: DataFrame, places: DataFrame, limit: int) -> list[To
         F.col(_BATCH),
         is_sweep.alias("swept"),
         _broke(log.line).alias("broke"),
-        _changed(log.target).alias("columns"),
+        changed_columns(log.target).alias("columns"),
+        *([changed_values(log.target, log.line.masks).alias(_VALUES)] if asked.values else []),
         F.when(fold.effective() & ~fold.is_delete(), F.array_union(m.ABSENT, m.UNAVAILABLE)).alias("kept"),
         F.col(fold.ORDER),
     ]
     read = judged.select(*shown_columns).join(
         ids, (F.col(m.PARTITION) == ids["partition"]) & (F.col(m.OFFSET) == ids["offset"]), "left"
     )
-    newest = read.orderBy(F.col(fold.ORDER).desc()).limit(limit).collect()
+    newest = read.orderBy(F.col(fold.ORDER).desc()).limit(asked.limit).collect()
     return [_one(row) for row in reversed(newest)]
 
 
@@ -272,6 +274,7 @@ def _one(row: Row) -> Told:
         kept=tuple(row["kept"] or ()),
         number=row[_BATCH],
         swept=row["swept"],
+        values=tuple(told_changes(row[_VALUES])) if _VALUES in row else None,
     )
 
 
@@ -309,17 +312,6 @@ def _broke(line: Line) -> Column:
         parts += [F.when(is_row, lost), F.when(is_row, unsure)]
     nothing = F.array().cast(fold.NO_NAMES)
     return F.array_distinct(F.concat(*[F.coalesce(part, nothing) for part in parts]))
-
-
-def _changed(target: TableSchema) -> Column:
-    """The columns in which the row after a change differs from the row that was there before."""
-    before = F.col(life.BEFORE)
-    was = F.when(before["live"], before["row"])
-    differing = [
-        F.when(~comparable(m.column(name), ddl).eqNullSafe(comparable(was[name], ddl)), F.lit(name))
-        for name, ddl in target.types.items()
-    ]
-    return F.when(fold.effective() & ~fold.is_delete(), F.array_compact(F.array(*differing)))
 
 
 def _held(line: Line, places: DataFrame, limit: int) -> list[tuple[MessagePlace, RowViolation]]:

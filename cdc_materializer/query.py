@@ -23,6 +23,7 @@ from cdc_materializer.line import Line
 from cdc_materializer.merge import first_rows
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.progress import backlogs
+from cdc_materializer.query_json import VALUE, json_text
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_unreadable
@@ -39,12 +40,6 @@ _PIECE = re.compile(
     r"""|(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)""",
     re.DOTALL,
 )
-#: Times with all their digits: Spark's own form ends at milliseconds.
-_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 #: What Spark puts around what it says: its condition before, the SQL state behind.
 _CODES = re.compile(r"\A\[[\w.]+\] |\s*SQLSTATE: \w+\Z")
 _PART = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
@@ -169,16 +164,11 @@ def told_rows(answer: DataFrame) -> tuple[list[QueryColumn], list[list[Any]]]:
 
 
 def _as_json(answer: DataFrame) -> DataFrame:
-    """Each row as a JSON array; decimals as texts, which keeps their digits."""
+    """Each row as a JSON array."""
     named = answer.toDF(*[f"c{at}" for at in range(len(answer.columns))])
-    values = [F.to_json(F.struct(F.col(name).alias("v")), _JSON) for name in named.columns]
-    texts = [
-        F.to_json(F.struct(F.col(field.name).cast("string").alias("v")), _JSON)
-        if ddl_of(field.dataType).startswith("decimal")
-        else value
-        for field, value in zip(named.schema, values, strict=True)
-    ]
-    bare = [F.expr("1")] if not texts else [F.regexp_extract(text, r"(?s)^\{\"v\":(.*)\}$", 1) for text in texts]
+    texts = [json_text(F.col(field.name), ddl_of(field.dataType)) for field in named.schema]
+    inside = rf'(?s)^\{{"{VALUE}":(.*)\}}$'
+    bare = [F.expr("1")] if not texts else [F.regexp_extract(text, inside, 1) for text in texts]
     return named.select(F.concat(F.lit("["), F.concat_ws(",", *bare), F.lit("]")))
 
 

@@ -23,7 +23,7 @@ def add_to(app: typer.Typer) -> None:
     quarantine.command("release")(quarantine_release)
 
 
-def why(
+def why(  # noqa: PLR0913 - the options are the command's own
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The mirror.")],
     *,
     key: Annotated[
@@ -37,14 +37,18 @@ def why(
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="MESSAGES", help="The most messages to show: the newest.")
     ] = WHY_MESSAGES,
+    values: Annotated[
+        bool,
+        typer.Option("--values", help="Show what the changed columns were and became, masked as the contract says."),
+    ] = False,
     config: ConfigFile = CONFIG_DEFAULT,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
     """Tell the life of one row: every message, what became of it, and why.
 
-    Folds the messages of its key again, and says which columns each changed and why the row is as it is now; never
-    their values. For example: `cdcm why shop.orders --key 42`.
+    Folds the messages of its key again, and says which columns each changed and why the row is as it is now; their
+    values with `--values` alone. For example: `cdcm why shop.orders --key 42`.
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
@@ -59,7 +63,7 @@ def why(
 
     with Steps(output) as steps:
         steps.begin(f"Looking for the row's messages in {table}__raw")
-        found = explain(loaded, table, Asked(key, at, limit))
+        found = explain(loaded, table, Asked(key, at, limit, values))
     output.show(found)
     return EXIT_DONE
 

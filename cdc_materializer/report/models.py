@@ -1,7 +1,7 @@
 """Every document that a ``--json`` option prints, as frozen pydantic models.
 
 The reference pages and the published JSON schemas are generated from these classes, so each field says what it
-means. Times are UTC, counts are messages unless a field says rows or keys, and no field ever carries a row's values.
+means. Times are UTC, counts are messages unless a field says rows or keys, and no field has a row's values unasked.
 """
 
 from datetime import datetime  # pydantic reads the annotation at run time

@@ -1,7 +1,7 @@
 """What `cdcm why --json` prints; see `models` for what holds of all documents."""
 
 from datetime import datetime  # pydantic reads the annotation at run time
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -23,6 +23,14 @@ class RowViolation(Report):
     status: str = Field(description="`open`, `superseded` or `released`.")
     detected_at: datetime | None = Field(default=None, description="When it was detected.")
     batch: str | None = Field(default=None, description="The batch that detected it.")
+
+
+class ColumnChange(Report):
+    """What one column of a row was before a message and is after it, as the mirror has it: masked, where it is."""
+
+    column: str = Field(description="Its name.")
+    before: Any = Field(description="Its value before; null: NULL, or there was no row.")
+    after: Any = Field(description="Its value after; would be, where the message is held. Decimals as texts.")
 
 
 class RowMessage(MessagePlace):
@@ -49,6 +57,11 @@ class RowMessage(MessagePlace):
     masked: dict[str, str] = Field(
         default_factory=dict,
         description="Those of `columns` that the contract masks, each with how: `redact`, `hash` or `last4`.",
+    )
+    values: list[ColumnChange] | None = Field(
+        default=None,
+        description="With `--values`: what those columns were and became, masked as the contract says; null: nobody "
+        "asked, or no batch has read the message yet.",
     )
     kept: list[str] = Field(
         default_factory=list, description="Columns that the message does not tell: the row kept what it had."

@@ -12,7 +12,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.row_models import Became, RowMessage, RowNow, RowViolation
+from cdc_materializer.report.row_models import Became, ColumnChange, RowMessage, RowNow, RowViolation
 from cdc_materializer.report.wording import quantity
 
 _NO_MASKS = Masks()
@@ -153,6 +153,7 @@ class Told:
         kept: the columns that it does not tell.
         number: its batch, counted in the order of publications; None where it was not read yet.
         swept: whether it is the end of a complete snapshot that does not show the row, and so ended it.
+        values: what those columns were and became; None where nobody asked for it.
     """
 
     place: MessagePlace
@@ -167,6 +168,7 @@ class Told:
     kept: tuple[str, ...] = ()
     number: int | None = None
     swept: bool = False
+    values: tuple[ColumnChange, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,7 @@ def _message(
         published_at=batch.at if batch else None,
         columns=list(told.columns),
         masked={name: str(mask) for name in told.columns if (mask := masks.of(name)) is not None},
+        values=list(told.values) if told.values is not None else None,
         kept=list(told.kept),
         broke=list(told.broke),
         violations=violations,

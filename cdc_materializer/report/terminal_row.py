@@ -1,5 +1,6 @@
 """Terminal view of what `cdcm why` tells of one row."""
 
+import json
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -7,10 +8,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cdc_materializer.report.layout import INDENT, fact_list, heading
-from cdc_materializer.report.row_models import Became, RowMessage, RowViolation, WhyReport
+from cdc_materializer.report.row_models import Became, ColumnChange, RowMessage, RowViolation, WhyReport
 from cdc_materializer.report.wording import moment, quantity
 
 _STYLES: dict[Became, str] = {"quarantined": "yellow", "upserted": "green", "deleted": "green", "waiting": "cyan"}
+
+_VALUES = "values are shown with `--values` alone, masked as the contract says"
 
 
 def why_view(report: WhyReport, now: datetime) -> RenderableType:
@@ -23,9 +26,7 @@ def why_view(report: WhyReport, now: datetime) -> RenderableType:
         parts.append(Text(f"The newest {len(report.messages):,} of {quantity(report.total, 'message')}.", "dim"))
     for found in report.messages:
         parts += [Text(""), *_message(found, now)]
-    return Group(
-        *parts, Text(""), Text(f"The messages themselves are in {report.table}__raw; values are never shown.", "dim")
-    )
+    return Group(*parts, Text(""), Text(f"The messages themselves are in {report.table}__raw; {_VALUES}.", "dim"))
 
 
 def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
@@ -35,6 +36,7 @@ def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
     facts: list[tuple[str, RenderableType]] = [
         ("why", found.reason),
         *([("columns", ", ".join(_changed(found)))] if found.columns else []),
+        *([("values", "\n".join(map(_values, found.values)))] if found.values else []),
         *([("kept", ", ".join(found.kept))] if found.kept else []),
         ("written", moment(found.timestamp, now)),
         *([("changed", moment(found.source_ts, now))] if found.source_ts else []),
@@ -49,6 +51,11 @@ def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
 def _changed(found: RowMessage) -> list[str]:
     """The columns that a message changed, with how a masked one is hidden."""
     return [f"{name} (masked: {found.masked[name]})" if name in found.masked else name for name in found.columns]
+
+
+def _values(found: ColumnChange) -> str:
+    before, after = (json.dumps(value, ensure_ascii=False) for value in (found.before, found.after))
+    return f"{found.column}: {before} → {after}"
 
 
 def _violation(found: RowViolation, now: datetime) -> str:

@@ -12,11 +12,14 @@ import pyarrow as pa
 import pytest
 
 import cdc_materializer
+from cdc_materializer import explain
 from cdc_materializer.cli import main
 from cdc_materializer.cli.following import Following
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG, EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.explain import Asked
 from cdc_materializer.names import TableName
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.run import RunOptions
 from tests.demo_run import ROOT
 from tests.unit.contracts import HEAD
@@ -41,6 +44,23 @@ def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.chdir(tmp_path)
     return path
+
+
+@pytest.mark.parametrize("words", [[], ["--values"]])
+def test_why_shows_values_where_somebody_asks_for_them(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """And not otherwise: its output goes into tickets."""
+    asked: list[Asked] = []
+
+    def explained(_config: object, table: str, wanted: Asked) -> WhyReport:
+        asked.append(wanted)
+        return WhyReport(pipeline="shop", table=table, topic="t", key=None, summary=[], total=0, limit=1, messages=[])
+
+    monkeypatch.setattr(explain, "why", explained)
+
+    assert main(["why", "shop.orders", "--key", "1", "-c", str(pipeline), *words]) == EXIT_DONE
+    assert [one.values for one in asked] == [bool(words)]
 
 
 # --- help and names -------------------------------------------------------------------------------------------------

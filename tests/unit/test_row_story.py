@@ -13,7 +13,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.row_models import Became, RowNow, RowViolation, WhyReport
+from cdc_materializer.report.row_models import Became, ColumnChange, RowNow, RowViolation, WhyReport
 from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary, sweeping_batches
 from cdc_materializer.report.terminal import render
 from cdc_materializer.snapshots import Followed, Snapshot
@@ -265,8 +265,12 @@ def test_the_summary_says_why_there_is_no_row(life: list[Told], said: str) -> No
 def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
     """Every message with its place, outcome and reason; nothing that looks like markup is taken for it."""
     violation = RowViolation(code="CONTRACT", rule="limit", column="price", action="quarantine", status="open")
+    values = (
+        ColumnChange(column="price", before=None, after="12.50"),
+        ColumnChange(column="mail", before="[b]é", after=1),
+    )
     messages = story(
-        [told(3, "quarantined", broke=("CONTRACT limit",), columns=("price", "mail"))],
+        [told(3, "quarantined", broke=("CONTRACT limit",), columns=("price", "mail"), values=values)],
         published(4),
         [(place(3), violation)],
         Masks(methods={"mail": Mask.HASH}),
@@ -285,6 +289,8 @@ def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
     assert "0/3  u  quarantined" in shown
     assert "CONTRACT limit (price): open" in shown
     assert "price, mail (masked: hash)" in shown
+    assert 'price: null → "12.50"' in shown
+    assert 'mail: "[b]é" → 1' in shown
     assert "batch4: snapshot 104" in shown
 
 
