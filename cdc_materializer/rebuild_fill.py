@@ -81,9 +81,9 @@ def refill(line: Line, *, restart: bool = False) -> int:
         filled = begun or raw
         topic = as_raw_counts(state_of(line.source, line.table.topic, line.table.topics), marker_of(filled))
         holes = find_holes(line.lake, filled)
-        _check_there(line, filled, topic, holes)
+        there = _there_of(line, filled, topic, holes)
         plan_landing(line, raw, topic, quarantine.rewound_topics(line, line.lake.load(line.mirror.quarantine)))
-        for span in spans_of(line.table.topic, holes, line.table.records_max):
+        for span in spans_of(line.table.topic, there, line.table.records_max):
             filled = _read(line, beside, filled, span, topic)
             _LOG.info("%s: %d of the offsets that it had no message of were read from the topic.", raw.name, span.count)
         return _bring(line, filled) if filled is not raw else 0
@@ -105,16 +105,16 @@ def find_holes(lake: Lake, table: LakeTable) -> list[Hole]:
     return holes_in((Bucket(*row) for row in found.collect()), ends, _WIDTH)
 
 
-def _check_there(line: Line, raw: LakeTable, topic: TopicState, holes: Sequence[Hole]) -> None:
-    """Refuse where messages may be missing that the topic cannot give.
+def _there_of(line: Line, raw: LakeTable, topic: TopicState, holes: Sequence[Hole]) -> list[Hole]:
+    """What of holes can be read from the topic; raw has all else that was in them.
 
     Raises:
-        UsageError: says which offsets, and why.
+        UsageError: messages may be missing that the topic cannot give; says which offsets, and why.
     """
     if not holes:
-        return
+        return []
     reach, why = _reach(line, marker_of(raw), topic, {hole.partition for hole in holes})
-    _, gone = parted(holes, reach)
+    there, gone = parted(holes, reach)
     lost: list[Hole] = []
     for at in range(0, len(gone), _NAMED_MAX):
         # Where a topic begins in the middle of a bucket, raw may have all that is before that.
@@ -122,7 +122,7 @@ def _check_there(line: Line, raw: LakeTable, topic: TopicState, holes: Sequence[
         if len(lost) > _NAMED_MAX:
             break
     if not lost:
-        return
+        return there
     places = ", ".join(map(str, lost[:_NAMED_MAX])) + (" and more" if len(lost) > _NAMED_MAX else "")
     reasons = "; ".join(dict.fromkeys(why(hole) for hole in lost))
     what = f"{raw.name} has no message at {places}, and the topic cannot tell what was there: {reasons}."

@@ -258,6 +258,18 @@ def test_what_is_deleted_meanwhile_is_noticed(bazaar: Bazaar, monkeypatch: pytes
     assert bazaar.is_sound()
 
 
+def test_what_raw_has_of_the_topics_lost_head_is_not_asked_for(bazaar: Bazaar) -> None:
+    """A bucket of offsets with a hole is read as a whole, but for what the topic has no more."""
+    bazaar.lose("offset = 4")
+    bazaar.source.forget_before(bazaar.topic.topic, 2)
+
+    found = bazaar.replay(start="kafka", publish=True)
+
+    assert (found.error, found.refilled, found.equal, found.published) == (None, 1, True, True)
+    assert bazaar.offsets() == [0, 1, 2, 3, 4, 5]
+    assert bazaar.is_sound()
+
+
 def _head_gone(bazaar: Bazaar) -> None:
     bazaar.source.forget_before(bazaar.topic.topic, 3)
 
