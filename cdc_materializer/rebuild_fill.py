@@ -48,7 +48,7 @@ REFILL_BRANCH = "cdcm-refill"
 _WIDTH = 32_768
 #: How many spans of what is gone are named.
 _NAMED_MAX = 20
-#: How often the last commit is tried; it takes a second, and only what is landed in that second is in its way.
+#: How often a commit is tried: what a run lands just then is in the way of one that writes to the branch, too.
 _ATTEMPTS = 10
 
 
@@ -182,7 +182,16 @@ def _read(line: Line, beside: Lake, raw: LakeTable, span: Span, topic: TopicStat
     found = raw_rows(messages, marker.batch, before.bases, line.id_bytes)
     there = line.lake.rows(raw).where(batch.within(span, "partition", "offset")).select("partition", "offset")
     lacking = found.join(there, ["partition", "offset"], "left_anti").select(*found.columns)
-    beside.publish(raw, marker, lambda stage: append_read(stage, lacking, line, topic, span))
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            beside.publish(raw, marker, lambda stage: append_read(stage, lacking, line, topic, span))
+            break
+        except CommitConflict:
+            # A run has landed just when something was staged here.
+            drop_branches(line.lake, raw.name, f"{REFILL_BRANCH}_")
+            now = beside.load(raw.name)
+            if not left or (now is not None and now.head != raw.head):
+                raise
     crash_points.reach("refilled", raw.name)
     now = beside.load(raw.name)
     if now is None:

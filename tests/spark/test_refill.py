@@ -11,6 +11,7 @@ from cdc_materializer import crash_points, run
 from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
+from cdc_materializer.errors import CommitConflict
 from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Line
@@ -239,6 +240,27 @@ def test_what_is_landed_meanwhile_stays_and_is_not_stopped(bazaar: Bazaar, monke
     assert points.count("raw.staged") == 4, "the last commit was made twice"
     assert bazaar.offsets() == list(range(len(bazaar.topic.messages)))
     assert bazaar.marker.offsets == {0: len(bazaar.topic.messages)}
+    assert bazaar.raw_refs() == {"main", MARKER_TAG, GENESIS_TAG}
+    assert bazaar.is_sound()
+
+
+def test_a_part_that_loses_to_a_run_is_read_again(bazaar: Bazaar, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit to the branch can: the run has nothing to do with what is read there."""
+    bazaar.lose("offset < 5")
+    points: list[str] = []
+
+    def reach(step: str, table: TableName) -> None:
+        points.append(crash_points.point_of(step, table))
+        if points[-1] == "raw.branched" and points.count("raw.branched") in (1, 3):
+            raise CommitConflict("Another writer was first.", "Run again.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "reach", reach)
+        found = bazaar.replay(start="kafka", publish=True)
+
+    assert (found.error, found.refilled, found.equal, found.published) == (None, 5, True, True)
+    assert points.count("raw.branched") == 5, "two parts and the last commit, of which two were made twice"
+    assert bazaar.offsets() == [0, 1, 2, 3, 4, 5]
     assert bazaar.raw_refs() == {"main", MARKER_TAG, GENESIS_TAG}
     assert bazaar.is_sound()
 

@@ -221,6 +221,25 @@ def test_of_a_writer_that_leaves_no_name_none_is_made_up(bench: MemoryBench) -> 
     assert "writer:" not in caught.value.what
 
 
+def test_branches_are_removed_whoever_else_commits(bench: MemoryBench) -> None:
+    """A commit to any branch of the table is in the way of the removal, and none of its business."""
+    append(bench, create(bench), "one", 5)
+    bench.branch("cdcm-replay-1")
+    others = iter(["a", "b"])
+
+    def overtake(_path: str) -> None:
+        for other in others:
+            bench.branch(other)
+            return
+
+    bench.catalog.fault = overtake
+
+    branches.drop_branches(bench.lake, NAME, "cdcm-replay-")
+
+    assert bench.refs() >= {"a", "b"}
+    assert "cdcm-replay-1" not in bench.refs()
+
+
 def test_no_column_is_added_to_a_table_whose_columns_were_changed_meanwhile(bench: MemoryBench) -> None:
     """Another process has renamed one: under its old name it would be added again, and the table had both."""
     append(bench, create(bench), "one", 5)
