@@ -58,7 +58,7 @@ class Decision:
             return Adoption("positions", began, 0, at, self.by, self.reason)
         lost = sum(after.offsets.values()) - sum(marker.offsets.values())
         what: Accepted = "topic" if after.bases != marker.bases else "gap"
-        return Adoption(what, dict(after.offsets), lost, at, self.by, self.reason)
+        return Adoption(what, dict(after.offsets), lost, at, self.by, self.reason, dict(marker.offsets))
 
 
 def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSession | None = None) -> AdoptReport:
@@ -83,8 +83,14 @@ def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSessi
         line = Line(config.name, table, work.source, work.registry, work.contracts.get(name), lake)
         with translated(table.mirror):
             accepted = _adopt(line, load(line), topic, decision)
-    found = [Adopted.model_validate(asdict(adoption) | {"offsets": as_json(adoption.offsets)}) for adoption in accepted]
-    return AdoptReport(pipeline=config.name, table=name, topic=table.topic, adopted=found)
+    return AdoptReport(
+        pipeline=config.name, table=name, topic=table.topic, adopted=[_entry(adoption) for adoption in accepted]
+    )
+
+
+def _entry(adoption: Adoption) -> Adopted:
+    told = {name: value for name, value in asdict(adoption).items() if name in Adopted.model_fields}
+    return Adopted.model_validate(told | {"offsets": as_json(adoption.offsets)})
 
 
 def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) -> list[Adoption]:

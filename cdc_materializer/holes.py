@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from cdc_materializer.marker import Adoption
 from cdc_materializer.offsets import Offsets, Span
 
 
@@ -102,6 +103,34 @@ def parted(holes: Iterable[Hole], reach: Mapping[int, tuple[int, int]]) -> tuple
         there.append(replace(hole, start=low, end=high))
         gone += [replace(hole, end=low), replace(hole, start=high)]
     return merged(there), merged(gone)
+
+
+def without(holes: Iterable[Hole], known: Iterable[Hole]) -> list[Hole]:
+    """What of holes lies in none of some others."""
+    left = merged(holes)
+    for one in known:
+        others = [hole for hole in left if hole.partition != one.partition]
+        own = [hole for hole in left if hole.partition == one.partition]
+        before = [replace(hole, end=min(hole.end, one.start)) for hole in own]
+        left = merged([*others, *before, *(replace(hole, start=max(hole.start, one.end)) for hole in own)])
+    return left
+
+
+def never_landed(begun: Mapping[int, int], adopted: Iterable[Adoption]) -> list[Hole]:
+    """What runs have passed by: all before a raw table's first offsets, and the gaps that someone has accepted.
+
+    Args:
+        begun: the offset of each partition that raw was begun at.
+        adopted: what was accepted. Where it does not say how far raw had got, only that of a single partition is known:
+            all that was lost is right before where it went on.
+    """
+    found = [Hole(partition, 0, at) for partition, at in begun.items()]
+    for one in adopted:
+        if one.began:
+            found += [Hole(partition, one.began.get(partition, 0), at) for partition, at in one.offsets.items()]
+        elif len(one.offsets) == 1:
+            found += [Hole(partition, max(at - one.lost, 0), at) for partition, at in one.offsets.items()]
+    return merged(found)
 
 
 def spans_of(topic: str, holes: Iterable[Hole], limit: int) -> Iterator[Span]:

@@ -60,6 +60,8 @@ class Adoption:
         at: when, ISO 8601 in UTC.
         by: the name of the user who ran the command.
         reason: what they said to it.
+        began: where in each partition it had got before; empty for `positions`, and where a version that did not keep
+            it has accepted it.
     """
 
     what: Accepted
@@ -68,10 +70,12 @@ class Adoption:
     at: str
     by: str
     reason: str | None = None
+    began: Mapping[int, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """Return it as JSON has it."""
-        return {**asdict(self), "offsets": dict(self.offsets)}
+        told = {**asdict(self), "offsets": dict(self.offsets), "began": dict(self.began)}
+        return {name: value for name, value in told.items() if name != "began" or value}
 
 
 @dataclass(frozen=True)
@@ -345,7 +349,8 @@ def _objects(summary: Mapping[str, str], name: str) -> list[dict[str, object]]:
 
 def _adoption(found: Mapping[str, object]) -> Adoption:
     what, offsets, reason = found.get("what"), found.get("offsets"), found.get("reason")
-    if what not in ("gap", "topic", "positions") or not isinstance(offsets, dict):
+    began = found.get("began", {})
+    if what not in ("gap", "topic", "positions") or not isinstance(offsets, dict) or not isinstance(began, dict):
         refuse("an adoption that is none")
     return Adoption(
         what=what,
@@ -354,4 +359,5 @@ def _adoption(found: Mapping[str, object]) -> Adoption:
         at=as_text(found.get("at")),
         by=as_text(found.get("by")),
         reason=None if reason is None else as_text(reason),
+        began=read_offsets(began),
     )

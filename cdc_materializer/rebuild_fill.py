@@ -24,14 +24,15 @@ from cdc_materializer import batch, crash_points, quarantine
 from cdc_materializer.branches import drop_branches
 from cdc_materializer.errors import CommitConflict, UsageError
 from cdc_materializer.foreign import is_foreign
-from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, parted, spans_of
+from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, never_landed, parted, spans_of, without
+from cdc_materializer.invariants import Cut, cut_in
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_commit import newest_marker
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.lake_line import snapshot_line
+from cdc_materializer.lake_line import snapshot_line, snapshots_of
 from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, marker_of, raw_columns, reload
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.pipeline import append_read, plan_landing
 from cdc_materializer.rows import raw_rows
@@ -81,7 +82,7 @@ def refill(line: Line, *, restart: bool = False) -> int:
         filled = begun or raw
         topic = as_raw_counts(state_of(line.source, line.table.topic, line.table.topics), marker_of(filled))
         holes = find_holes(line.lake, filled)
-        there = _there_of(line, filled, topic, holes)
+        there = _there_of(line, raw, filled, topic, holes)
         plan_landing(line, raw, topic, quarantine.rewound_topics(line, line.lake.load(line.mirror.quarantine)))
         for span in spans_of(line.table.topic, there, line.table.records_max):
             filled = _read(line, beside, filled, span, topic)
@@ -105,20 +106,29 @@ def find_holes(lake: Lake, table: LakeTable) -> list[Hole]:
     return holes_in((Bucket(*row) for row in found.collect()), ends, _WIDTH)
 
 
-def _there_of(line: Line, raw: LakeTable, topic: TopicState, holes: Sequence[Hole]) -> list[Hole]:
-    """What of holes can be read from the topic; raw has all else that was in them.
+def _there_of(line: Line, raw: LakeTable, filled: LakeTable, topic: TopicState, holes: Sequence[Hole]) -> list[Hole]:
+    """What of holes can be read from the topic; all else that was in them raw has, or never had.
+
+    Args:
+        line: the table's way.
+        raw: raw as everyone sees it.
+        filled: raw with what is on the branch.
+        topic: the topic, as raw counts.
+        holes: those of the latter.
 
     Raises:
         UsageError: messages may be missing that the topic cannot give; says which offsets, and why.
     """
     if not holes:
         return []
-    reach, why = _reach(line, marker_of(raw), topic, {hole.partition for hole in holes})
+    reach, why = _reach(line, marker_of(filled), topic, {hole.partition for hole in holes})
     there, gone = parted(holes, reach)
+    cut = cut_in(snapshots_of(line.lake.iceberg(raw.name), raw.head))
+    gone = without(gone, _never_had(line, raw, cut)) if gone else []
     lost: list[Hole] = []
     for at in range(0, len(gone), _NAMED_MAX):
         # Where a topic begins in the middle of a bucket, raw may have all that is before that.
-        lost += missing_in(line.lake.rows(raw), gone[at : at + _NAMED_MAX])
+        lost += missing_in(line.lake.rows(filled), gone[at : at + _NAMED_MAX])
         if len(lost) > _NAMED_MAX:
             break
     if not lost:
@@ -126,7 +136,22 @@ def _there_of(line: Line, raw: LakeTable, topic: TopicState, holes: Sequence[Hol
     places = ", ".join(map(str, lost[:_NAMED_MAX])) + (" and more" if len(lost) > _NAMED_MAX else "")
     reasons = "; ".join(dict.fromkeys(why(hole) for hole in lost))
     what = f"{raw.name} has no message at {places}, and the topic cannot tell what was there: {reasons}."
-    raise UsageError(what, "Nothing was written; `--from earliest` folds what raw has.")
+    do = "`--from earliest` folds what raw has." if cut is None else cut.told(str(raw.name))[1]
+    raise UsageError(what, f"Nothing was written. {do}")
+
+
+def _never_had(line: Line, raw: LakeTable, cut: Cut | None) -> list[Hole]:
+    """Where raw had no message before another program took some, because no run was to land any there."""
+    table, known = line.lake.iceberg(raw.name), marker_of(raw)
+    first = table.snapshot(GENESIS_TAG)
+    begun = Marker.from_summary(dict(first.summary())) if first is not None else None
+    found = never_landed(begun.offsets if begun is not None else {}, known.adopted)
+    if not found or cut is None or not known.refilled:
+        return found
+    # An earlier one may have read them from the topic, which had them then.
+    if cut.before is None or table.snapshot(cut.before) is None:
+        return []
+    return missing_in(line.lake.rows(replace(raw, head=cut.before)), found)
 
 
 def _reach(

@@ -1,12 +1,13 @@
 """Where raw has no message, which spans hold all of that, and what of it a topic can still tell."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, merged, parted, spans_of
+from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, merged, never_landed, parted, spans_of, without
+from cdc_materializer.marker import Adoption
 
 WIDTH = 8
 ENDS = 40
@@ -68,6 +69,37 @@ def test_what_a_topic_has_and_what_it_has_not_are_all_of_the_holes(
     can_be_read = {(p, at) for p, (first, end) in reach.items() for at in range(first, end)}
     assert _in(there) == _in(holes) & can_be_read
     assert _in(gone) == _in(holes) - can_be_read
+
+
+@given(_holes, _holes)
+def test_what_is_left_of_holes_without_others_is_in_them_alone(holes: list[Hole], known: list[Hole]) -> None:
+    """Whichever offset."""
+    found = without(holes, known)
+
+    assert _in(found) == _in(holes) - _in(known)
+    assert found == merged(found)
+
+
+def _gap(offsets: Mapping[int, int], lost: int, began: Mapping[int, int] | None = None) -> Adoption:
+    return Adoption("gap", offsets, lost, "2026-11-01T00:00:00+00:00", "tests", None, began or {})
+
+
+@pytest.mark.parametrize(
+    ("begun", "adopted", "holes"),
+    [
+        ({0: 0}, (), []),
+        ({0: 5, 1: 0}, (), [Hole(0, 0, 5)]),
+        ({0: 0}, [_gap({0: 9, 1: 7, 2: 4}, 8, {0: 8, 1: 4})], [Hole(0, 8, 9), Hole(1, 4, 7), Hole(2, 0, 4)]),
+        ({0: 2}, [_gap({0: 9}, 3), _gap({0: 30}, 9)], [Hole(0, 0, 2), Hole(0, 6, 9), Hole(0, 21, 30)]),
+        ({0: 0, 1: 0}, [_gap({0: 9, 1: 7}, 3)], []),
+    ],
+    ids=["all", "begun late", "accepted", "accepted by an earlier version", "likewise, in one of two partitions"],
+)
+def test_what_no_run_was_to_land_is_known(
+    begun: Mapping[int, int], adopted: Sequence[Adoption], holes: list[Hole]
+) -> None:
+    """It is before where raw was begun, and in gaps that were accepted, where these say their places."""
+    assert never_landed(begun, adopted) == holes
 
 
 @given(_holes, st.integers(1, 50))

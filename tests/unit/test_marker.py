@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cdc_materializer.marker import STOPPED, Marker, beside_mirror, is_unnoted
+from cdc_materializer.marker import STOPPED, Adoption, Marker, beside_mirror, is_unnoted
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.swapped import Swapped
 
@@ -59,3 +59,13 @@ def test_a_stop_that_was_ended_stays_ended() -> None:
 
     assert ended.counts == {STOPPED: 0}
     assert beside_mirror(ended, BATCH).counts == {"read": 5}
+
+
+def test_what_was_accepted_says_from_where_on_and_need_not() -> None:
+    """Versions that did not keep it have left theirs in markers, which stay as they are."""
+    told = Adoption("gap", {0: 9}, 4, "2026-11-01T00:00:00+00:00", "tests", began={0: 5})
+    before = replace(told, began={})
+    marker = replace(BATCH, adopted=(before, told))
+
+    assert Marker.from_summary(marker.to_summary()) == marker
+    assert "began" not in before.to_json()
