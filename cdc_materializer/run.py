@@ -29,7 +29,16 @@ from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.models import ContractChange, ErrorInfo, RunReport, TableRun
 from cdc_materializer.retry import FOLLOW, NEVER, REPLAN, Deadline
-from cdc_materializer.run_contracts import Stated, read_contracts, readable, refusal, refuse_unreadable
+from cdc_materializer.run_contracts import (
+    ContractFiles,
+    Stated,
+    read_contracts,
+    readable,
+    refusal,
+    refuse_unreadable,
+    tell_changes,
+    with_changes,
+)
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -109,13 +118,13 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
     waiting = backlogs(config, work.source, work.tables, options.deadline)
-    changes = _tell_changes(work, waiting)
+    changes = tell_changes(work.contracts, waiting)
     if all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
         done = _report(config, [_without_work(work, backlog) for backlog in waiting])
-        return _with_changes(done, changes)
+        return with_changes(done, changes)
     with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
-        return _with_changes(_run_tables(work, Lakes(session, config), waiting, options), changes)
+        return with_changes(_run_tables(work, Lakes(session, config), waiting, options), changes)
 
 
 def run_forever(
@@ -124,29 +133,33 @@ def run_forever(
     """Bring every table forward again and again, until `options.stop` is set; yields what each round did, if anything.
 
     A table that failed is left alone for longer each time it fails again; the others go on. Without Spark none does.
+    Contracts are read again where their files were changed, between two rounds.
     """
     from cdc_materializer.session_watch import has_ended
 
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
     quiet: dict[str, tuple[float, int]] = {}
-    changes = _tell_changes(work, backlogs(config, work.source, work.tables, options.deadline))
+    files = ContractFiles(config, work.tables, work.contracts)
+    changes: dict[str, ContractChange] = {}
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
         while not options.is_over:
+            for mirror in files.look():
+                quiet.pop(mirror, None)
+            work = replace(work, contracts=dict(files.contracts))
             now = options.clock.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
-            waiting = [
-                backlog
-                for backlog in backlogs(config, work.source, due, options.deadline)
-                if not backlog.is_done or refusal(work.contracts, backlog.table) is not None
-            ]
+            found = backlogs(config, work.source, due, options.deadline)
+            changes |= files.tell(found)
+            waiting = [one for one in found if not one.is_done or refusal(work.contracts, one.table) is not None]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
             report = _run_tables(work, lakes, waiting, options)
             _pause_failed(report, quiet, poll, options.clock)
             if any(run.batches or run.error for run in report.tables):
-                yield _with_changes(report, changes)
-                changes = {}
+                yield with_changes(report, changes)
+                for run in report.tables:
+                    changes.pop(run.table, None)
             if report.exit_code and has_ended(session):
                 return
             if options.between is not None and not options.is_over:
@@ -168,34 +181,6 @@ def _leave_to_others(config: Config, waiting: Sequence[Backlog], own: str, clock
         else:
             _LOG.info("%s is being worked on by %s, and left to it for now.", backlog.table.mirror, shown(other))
     return found
-
-
-def _tell_changes(work: Work, waiting: Sequence[Backlog]) -> dict[str, ContractChange]:
-    """Say which contracts are others than those that judged the mirrors' newest batches, and what that means."""
-    changes: dict[str, ContractChange] = {}
-    for backlog in waiting:
-        mirror = str(backlog.table.mirror)
-        contract = readable(work.contracts).get(mirror)
-        before = backlog.mirror.contract if backlog.mirror is not None else None
-        now = contract.fingerprint if contract is not None else None
-        # A mirror of which nothing was published has been judged by none.
-        if backlog.mirror is None or not backlog.mirror.counts or before == now:
-            continue
-        if refusal(work.contracts, backlog.table) is not None:
-            continue
-        says = (
-            f"The contract of {mirror} is another one than its newest batch was judged by. Changes from here on are "
-            "judged by it, and with them the held messages of their rows. Rows that readers see are not judged again, "
-            f"nor is what else is held: `cdcm quarantine release {mirror}` does that, `cdcm replay {mirror}` both."
-        )
-        _LOG.warning("%s", says)
-        changes[mirror] = ContractChange(before=before, now=now, says=says)
-    return changes
-
-
-def _with_changes(report: RunReport, changes: Mapping[str, ContractChange]) -> RunReport:
-    told = [run.model_copy(update={"contract_change": changes.get(run.table)}) for run in report.tables]
-    return report.model_copy(update={"tables": told})
 
 
 def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: float, clock: Clock) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_materializer.contract import Contract, load_contract
 from cdc_materializer.errors import ConfigError, UsageError
+from cdc_materializer.report.models import ContractChange, RunReport
 
 if TYPE_CHECKING:
     from cdc_materializer.config import Config, TableConfig
+    from cdc_materializer.progress import Backlog
+
+_LOG = logging.getLogger(__name__)
 
 #: A contract, or why its file cannot be followed: its rules, its masks, or the key of these.
 Stated = Contract | UsageError
@@ -67,3 +73,92 @@ def with_key(contract: Contract, config: Config) -> Contract:
         what = f"The contract {contract.path.name} hashes columns, and {config.path.name} has no key for that."
         raise ConfigError(what, "Add `masks:` with `key: ${NAME}` (an environment variable) or a `key_file`.")
     return replace(contract, mask_key=config.masks.secret())
+
+
+class ContractFiles:
+    """The contracts of a run that goes on and on: a file that was changed is taken up between two rounds.
+
+    Not at the first look that finds it changed, but where the next one finds it the same: half of a file that is being
+    written can be a contract too, one without the masks of its other half.
+    """
+
+    def __init__(self, config: Config, tables: Iterable[TableConfig], contracts: Mapping[str, Stated]) -> None:
+        """Begin with what was read when the run began."""
+        self._config, self.contracts = config, dict(contracts)
+        self._tables = [table for table in tables if table.contract is not None]
+        self._seen: dict[str, bytes | None] = {}
+        self._taken: dict[str, bytes | None] = {}
+        self._untold = set(self.contracts) | {str(table.mirror) for table in tables}
+
+    def look(self) -> set[str]:
+        """Look at the files, and give the mirrors whose contract is to be followed from here on as it is by now."""
+        return {str(table.mirror) for table in self._tables if self._is_taken_up(table)}
+
+    def tell(self, waiting: Sequence[Backlog]) -> dict[str, ContractChange]:
+        """Say once what those of the tables whose contract is another one have by it, as `tell_changes` does."""
+        asked = [one for one in waiting if str(one.table.mirror) in self._untold and one.error is None]
+        self._untold -= {str(one.table.mirror) for one in asked if refusal(self.contracts, one.table) is None}
+        return tell_changes(self.contracts, asked)
+
+    def _is_taken_up(self, table: TableConfig) -> bool:
+        mirror = str(table.mirror)
+        content, before = _content(table), self.contracts[mirror]
+        is_steady = mirror in self._seen and self._seen[mirror] == content
+        self._seen[mirror] = content
+        is_known = mirror in self._taken and self._taken[mirror] == content
+        # What was refused may be mended elsewhere: the key of its hashes, the rights to the file.
+        if not is_steady or (is_known and isinstance(before, Contract)):
+            return False
+        stated = _read(self._config, table)
+        if _content(table) != content:
+            return False
+        self._taken[mirror], self.contracts[mirror] = content, stated
+        if _same(before, stated):
+            return False
+        self._untold.add(mirror)
+        if isinstance(stated, Contract):
+            _LOG.info("The contract of %s was changed, and is followed as it is by now.", mirror)
+        return True
+
+
+def _content(table: TableConfig) -> bytes | None:
+    try:
+        return Path(table.contract or "").read_bytes()
+    except OSError:
+        return None
+
+
+def _same(before: Stated, stated: Stated) -> bool:
+    """Whether two readings of a file say the same: contracts by columns and rules, refusals by their words."""
+    if isinstance(before, Contract) and isinstance(stated, Contract):
+        return before.fingerprint == stated.fingerprint
+    return not isinstance(before, Contract) and not isinstance(stated, Contract) and str(before) == str(stated)
+
+
+def tell_changes(contracts: Mapping[str, Stated], waiting: Iterable[Backlog]) -> dict[str, ContractChange]:
+    """Say which contracts are others than those that judged the mirrors' newest batches, and what that means."""
+    changes: dict[str, ContractChange] = {}
+    for backlog in waiting:
+        mirror = str(backlog.table.mirror)
+        contract = readable(contracts).get(mirror)
+        before = backlog.mirror.contract if backlog.mirror is not None else None
+        now = contract.fingerprint if contract is not None else None
+        # A mirror of which nothing was published has been judged by none.
+        if backlog.mirror is None or not backlog.mirror.counts or before == now:
+            continue
+        if refusal(contracts, backlog.table) is not None:
+            continue
+        says = (
+            f"The contract of {mirror} is another one than its newest batch was judged by. Changes from here on are "
+            "judged by it, and with them the held messages of their rows. Rows that readers see are not judged again, "
+            f"nor is what else is held: `cdcm quarantine release {mirror}` does that, `cdcm replay {mirror}` both."
+        )
+        _LOG.warning("%s", says)
+        changes[mirror] = ContractChange(before=before, now=now, says=says)
+    return changes
+
+
+def with_changes(report: RunReport, changes: Mapping[str, ContractChange]) -> RunReport:
+    """The report, with what changed contracts mean in their tables' entries."""
+    told = [run.model_copy(update={"contract_change": changes.get(run.table)}) for run in report.tables]
+    return report.model_copy(update={"tables": told})

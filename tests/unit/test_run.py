@@ -20,15 +20,8 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs, landed
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
-from cdc_materializer.run import (
-    RunOptions,
-    _pause_failed,
-    _report,
-    _tell_changes,
-    _with_changes,
-    open_work,
-    run_once,
-)
+from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
+from cdc_materializer.run_contracts import tell_changes, with_changes
 from cdc_materializer.source import TopicState
 from cdc_materializer.swapped import Swapped
 from cdc_materializer.testing import TopicBuilder
@@ -347,13 +340,13 @@ def test_a_run_says_what_a_changed_contract_means(
     judged = replace(marker({0: 15}), contract=contract.fingerprint if before == "now" else before, counts=counts)
     work = replace(open_work(config, RunOptions()), contracts={"public.orders": contract})
 
-    changes = _tell_changes(work, [backlog(config, {0: 15}, marker({0: 15}), judged)])
+    changes = tell_changes(work.contracts, [backlog(config, {0: 15}, marker({0: 15}), judged)])
 
     assert bool(changes) == told
     assert ("cdcm quarantine release public.orders" in caplog.text) == told
     if told:
         assert (changes["public.orders"].before, changes["public.orders"].now) == (before, contract.fingerprint)
-    document = json.loads(_with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
+    document = json.loads(with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
     assert "contract_change" not in document["tables"][0]
 
 

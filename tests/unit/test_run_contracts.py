@@ -1,5 +1,7 @@
 """A contract that cannot be followed is its own table's matter: it is told there, and nothing but landing goes on."""
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +18,7 @@ from cdc_materializer.plan import _plan_or_stop
 from cdc_materializer.progress import Backlog
 from cdc_materializer.query import run_query
 from cdc_materializer.run import RunOptions, _bring_up, open_work, run_forever, run_once
+from cdc_materializer.run_contracts import ContractFiles, Stated
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import TopicBuilder
 from cdc_materializer.testing_clock import FixedClock
@@ -119,6 +122,141 @@ def test_a_table_that_nothing_was_left_to_land_of_is_told_as_failed(
         (None, 0),
         ("ContractInvalid", EXIT_USAGE),
     ]
+
+
+MASKED = "      - {name: card, customProperties: [{property: mask, value: 'null'}]}\n"
+
+
+def _following(config: Config) -> ContractFiles:
+    """Those of a run that has just begun."""
+    work = open_work(config, RunOptions(), refuse=False)
+    return ContractFiles(config, work.tables, work.contracts)
+
+
+def test_a_contract_that_is_changed_is_taken_up_between_two_rounds(
+    config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the second look that finds the file the same; the log tells of it as the next run would, once."""
+    files, path = _following(config), config.root / "orders.yaml"
+    assert [files.look(), files.look(), files.look()] == [set(), set(), set()]
+    begun = files.contracts[ORDERS]
+    assert files.tell(_done(config)).keys() == {ORDERS}
+    assert files.tell(_done(config)) == {}
+
+    path.write_text(f"{HEAD}{MASKED}", encoding="utf-8")
+    assert files.look() == set()
+    assert files.contracts[ORDERS] is begun
+    caplog.clear()
+    assert files.look() == {ORDERS}
+    (change,) = files.tell(_done(config)).values()
+
+    assert _told(files.contracts[ORDERS]) == change.now != _told(begun)
+    assert "shop.orders is another one" in caplog.text
+    assert (files.look(), files.tell(_done(config))) == (set(), {})
+
+
+def test_what_a_run_finds_at_its_beginning_is_read_again(config: Config) -> None:
+    """It may have been written between its reading and the first look."""
+    work = open_work(config, RunOptions(), refuse=False)
+    (config.root / "orders.yaml").write_text(f"{HEAD}{MASKED}", encoding="utf-8")
+    files = ContractFiles(config, work.tables, work.contracts)
+
+    assert [files.look(), files.look()] == [set(), {ORDERS}]
+
+
+def test_half_of_a_contract_that_is_being_written_is_not_followed(config: Config) -> None:
+    """It reads well, and lacks the masks that are yet to come."""
+    (config.root / "orders.yaml").write_text(f"{HEAD}{MASKED}", encoding="utf-8")
+    files, path = _following(config), config.root / "orders.yaml"
+    masked = files.contracts[ORDERS]
+    files.look(), files.look()
+
+    path.write_text(HEAD, encoding="utf-8")
+    seen = files.look()
+    path.write_text(f"{HEAD}{MASKED}{MASKED.replace('card', 'iban')}", encoding="utf-8")
+
+    assert (seen, files.look(), files.contracts[ORDERS]) == (set(), set(), masked)
+    assert files.look() == {ORDERS}
+
+
+@pytest.mark.parametrize("how", ["a typo", "gone"])
+def test_a_contract_that_has_become_bad_stops_its_own_table(config: Config, how: str) -> None:
+    """Until it is mended, which is taken up by itself; of the other table nothing changes."""
+    files, path = _following(config), config.root / "orders.yaml"
+    files.look(), files.look()
+    other = files.contracts[PAYMENTS]
+
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_text(f"{HEAD}      - {{name: card, requierd: true}}\n", encoding="utf-8")
+    assert [files.look(), files.look(), files.look()] == [set(), {ORDERS}, set()]
+    assert isinstance(files.contracts[ORDERS], ContractInvalid)
+    assert str(files.contracts[PAYMENTS]) == str(other)
+    assert files.tell(_done(config)) == {}
+
+    path.write_text(HEAD, encoding="utf-8")
+    assert [files.look(), files.look()] == [set(), {ORDERS}]
+    assert files.tell(_done(config)).keys() == {ORDERS}
+
+
+def test_a_key_of_hashes_that_comes_later_is_taken_up(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The contract's file is the same; what was wrong with it lay elsewhere."""
+    hashed = "      - {name: card, customProperties: [{property: mask, value: hash}]}\n"
+    (config.root / "payments.yaml").write_text(HEAD + hashed, encoding="utf-8")
+    files = _following(config)
+    assert [files.look(), files.look(), files.look()] == [set(), set(), set()]
+
+    monkeypatch.setattr("cdc_materializer.run_contracts.with_key", lambda contract, _: contract)
+
+    assert files.look() == {PAYMENTS}
+
+
+def _told(stated: Stated) -> str:
+    assert not isinstance(stated, Exception)
+    return stated.fingerprint
+
+
+def test_a_mended_contract_ends_its_tables_pause(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within two rounds, however often it had failed; the round's report says what the change means."""
+    clock, rounds, told = FixedClock(), itertools.count(1), list[tuple[str, str | None]]()
+    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda _, __, tables, ___: [
+        one for one in _done(config, at=1) if one.table in tables
+    ])  # fmt: skip
+    monkeypatch.setattr("cdc_materializer.run.session_for", _Session)
+    monkeypatch.setattr("cdc_materializer.run._leave_to_others", lambda _, waiting, *__: waiting)
+    monkeypatch.setattr("cdc_materializer.run.Lakes", lambda *_: _Lakes())
+    monkeypatch.setattr("cdc_materializer.pipeline.advance", lambda *_: None)
+    monkeypatch.setattr("cdc_materializer.session_watch.has_ended", lambda _: False)
+    options = RunOptions(clock=clock)
+
+    def wait(seconds: float) -> bool:
+        clock.advance(seconds)
+        at = next(rounds)
+        if at == 10:
+            (config.root / "payments.yaml").write_text(HEAD, encoding="utf-8")
+        if at == 13:
+            options.stop.set()
+        return False
+
+    monkeypatch.setattr(options.stop, "wait", wait)
+    monkeypatch.setattr("cdc_materializer.run._bring_up", _spy(told))
+    for _ in run_forever(config, options=options):
+        pass
+
+    tried = [error for name, error in told if name == PAYMENTS]
+    assert tried == ["ContractInvalid"] * 4 + [None] * 2, "at 0, 5, 15 and 35 seconds; the next one would be at 75"
+
+
+def _spy(told: list[tuple[str, str | None]]) -> Callable[..., Any]:
+    """Bring a table up as ever, and note how that ended."""
+
+    def bring_up(*of: Any) -> Any:  # noqa: ANN401 - what the run's own takes and gives
+        run, code = _bring_up(*of)
+        told.append((run.table, run.error.code if run.error else None))
+        return run, code
+
+    return bring_up
 
 
 def test_other_commands_refuse_the_tables_that_they_are_asked_for(config: Config) -> None:
