@@ -53,6 +53,11 @@ class SnapshotLine:
         return datetime.fromtimestamp(self.timestamp_ms / _MILLISECONDS, UTC)
 
 
+def rows_in(summary: Mapping[str, str]) -> int:
+    """Rows that a reader of a snapshot sees: those written, less those that deletes took away by their position."""
+    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+
+
 def main_line(snapshots: Iterable[SnapshotLine], head: int | None) -> tuple[SnapshotLine, ...]:
     """Return ``head`` and its ancestors, newest first, as far as they are kept."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}

@@ -118,7 +118,7 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
     waiting = backlogs(config, work.source, work.tables, options.deadline)
-    changes = tell_changes(work.contracts, waiting)
+    changes = tell_changes(config, work.contracts, waiting, options.deadline)
     if all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
         done = _report(config, [_without_work(work, backlog) for backlog in waiting])
@@ -151,7 +151,7 @@ def run_forever(
             now = options.clock.monotonic()
             due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
             found = backlogs(config, work.source, due, options.deadline)
-            changes |= files.tell(found)
+            changes |= files.tell(found, options.deadline)
             waiting = [one for one in found if not one.is_done or refusal(work.contracts, one.table) is not None]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
             report = _run_tables(work, lakes, waiting, options)

@@ -8,12 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdc_materializer.catalog import open_tables
 from cdc_materializer.contract import Contract, load_contract
-from cdc_materializer.errors import ConfigError, UsageError
+from cdc_materializer.errors import CdcError, ConfigError, UsageError
+from cdc_materializer.local_table import rows_in
+from cdc_materializer.report.groups import held_messages
 from cdc_materializer.report.models import ContractChange, RunReport
+from cdc_materializer.report.wording import quantity
+from cdc_materializer.retry import NEVER, Deadline
 
 if TYPE_CHECKING:
     from cdc_materializer.config import Config, TableConfig
+    from cdc_materializer.names import TableName
     from cdc_materializer.progress import Backlog
 
 _LOG = logging.getLogger(__name__)
@@ -94,11 +100,11 @@ class ContractFiles:
         """Look at the files, and give the mirrors whose contract is to be followed from here on as it is by now."""
         return {str(table.mirror) for table in self._tables if self._is_taken_up(table)}
 
-    def tell(self, waiting: Sequence[Backlog]) -> dict[str, ContractChange]:
+    def tell(self, waiting: Sequence[Backlog], deadline: Deadline = NEVER) -> dict[str, ContractChange]:
         """Say once what those of the tables whose contract is another one have by it, as `tell_changes` does."""
         asked = [one for one in waiting if str(one.table.mirror) in self._untold and one.error is None]
         self._untold -= {str(one.table.mirror) for one in asked if refusal(self.contracts, one.table) is None}
-        return tell_changes(self.contracts, asked)
+        return tell_changes(self._config, self.contracts, asked, deadline)
 
     def _is_taken_up(self, table: TableConfig) -> bool:
         mirror = str(table.mirror)
@@ -135,8 +141,13 @@ def _same(before: Stated, stated: Stated) -> bool:
     return not isinstance(before, Contract) and not isinstance(stated, Contract) and str(before) == str(stated)
 
 
-def tell_changes(contracts: Mapping[str, Stated], waiting: Iterable[Backlog]) -> dict[str, ContractChange]:
-    """Say which contracts are others than those that judged the mirrors' newest batches, and what that means."""
+def tell_changes(
+    config: Config, contracts: Mapping[str, Stated], waiting: Iterable[Backlog], deadline: Deadline = NEVER
+) -> dict[str, ContractChange]:
+    """Say which contracts are others than those that judged the mirrors' newest batches, and what that means.
+
+    How many of the rows would be judged otherwise only judging them tells, which `cdcm contract test` and a replay do.
+    """
     changes: dict[str, ContractChange] = {}
     for backlog in waiting:
         mirror = str(backlog.table.mirror)
@@ -153,9 +164,23 @@ def tell_changes(contracts: Mapping[str, Stated], waiting: Iterable[Backlog]) ->
             "judged by it, and with them the held messages of their rows. Rows that readers see are not judged again, "
             f"nor is what else is held: `cdcm quarantine release {mirror}` does that, `cdcm replay {mirror}` both."
         )
+        rows, held = _counts(config, backlog.table.mirror, deadline)
+        if rows is not None and held is not None:
+            says += f" The mirror has {quantity(rows, 'row')} by now, and {quantity(held, 'message')} held."
         _LOG.warning("%s", says)
-        changes[mirror] = ContractChange(before=before, now=now, says=says)
+        changes[mirror] = ContractChange(before=before, now=now, rows=rows, held=held, says=says)
     return changes
+
+
+def _counts(config: Config, mirror: TableName, deadline: Deadline) -> tuple[int | None, int | None]:
+    """How many rows a mirror has, by its newest snapshot's totals, and how many messages are held; without Spark."""
+    try:
+        lake = open_tables(config.catalog, deadline)
+        lines = lake.lines_of(mirror)
+        held = lake.values_of(mirror.quarantine, ["topic", "partition", "offset", "status", "batch_id"])
+    except CdcError:
+        return None, None
+    return rows_in(lines[0].summary) if lines else None, held_messages(held or ())
 
 
 def with_changes(report: RunReport, changes: Mapping[str, ContractChange]) -> RunReport:

@@ -19,12 +19,12 @@ from cdc_materializer.errors import (
     worst_exit_code,
 )
 from cdc_materializer.invariants import foreign
-from cdc_materializer.local_table import SnapshotLine, main_line
+from cdc_materializer.local_table import SnapshotLine, main_line, rows_in
 from cdc_materializer.maintain_plan import Rule, hint
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.report.groups import OPEN, in_utc, is_of_table
+from cdc_materializer.report.groups import OPEN, held_messages, in_utc, is_of_table
 from cdc_materializer.report.models import (
     ErrorInfo,
     FileHealth,
@@ -252,7 +252,7 @@ def _of_mirror(mirror: _Stored | None, raw: _Stored | None, rule: Rule) -> dict[
         return {}
     marked, is_partitioned = mirror.marked, bool(mirror.table.spec().fields)
     return {
-        "rows": _rows(mirror),
+        "rows": rows_in(mirror.summary),
         "published": as_json(_published(mirror, raw) or {}),
         "last_publish": _published_at(mirror),
         "mirror_snapshot": marked.snapshot_id if marked else None,
@@ -273,11 +273,6 @@ def _published(mirror: _Stored | None, raw: _Stored | None) -> Offsets | None:
     return raw.marker.in_topic(mirror.marker.offsets) if raw is not None and raw.marker else mirror.marker.offsets
 
 
-def _rows(mirror: _Stored) -> int:
-    """Rows that a reader sees: those written, less those that deletes took away by their position."""
-    return mirror.total("records") - mirror.total("position-deletes")
-
-
 def _published_at(mirror: _Stored) -> datetime | None:
     marked = mirror.published
     return datetime.fromtimestamp(marked.timestamp_ms / _MILLISECONDS, UTC) if marked is not None else None
@@ -287,7 +282,7 @@ def _of_quarantine(lake: Tables, name: TableName, messages: object) -> dict[str,
     rows = lake.values_of(name, ["topic", "partition", "offset", "status", "detected_at", "batch_id"]) or ()
     still_open = [row for row in rows if row["status"] == OPEN]
     waiting = [row for row in still_open if not is_of_table(row)]
-    held = len({(row["topic"], row["partition"], row["offset"]) for row in waiting})
+    held = held_messages(waiting)
     return {
         "quarantine_open": len(still_open),
         "held": held,

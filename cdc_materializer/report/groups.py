@@ -65,6 +65,12 @@ def is_of_table(row: Row) -> bool:
     return not row["batch_id"]
 
 
+def held_messages(rows: Iterable[Row]) -> int:
+    """How many messages quarantine rows hold: those open, each once; rows about the table as a whole hold none."""
+    waiting = (row for row in rows if row["status"] == OPEN and not is_of_table(row))
+    return len({(row["topic"], row["partition"], row["offset"]) for row in waiting})
+
+
 def latest_rows(rows: Iterable[Row]) -> list[Row]:
     """Keep one row a message, code, rule and column: a message that was tried again is one violation, not two.
 

@@ -41,9 +41,7 @@ class MessagePlace(Report):
     partition: int = Field(description="Partition.")
     offset: int = Field(description="Offset.")
     timestamp: datetime | None = Field(default=None, description="Timestamp of the message; null: it has none.")
-    schema_id: int | None = Field(
-        default=None, description="Registry's id of the schema it was written with; null: it has none, or none is told."
-    )
+    schema_id: int | None = Field(default=None, description="Registry's id of its schema; null: none, or not told.")
 
 
 # --- cdcm run -----------------------------------------------------------------------------------------------------
@@ -54,6 +52,8 @@ class ContractChange(Report):
 
     before: str | None = Field(description="Fingerprint of the contract that judged it; null: it had none.")
     now: str | None = Field(description="Fingerprint of the contract in force; null: there is none.")
+    rows: int | None = Field(default=None, description="Rows of the mirror by then; null: only Spark can tell.")
+    held: int | None = Field(default=None, description="Messages held by then; null: only Spark can tell.")
     says: str = Field(description="What is judged by it, what is not, and what would have it judged again.")
 
 

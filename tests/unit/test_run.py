@@ -340,7 +340,7 @@ def test_a_run_says_what_a_changed_contract_means(
     judged = replace(marker({0: 15}), contract=contract.fingerprint if before == "now" else before, counts=counts)
     work = replace(open_work(config, RunOptions()), contracts={"public.orders": contract})
 
-    changes = tell_changes(work.contracts, [backlog(config, {0: 15}, marker({0: 15}), judged)])
+    changes = tell_changes(config, work.contracts, [backlog(config, {0: 15}, marker({0: 15}), judged)])
 
     assert bool(changes) == told
     assert ("cdcm quarantine release public.orders" in caplog.text) == told
@@ -348,6 +348,28 @@ def test_a_run_says_what_a_changed_contract_means(
         assert (changes["public.orders"].before, changes["public.orders"].now) == (before, contract.fingerprint)
     document = json.loads(with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
     assert "contract_change" not in document["tables"][0]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a catalog that tells", "one that only Spark can open"])
+def test_a_changed_contract_is_told_with_how_much_it_does_not_judge(
+    config: Config, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    """By the totals of the mirror's newest snapshot and the open rows of quarantine: no table is read through."""
+    totals = {"total-records": "1204", "total-position-deletes": "4"}
+    about = {"topic": "t", "partition": 0, "status": "open", "batch_id": "b"}
+    rows = [
+        *({**about, "offset": offset} for offset in (7, 7, 9)),
+        {**about, "offset": 10, "status": "released"},
+        {**about, "offset": 11, "batch_id": ""},
+    ]
+    lake = SimpleNamespace(lines_of=lambda _: (SimpleNamespace(summary=totals),), values_of=lambda *_: rows)
+    monkeypatch.setattr("cdc_materializer.run_contracts.open_tables", lambda *_: lake if known else _refuse())
+    judged = replace(marker({0: 15}), contract="0123456789abcdef", counts={"read": 1})
+
+    (change,) = tell_changes(config, {}, [backlog(config, {0: 15}, marker({0: 15}), judged)]).values()
+
+    assert (change.rows, change.held) == ((1200, 2) if known else (None, None))
+    assert ("The mirror has 1,200 rows by now, and 2 messages held." in change.says) == known
 
 
 def _refuse(*_: object) -> NoReturn:
