@@ -22,6 +22,7 @@ from cdc_materializer.config_connections import (
 )
 from cdc_materializer.config_databases import DatabaseConfig
 from cdc_materializer.config_faults import CORRECT, below, config_error
+from cdc_materializer.config_formats import left_out
 from cdc_materializer.config_maintenance import MaintenanceConfig
 from cdc_materializer.config_masks import MasksConfig
 from cdc_materializer.config_tables import TableConfig, TableSettings, check_mirrors, resolve_tables
@@ -153,6 +154,9 @@ def _over(defaults: Mapping[Any, Any], table: object) -> object:
     if not isinstance(table, Mapping):
         return table
     merged = {**defaults, **table}
+    # What is said for all tables is meant for those of them whose format reads it.
+    for name in left_out(merged.get("format"), merged) - table.keys():
+        del merged[name]
     for name, value in table.items():
         if isinstance(value, Mapping) and isinstance(defaults.get(name), Mapping):
             merged[name] = {**defaults[name], **value}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 
 from cdc_materializer.config_values import refusal
 from cdc_materializer.names import nearest, shown
@@ -20,6 +21,25 @@ def known_formats() -> tuple[str, ...]:
 
 #: The format of a table that is told by its messages.
 AUTO = "auto"
+
+#: Settings that one format alone reads: under another they would be passed over.
+OF_FORMAT = {
+    "added_fields": "debezium-flat",
+    "added_fields_prefix": "debezium-flat",
+    "before_image": "dms",
+}
+
+
+def left_out(format_: object, given: Iterable[str]) -> set[str]:
+    """Those of some settings that a format does not read; None is the one that holds where none is named."""
+    return {name for name in given if format_ != AUTO and OF_FORMAT.get(name, format_) != format_}
+
+
+def check_settings(format_: str, given: Iterable[str]) -> None:
+    """Refuse settings that a table's format does not read; ``given`` are those that were set."""
+    for name in sorted(left_out(format_, given)):
+        what = f"has `{name}`, which is read for `format: {OF_FORMAT[name]}` and not for `{format_}`"
+        raise refusal(what, "Leave it out, or correct the `format`.")
 
 
 def check_format(name: str) -> str:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from cdc_materializer.config_formats import AUTO, check_format, known_formats
+from cdc_materializer.config_formats import AUTO, check_format, check_settings, known_formats
 from cdc_materializer.config_maintenance import RawSettings
 from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
@@ -266,6 +266,11 @@ class TableConfig(TableSettings):
     def _check_key(self) -> Self:
         if not self.renames.keys().isdisjoint(self.key):
             raise refusal("has an old name of `renames` in its `key`", "Write the new name there.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_format(self) -> Self:
+        check_settings(self.format, self.model_fields_set)
         return self
 
     @property

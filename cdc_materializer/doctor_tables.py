@@ -23,7 +23,7 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
 from cdc_materializer.marker import Marker
-from cdc_materializer.names import TableName, recovery, shown
+from cdc_materializer.names import TableName, nearest, recovery, shown
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.setup_models import DoctorCheck
@@ -60,6 +60,7 @@ def check_table(
         yield DoctorCheck(name="tables", outcome="ok", message="Not there yet; the first run makes them.", table=name)
         return
     faults += _origin(pipeline, table, raw, mirror)
+    faults += _not_there(table, lake)
     lost = [*_losses(table, topic, raw)]
     stops = list(_stops(lake, table, limit))
     faults += lost or stops
@@ -166,6 +167,20 @@ def _origin(pipeline: str, table: TableConfig, raw: Marker | None, mirror: Marke
                 do = f"Give the table another `mirror`, or the {noun} its earlier name."
                 yield DoctorCheck(name="tables", outcome="warning", message=what, do=do, table=name)
                 return
+
+
+def _not_there(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
+    """Names in `always_known` that are no column of the mirror: what they were to say of one is not done."""
+    name = str(table.mirror)
+    found = lake.columns_of(table.mirror) if table.always_known else None
+    if found is None:
+        return
+    for one in table.always_known:
+        if one not in found[0]:
+            near = nearest(one, found[0])
+            what = f"`always_known` names {shown(one)}, and {name} has no column of that name."
+            do = f"Did you mean {near}?" if near else "Leave it out, or write it as the mirror does."
+            yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
 
 
 def _losses(table: TableConfig, topic: TopicState | None, raw: Marker | None) -> Iterator[DoctorCheck]:

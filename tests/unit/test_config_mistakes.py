@@ -314,3 +314,30 @@ def test_any_text_as_a_file_is_read_or_refused_in_one_line(folder: Path, text: s
         said = ""
 
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("format_", "setting", "own"),
+    [
+        ("debezium", "before_image: old", "dms"),
+        ("maxwell", "before_image: old", "dms"),
+        ("debezium", "added_fields: [op]", "debezium-flat"),
+        ("dms", "added_fields_prefix: x_", "debezium-flat"),
+    ],
+)
+def test_a_setting_that_the_format_passes_over_is_refused(folder: Path, format_: str, setting: str, own: str) -> None:
+    """It would do nothing, and whoever wrote it wants something."""
+    name = setting.partition(":")[0]
+    message = refusal(folder, SMALL.replace("}]", f", format: {format_}, {setting}}}]"))
+
+    assert f"tables[0] has `{name}`, which is read for `format: {own}` and not for `{format_}`" in message
+
+
+def test_what_is_said_for_all_tables_holds_for_those_whose_format_reads_it(folder: Path) -> None:
+    """So one pipeline can have tables of several formats; a table whose format is told by its messages may need it."""
+    tables = "tables:\n" + "".join(
+        f"- {{topic: a.b{at}, format: {name}}}\n" for at, name in enumerate(("debezium", "dms", "auto"))
+    )
+    text = f"{SMALL[: SMALL.index('tables:')]}defaults: {{before_image: old}}\n{tables}"
+
+    assert [table.before_image for table in load(folder, text).tables] == [None, "old", "old"]

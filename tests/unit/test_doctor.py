@@ -255,6 +255,23 @@ def test_a_topic_that_was_made_again_is_noticed_by_its_id(examined: tuple[Config
     assert "`cdcm adopt public.well`" in (fault.do or "")
 
 
+def test_a_column_that_is_called_always_known_and_is_not_there_is_told(examined: tuple[Config, DoctorReport]) -> None:
+    """What the setting was to say of a column is not done for it; names count as they are written."""
+    config = examined[0]
+    table = config.tables[0].model_copy(update={"always_known": ("id", "ID", "notes")})
+
+    found = [*check_table("shop", table, open_tables(config.catalog), None)]
+
+    told = [(check.outcome, check.message, check.do) for check in found if check.name == "settings"]
+    assert told == [
+        ("warning", "`always_known` names ID, and public.well has no column of that name.", "Did you mean id?"),
+        (
+            *("warning", "`always_known` names notes, and public.well has no column of that name."),
+            "Leave it out, or write it as the mirror does.",
+        ),
+    ]
+
+
 @pytest.mark.parametrize(
     ("limit", "counts", "said"),
     [
