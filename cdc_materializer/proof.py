@@ -40,6 +40,7 @@ from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 
@@ -92,10 +93,11 @@ def verify_tables(
         One entry a table. A table that could not be compared or repaired says so in its entry.
 
     Raises:
-        CdcError: nothing could be compared: the configuration or Spark.
+        CdcError: nothing could be compared: the configuration, the contracts of all of them, or Spark.
     """
     options = options or VerifyOptions()
-    work = open_work(config, RunOptions(tables=options.tables))
+    work = open_work(config, RunOptions(tables=options.tables), refuse=False)
+    refuse_all_unreadable(work.contracts, work.tables)
     if options.source:
         check_named(work.tables)
     # How many rows a database has, raw does not tell.
@@ -112,6 +114,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
     name = str(table.mirror)
     none = TableVerify(table=name, topic=table.topic, method=options.method, equal=True)
     try:
+        refuse_unreadable(work.contracts, (table,))
         database = database_of(line, work.config) if options.source else None
         mirror, raw = line.load_mirror(), lake.load(table.mirror.raw)
         if mirror is None and database is not None:

@@ -41,6 +41,7 @@ from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in,
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.run_contracts import refuse_all_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 
@@ -93,7 +94,8 @@ def replay_tables(
     Raises:
         CdcError: nothing could be begun; what goes wrong with one table is told in its entry.
     """
-    work = open_work(config, RunOptions(tables=names))
+    work = open_work(config, RunOptions(tables=names), refuse=False)
+    refuse_all_unreadable(work.contracts, work.tables)
     # What the topic has, and raw has not, nobody counts beforehand.
     size = None if options.start.kind == "kafka" else landed(config, work.tables)
     with session_for(work, spark, size) as session:
@@ -134,11 +136,13 @@ def _each(
     done: Literal["rolled_back", "forgotten"],
 ) -> ReplayReport:
     """Do something with mirrors and what is kept of them; what goes wrong with one is told in its entry."""
-    work = open_work(config, RunOptions(tables=names))
+    work = open_work(config, RunOptions(tables=names), refuse=False)
+    refuse_all_unreadable(work.contracts, work.tables)
     with session_for(work, spark, messages=0) as session:
         found = []
         for line in (_line(work, session, table) for table in work.tables):
             try:
+                _ = line.contract  # raises where it cannot be followed
                 do(line)
                 found.append(_entry(line).model_copy(update={done: True}))
             except CdcError as failure:
@@ -177,6 +181,7 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
 def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
     refilled = 0
     try:
+        _ = line.contract  # raises where it cannot be followed
         if options.start.kind == "kafka":
             refilled = refill(line, restart=options.restart)
             # What raw has got may say of columns what it did not say before.

@@ -67,6 +67,16 @@ def refuse_unreadable(contracts: Mapping[str, Stated], tables: Iterable[TableCon
             raise refused
 
 
+def refuse_all_unreadable(contracts: Mapping[str, Stated], tables: Sequence[TableConfig]) -> None:
+    """Refuse tables none of which has a contract that can be followed: of others one bad one is its own table's matter.
+
+    Raises:
+        ContractInvalid, ConfigError: of the first of them, as `refuse_unreadable`.
+    """
+    if all(refusal(contracts, table) is not None for table in tables):
+        refuse_unreadable(contracts, tables)
+
+
 def with_key(contract: Contract, config: Config) -> Contract:
     """The contract with the key of its hashes, where it has any.
 

@@ -4,19 +4,22 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import pytest
 import yaml
 
+from cdc_materializer import proof, rebuild
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.errors import EXIT_USAGE, ConfigError, ContractInvalid
+from cdc_materializer.errors import EXIT_USAGE, ConfigError, ContractInvalid, LakeUnavailable
 from cdc_materializer.line import Line
 from cdc_materializer.marker import Marker
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.plan import _plan_or_stop
 from cdc_materializer.progress import Backlog
 from cdc_materializer.query import run_query
+from cdc_materializer.report.models import ReplayReport, VerifyReport
 from cdc_materializer.run import RunOptions, _bring_up, open_work, run_forever, run_once
 from cdc_materializer.run_contracts import ContractFiles, Stated
 from cdc_materializer.source import TopicState
@@ -265,6 +268,50 @@ def test_other_commands_refuse_the_tables_that_they_are_asked_for(config: Config
     for asked in ((PAYMENTS,), ()):
         with pytest.raises(ContractInvalid, match=r"payments\.yaml:10"):
             open_work(config, RunOptions(tables=asked))
+
+
+@pytest.mark.parametrize("do", ["verify", "replay", "roll_back", "let_go"])
+def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad(
+    config: Config, monkeypatch: pytest.MonkeyPatch, do: str
+) -> None:
+    """It is told in its entry, and the others are worked on; without another one nothing is begun."""
+
+    class Lake:
+        """Of which nothing can be loaded, by which the table that is asked for shows."""
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def load(self, name: TableName) -> NoReturn:
+            assert "payments" not in str(name)
+            raise LakeUnavailable("It is down.", "Start it.")
+
+    sessions = list[object]()
+
+    def session_for(work: object, *_: object, **__: object) -> _Session:
+        sessions.append(work)
+        return _Session()
+
+    for module in ("proof", "rebuild"):
+        monkeypatch.setattr(f"cdc_materializer.{module}.session_for", session_for)
+        monkeypatch.setattr(f"cdc_materializer.{module}.beside", lambda *_: None)
+        monkeypatch.setattr(f"cdc_materializer.{module}.Lake", Lake)
+    asked: dict[str, Callable[..., VerifyReport | ReplayReport]] = {
+        "verify": lambda *names: proof.verify_tables(config, options=proof.VerifyOptions(names)),
+        "replay": lambda *names: rebuild.replay_tables(config, names, rebuild.ReplayOptions()),
+        "roll_back": lambda *names: rebuild.roll_back(config, names),
+        "let_go": lambda *names: rebuild.let_go(config, names),
+    }
+
+    found = asked[do](ORDERS, PAYMENTS)
+
+    assert [table.error.code for table in found.tables if table.error] == ["LakeUnavailable", "ContractInvalid"]
+    assert "payments.yaml:10" in str(found.tables[1].error)
+    assert sessions
+    sessions.clear()
+    with pytest.raises(ContractInvalid, match=r"payments\.yaml:10"):
+        asked[do](PAYMENTS)
+    assert not sessions
 
 
 @pytest.mark.parametrize("fresh", [False, True])
