@@ -23,12 +23,15 @@ UPKEEP = ("compacted", "expired", "found")
 REBUILD = ("begun", "folded", "compared", "marked", "swapped", "settled")
 #: Of a replay too, where raw is shorter than its topic: a part of what it lacks is on a branch of it.
 REFILL = ("refilled",)
+#: Of a change of columns, of whichever table: one of its statements is done, each of which readers see at once.
+COLUMNS = ("altered",)
 _KINDS = {suffix: suffix.strip("_") for suffix in RESERVED_SUFFIXES}
 #: Every point by its name.
 POINTS = (
     *(f"{kind}.{step}" for kind, step in product(("mirror", *_KINDS.values()), STEPS)),
     *(f"maintain.{step}" for step in UPKEEP),
     *(f"replay.{step}" for step in (*REFILL, *REBUILD)),
+    *(f"columns.{step}" for step in COLUMNS),
 )
 
 
@@ -36,7 +39,7 @@ def reach(step: str, table: TableName) -> None:
     """End the process here and now, if this is the point that `CDCM_CRASH_AT` names; see POINTS.
 
     Args:
-        step: one of STEPS, UPKEEP, REFILL or REBUILD.
+        step: one of STEPS, UPKEEP, REFILL, REBUILD or COLUMNS.
         table: what is being written.
     """
     if crash_at() == point_of(step, table):
@@ -49,5 +52,7 @@ def point_of(step: str, table: TableName) -> str:
         return f"maintain.{step}"
     if step in (*REFILL, *REBUILD):
         return f"replay.{step}"
+    if step in COLUMNS:
+        return f"columns.{step}"
     kind = next((kind for suffix, kind in _KINDS.items() if table.name.endswith(suffix)), "mirror")
     return f"{kind}.{step}"

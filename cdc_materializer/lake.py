@@ -304,6 +304,7 @@ class Lake:
             lake_commit.check_same(self.iceberg(table.name), table)
             for statement in statements:
                 self.spark.sql(statement)
+                crash_points.reach("altered", table.name)
         loaded = self.load(table.name)
         if loaded is None or loaded.head != table.head:
             writer = lake_commit.written_by(partial(self.iceberg, table.name), self.branch)

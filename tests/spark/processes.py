@@ -79,9 +79,9 @@ def command(config: Config, *options: str) -> list[str]:
     return [sys.executable, "-m", "cdc_materializer", "run", "--json", "-c", str(config.path), *options]
 
 
-def replay_command(config: Config) -> list[str]:
+def replay_command(config: Config, *options: str) -> list[str]:
     """The command line of `cdcm replay --publish`."""
-    asked = ["replay", str(MIRROR), "--publish", "--json", "-c", str(config.path)]
+    asked = ["replay", str(MIRROR), "--publish", "--json", "-c", str(config.path), *options]
     return [sys.executable, "-m", "cdc_materializer", *asked]
 
 
@@ -90,10 +90,10 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(_ROOT), **more}
 
 
-def run_process(config: Config, *, replay: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
+def run_process(config: Config, *options: str, replay: bool = False, **more: str) -> subprocess.CompletedProcess[str]:
     """`cdcm run`, or `cdcm replay --publish`, to its end, with more in its environment."""
     return subprocess.run(
-        replay_command(config) if replay else command(config),
+        replay_command(config, *options) if replay else command(config, *options),
         check=False,
         capture_output=True,
         text=True,
