@@ -18,6 +18,7 @@ from cdc_materializer.config_formats import AUTO
 from cdc_materializer.config_values import reveal
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.contract.model import Limit
+from cdc_materializer.contract.relations import ColumnsOf, columns_elsewhere
 from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
 from cdc_materializer.recognise import Recognised, recognise
@@ -123,8 +124,10 @@ def _pipeline(config: Config, *, rows: bool) -> Iterator[DoctorCheck]:
     yield from registry_checks
     lake_checks, lake = _catalog(config, tables)
     yield from lake_checks
+    # Of a source that does not answer, nobody knows which mirrors its globs stand for.
+    columns_of = columns_elsewhere(config, [table.mirror for table in tables]) if answers is not None else None
     for table in tables:
-        yield from _contract(config, table)
+        yield from _contract(config, table, columns_of)
         yield from _table(config, table, answers, registry, lake)
         if rows:
             yield from _rows(table, lake)
@@ -142,11 +145,11 @@ def _rows(table: TableConfig, lake: Tables | None) -> Iterator[DoctorCheck]:
         yield problem("rows", error, name)
 
 
-def _contract(config: Config, table: TableConfig) -> Iterator[DoctorCheck]:
+def _contract(config: Config, table: TableConfig, columns_of: ColumnsOf | None) -> Iterator[DoctorCheck]:
     if table.contract is None:
         return
     name = str(table.mirror)
-    (file,) = lint(table.contract, table=name, root=config.root, renames=table.final_names).files
+    (file,) = lint(table.contract, table=name, root=config.root, renames=table.final_names, columns_of=columns_of).files
     if not file.problems:
         yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return

@@ -13,7 +13,7 @@ from cdc_materializer.cli.output import Output, load, now
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, CdcError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from cdc_materializer.config import Config
     from cdc_materializer.names import TableName
@@ -170,6 +170,7 @@ def _linted(files: list[Path]) -> "LintReport":
 def _linted_of(config: Path) -> "LintReport":
     """Check the contracts that the configuration names, each for its table and the columns that it has."""
     from cdc_materializer.contract import lint
+    from cdc_materializer.contract.relations import columns_elsewhere
     from cdc_materializer.report.models import LintReport
     from cdc_materializer.status import configured_tables
 
@@ -177,29 +178,13 @@ def _linted_of(config: Path) -> "LintReport":
     known = configured_tables(loaded, ())
     tables = [table for table in known if table.contract is not None]
     stored = _stored(loaded, [table.mirror for table in tables])
-    is_there = _is_there(loaded, [table.mirror for table in known])
+    columns_of = columns_elsewhere(loaded, [table.mirror for table in known])
     linted = [
-        lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names, is_there)
+        lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names, columns_of)
         for table, (columns, key) in [(table, stored.get(table.mirror, (None, ()))) for table in tables]
         if table.contract is not None
     ]
     return LintReport(files=[found for part in linted for found in part.files])
-
-
-def _is_there(config: "Config", mirrors: "Sequence[TableName]") -> "Callable[[TableName], bool]":
-    """Whether a table is one of the pipeline's mirrors or in the catalog; where that cannot be asked, it may be."""
-    from cdc_materializer.catalog import open_tables
-
-    names = {str(mirror).casefold() for mirror in mirrors}
-
-    def is_there(table: "TableName") -> bool:
-        if str(table).casefold() in names:
-            return True
-        with suppress(CdcError):
-            return open_tables(config.catalog).columns_of(table) is not None
-        return True
-
-    return is_there
 
 
 def _stored(

@@ -4,7 +4,7 @@ A contract is an ODCS 3 document in YAML with the schema of one table, or of sev
 name. `load_contract` refuses what it cannot follow, with file and line; `lint` tells everything that is wrong.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,10 +20,11 @@ from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.masking import check_masks, check_renamed, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.ownership import read_contacts
+from cdc_materializer.contract.relations import ColumnsOf, check_references
 from cdc_materializer.contract.rules import read_columns, read_rules
 from cdc_materializer.contract.service_levels import read_freshness
 from cdc_materializer.contract.table_checks import check_table_draft, columns_of
-from cdc_materializer.contract.table_rules import REFERENCES, other_table, read_limit
+from cdc_materializer.contract.table_rules import read_limit
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.masks import Mask
 from cdc_materializer.names import TableName, nearest
@@ -63,7 +64,7 @@ def lint(
     root: Path | None = None,
     key: Collection[str] = (),
     renames: Mapping[str, str] = MappingProxyType({}),
-    is_there: Callable[[TableName], bool] | None = None,
+    columns_of: ColumnsOf | None = None,
 ) -> LintReport:
     """Tell everything that is wrong with a contract file; never raises for what the file says.
 
@@ -78,8 +79,8 @@ def lint(
             that lacks one, are problems too.
         renames: the name that a column has by each that it had, as the table's settings say: a mask that is left on a
             former one alone is a problem too.
-        is_there: whether there is a table, or will be one, where that is known; for a contract with a `table`. A rule
-            that refers to one that is not there is a problem.
+        columns_of: the columns of other tables (`columns_elsewhere`); for a contract with a `table`. A rule that refers
+            to a table or a column that is not there is a problem.
     """
     findings = Findings(path, root)
     document = _document(findings)
@@ -87,8 +88,8 @@ def lint(
     for one in contracts if len(contracts) == 1 else ():
         _check_key(one, key, findings)
         check_renamed(one, renames, findings)
-        if is_there is not None and table is not None:
-            _check_references(one, TableName.parse(table), is_there, findings)
+        if columns_of is not None and table is not None:
+            check_references(one, TableName.parse(table), columns_of, findings)
     contract = contracts[0] if contracts else None
     problems = sorted(dict.fromkeys(findings.problems), key=lambda problem: problem.line or 0)
     file = LintFile(
@@ -119,16 +120,6 @@ def _check_key(contract: Contract, key: Collection[str], findings: Findings) -> 
         what = f"the primary key is {names}, and the table tells rows apart by {', '.join(sorted(key))} together."
         do = "Mark these with primaryKey, or name the key as `key:` in pipeline.yaml; a value may come twice else."
         findings.add(("schema",), what, do, stated[0].line)
-
-
-def _check_references(
-    contract: Contract, own: TableName, is_there: Callable[[TableName], bool], findings: Findings
-) -> None:
-    """Note relationships to tables that there are none of: such a rule cannot be judged, and blocks each batch."""
-    for rule in contract.table_rules:
-        if rule.expectation == REFERENCES and not is_there(there := other_table(rule, own)):
-            do = "Mend its name, mirror it too, or take the action away: the relationship only describes then."
-            findings.add(("schema",), f"{rule.name} refers to {there}, and there is no such table.", do, rule.line)
 
 
 def _document(findings: Findings) -> OpenDataContractStandard | None:

@@ -460,6 +460,8 @@ def test_a_relationship_of_the_pipeline_refers_to_a_table_that_is_there_or_will_
         f"      - {{name: {name}, physicalType: bigint, relationships: [{{to: {to}.id, {enforced}}}]}}\n"
         for name, to in (("a", "Orders"), ("b", "elsewhere.lists"), ("c", "custmers"), ("d", "other.orders"))
     ]
+    columns.append(columns[1].replace("name: b", "name: f").replace("lists.id", "lists.ids"))
+    columns.append(columns[1].replace("name: b", "name: g").replace("lists.id", "lists.ID"))
     described = "      - {name: e, physicalType: bigint, relationships: [{to: nowhere.id}]}\n"
     (pipeline.parent / "orders.yaml").write_text(HEAD + "".join(columns) + described, encoding="utf-8")
     text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: orders.yaml")
@@ -473,7 +475,13 @@ def test_a_relationship_of_the_pipeline_refers_to_a_table_that_is_there_or_will_
     assert [(problem["line"], problem["message"]) for problem in file["problems"]] == [
         (12, "c.references refers to public.custmers, and there is no such table."),
         (13, "d.references refers to other.orders, and there is no such table."),
+        (14, "f.references refers to elsewhere.lists.ids, and elsewhere.lists has no such column."),
     ]
+    assert file["problems"][2]["do"] == "Did you mean id?"
+    assert main(["doctor", "--json"]) != EXIT_DONE
+    (told,) = [check for check in json.loads(capsys.readouterr().out)["checks"] if check["name"] == "contract"]
+    assert told["outcome"] == "problem"
+    assert "has 3 problems; line 12: c.references refers to public.custmers" in told["message"]
 
 
 @pytest.mark.parametrize("asked", [["shop.parcels", "-t", "shop.letters"], ["shop.parcels", "shop.letters"]])
