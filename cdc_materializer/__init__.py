@@ -14,15 +14,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cdc_materializer.adopt import Decision, adopt_table
     from cdc_materializer.config import load_config
     from cdc_materializer.explain import Asked, why
     from cdc_materializer.fresh import Fresh, read, read_fresh
     from cdc_materializer.moments import Moment, as_of
     from cdc_materializer.proof import VerifyOptions
     from cdc_materializer.proof import verify_tables as verify
-    from cdc_materializer.rebuild import ReplayOptions
+    from cdc_materializer.query import run_query
+    from cdc_materializer.rebuild import ReplayOptions, let_go, roll_back
     from cdc_materializer.rebuild import replay_tables as replay
     from cdc_materializer.rebuild_start import parse_start
+    from cdc_materializer.release import Wanted, release_held
     from cdc_materializer.retry import Deadline
     from cdc_materializer.run import RunOptions, run_forever, run_once
     from cdc_materializer.versions import type_2, type_2_query
@@ -30,20 +33,27 @@ if TYPE_CHECKING:
 __all__ = [
     "Asked",
     "Deadline",
+    "Decision",
     "Fresh",
     "Moment",
     "ReplayOptions",
     "RunOptions",
     "VerifyOptions",
+    "Wanted",
     "__version__",
+    "adopt_table",
     "as_of",
+    "let_go",
     "load_config",
     "parse_start",
     "read",
     "read_fresh",
+    "release_held",
     "replay",
+    "roll_back",
     "run_forever",
     "run_once",
+    "run_query",
     "type_2",
     "type_2_query",
     "verify",
@@ -57,19 +67,26 @@ __version__ = "0.1.0"
 _HOMES = {
     "Asked": ("cdc_materializer.explain", "Asked"),
     "Deadline": ("cdc_materializer.retry", "Deadline"),
+    "Decision": ("cdc_materializer.adopt", "Decision"),
     "Fresh": ("cdc_materializer.fresh", "Fresh"),
     "Moment": ("cdc_materializer.moments", "Moment"),
     "ReplayOptions": ("cdc_materializer.rebuild", "ReplayOptions"),
     "RunOptions": ("cdc_materializer.run", "RunOptions"),
     "VerifyOptions": ("cdc_materializer.proof", "VerifyOptions"),
+    "Wanted": ("cdc_materializer.release", "Wanted"),
+    "adopt_table": ("cdc_materializer.adopt", "adopt_table"),
     "as_of": ("cdc_materializer.moments", "as_of"),
+    "let_go": ("cdc_materializer.rebuild", "let_go"),
     "load_config": ("cdc_materializer.config", "load_config"),
     "parse_start": ("cdc_materializer.rebuild_start", "parse_start"),
     "read": ("cdc_materializer.fresh", "read"),
     "read_fresh": ("cdc_materializer.fresh", "read_fresh"),
+    "release_held": ("cdc_materializer.release", "release_held"),
     "replay": ("cdc_materializer.rebuild", "replay_tables"),
+    "roll_back": ("cdc_materializer.rebuild", "roll_back"),
     "run_forever": ("cdc_materializer.run", "run_forever"),
     "run_once": ("cdc_materializer.run", "run_once"),
+    "run_query": ("cdc_materializer.query", "run_query"),
     "type_2": ("cdc_materializer.versions", "type_2"),
     "type_2_query": ("cdc_materializer.versions", "type_2_query"),
     "verify": ("cdc_materializer.proof", "verify_tables"),

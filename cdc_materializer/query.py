@@ -45,7 +45,9 @@ _CODES = re.compile(r"\A\[[\w.]+\] |\s*SQLSTATE: \w+\Z")
 _PART = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
 
 
-def run_query(config: Config, query: str, limit: int, *, fresh: bool, spark: SparkSession | None = None) -> QueryReport:
+def run_query(
+    config: Config, query: str, limit: int, *, fresh: bool = False, spark: SparkSession | None = None
+) -> QueryReport:
     """Answer a query.
 
     Args:
