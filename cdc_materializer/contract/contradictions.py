@@ -19,6 +19,8 @@ _NOT_NULL, _NULL = "expect_column_values_to_not_be_null", "expect_column_values_
 _IN_SET, _NOT_IN_SET = "expect_column_values_to_be_in_set", "expect_column_values_to_not_be_in_set"
 _BETWEEN = "expect_column_values_to_be_between"
 _LENGTHS, _LENGTH = "expect_column_value_lengths_to_be_between", "expect_column_value_lengths_to_equal"
+_GREATER, _EQUAL = "expect_column_pair_values_a_to_be_greater_than_b", "expect_column_pair_values_to_be_equal"
+_ROWS_BETWEEN, _ROWS = "expect_table_row_count_to_be_between", "expect_table_row_count_to_equal"
 _MATCH, _NO_MATCH = "expect_column_values_to_match_regex", "expect_column_values_to_not_match_regex"
 #: Metrics that count rows, of which there are none below zero.
 _COUNTS = frozenset({ROW_COUNT, DUPLICATES, NULLS, MISSING, INVALID})
@@ -46,6 +48,22 @@ def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings
             findings.add(own[_NULL][0].place, message, "Remove the rule.")
         for one, other in (*_pairs(own), *_apart(own)):
             _contradict(other, one, findings)
+    for one, other in combinations([draft for draft in drafts if not draft.kwargs.get("row_condition")], 2):
+        if _are_crossed(one, other):
+            _contradict(other, one, findings, "row with both values")
+
+
+def _are_crossed(one: Draft, other: Draft) -> bool:
+    """Whether of two columns each would have to be the larger one, or one of them larger and both equal."""
+    if {one.expectation, other.expectation} - {_GREATER, _EQUAL}:
+        return False
+    if any(draft.kwargs.get("ignore_row_if") == "either_value_is_missing" for draft in (one, other)):
+        return False  # together these say that one of the two is NULL
+    (a, b), (c, d) = ((draft.kwargs.get("column_A"), draft.kwargs.get("column_B")) for draft in (one, other))
+    strict = [draft.expectation == _GREATER and not draft.kwargs.get("or_equal") for draft in (one, other)]
+    if _EQUAL in {one.expectation, other.expectation}:
+        return any(strict) and {a, b} == {c, d}
+    return any(strict) and (a, b) == (d, c)
 
 
 def _pairs(own: Mapping[str, list[Draft]]) -> Iterator[tuple[Draft, Draft]]:
@@ -166,7 +184,31 @@ def check_tables_together(drafts: Sequence[Draft], of_rows: Sequence[Draft], fin
     for one, other in combinations([metric for metric in metrics if not metric.is_hopeless], 2):
         if one.same == other.same and one.excludes(other):
             _contradict(other.draft, one.draft, findings, "table")
+    _check_row_counts(plain, [metric for metric in metrics if not metric.is_hopeless], findings)
     _check_needed(metrics, of_rows, findings)
+
+
+def _check_row_counts(drafts: Sequence[Draft], metrics: Sequence["_Metric"], findings: Findings) -> None:
+    """Note numbers of rows of which Great Expectations' rules let through none that the others do."""
+    counts = [metric for metric in metrics if metric.draft.expectation == ROW_COUNT]
+    counts = [metric for metric in counts if metric.draft.kwargs.get("unit") != PERCENT]
+    for draft in drafts:
+        if draft.expectation == _ROWS:
+            told = _Metric(draft, *((_number(draft.kwargs["value"]), True),) * 2)
+        elif draft.expectation == _ROWS_BETWEEN:
+            low, high = (_number(draft.kwargs.get(name)) for name in ("min_value", "max_value"))
+            told = _Metric(draft, (low, not draft.kwargs.get("strict_min")), (high, not draft.kwargs.get("strict_max")))
+        else:
+            continue
+        for other in counts:
+            if told.excludes(other):
+                later, earlier = sorted((told.draft, other.draft), key=lambda one: -(findings.line(one.place) or 0))
+                _contradict(later, earlier, findings, "table")
+        counts.append(told)
+
+
+def _number(value: object) -> Decimal | None:
+    return Decimal(str(value)) if is_number(value) else None
 
 
 @dataclass(frozen=True)

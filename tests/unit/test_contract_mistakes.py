@@ -413,6 +413,63 @@ def test_counts_that_no_table_can_have_together_are_a_problem(tmp_path: Path) ->
     ]
 
 
+def _gx(kind: str, **kwargs: object) -> str:
+    return f"      - {{type: custom, engine: greatExpectations, implementation: {{type: {kind}, kwargs: {kwargs}}}}}\n"
+
+
+def test_row_counts_contradict_whoever_counts(tmp_path: Path) -> None:
+    """The metric and Great Expectations' two rules speak of one number; of some rows alone they do not."""
+    between, equal = "expect_table_row_count_to_be_between", "expect_table_row_count_to_equal"
+    path = write(tmp_path, "- {name: a, physicalType: int}")
+    path.write_text(
+        path.read_text()
+        + "    quality:\n"
+        + _gx(between, min_value=5)
+        + "      - {metric: rowCount, mustBeLessThan: 5}\n"
+        + "      - {metric: rowCount, mustBeLessOrEqualTo: 5}\n"
+        + _gx(equal, value=4)
+        + _gx(between, max_value=3, row_condition="a > 1", condition_parser="spark")
+    )
+
+    assert [(problem.line, problem.message) for problem in problems_of(path)] == [
+        (13, "no table can pass this rule and the one of line 12 together."),
+        (15, "no table can pass this rule and the one of line 12 together."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ({}, {}, True),
+        ({}, {"or_equal": True}, True),
+        ({"or_equal": True}, {"or_equal": True}, False),
+        ({}, {"ignore_row_if": "either_value_is_missing"}, False),
+        ({}, {"row_condition": "a > 1", "condition_parser": "spark"}, False),
+    ],
+)
+def test_two_columns_cannot_each_be_the_larger_one(
+    tmp_path: Path, one: dict[str, object], other: dict[str, object], *, told: bool
+) -> None:
+    """Nor the larger one and equal; where both may be equal, or one may be missing, rows can pass."""
+    greater, equal = "expect_column_pair_values_a_to_be_greater_than_b", "expect_column_pair_values_to_be_equal"
+    path = write(tmp_path, "- {name: a, physicalType: int}\n- {name: b, physicalType: int}")
+    head = path.read_text() + "    quality:\n"
+    message = "no row with both values can pass this rule and the one of line 13 together."
+
+    path.write_text(
+        head + _gx(greater, column_A="a", column_B="b", **one) + _gx(greater, column_A="b", column_B="a", **other)
+    )
+    assert [problem.message for problem in problems_of(path)] == [message] * told
+
+    path.write_text(head + _gx(greater, column_A="a", column_B="b", **one) + _gx(equal, column_A="b", column_B="a"))
+    assert [problem.message for problem in problems_of(path)] == [message] * ("or_equal" not in one)
+
+    path.write_text(
+        head + _gx(greater, column_A="a", column_B="b") + _gx(greater, column_A="a", column_B="b", or_equal=True)
+    )
+    assert not problems_of(path)
+
+
 def test_another_problem_hides_no_contradiction(tmp_path: Path) -> None:
     """Neither of rows nor of the table; a rule that is malformed itself is compared with none."""
     path = tmp_path / "orders.yaml"
