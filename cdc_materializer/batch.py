@@ -124,6 +124,9 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         anew = _anew(folded, past)
         if anew is None:
             _complete(folded, own, decoders, past)
+            # Not before: which change is the first that is new, the past of its key may have to tell.
+            anew = _in_next_epoch(folded, past)
+        if anew is None:
             return folded
     except BaseException:
         folded.release()
@@ -138,12 +141,6 @@ def _anew(folded: Folded, past: Past) -> Past | None:
     if facts.home == MOVES and recorded.keys_stay:
         # Before anything else is concluded from an order that was none.
         return past.moving()
-    if past.span is not None and facts.continued:
-        first_read = folded.states.where(F.col(CURRENT) & within(past.span, m.PARTITION, m.OFFSET))
-        beginning = next_epoch(first_read, past.span.end, recorded)
-        if beginning is not None:
-            # The source goes on with another log: there is one more epoch.
-            return replace(past, recorded=replace(recorded, epochs=(*recorded.epochs, beginning)))
     if facts.routed and not recorded.routed:
         return past.routed()
     if facts.doubtful and not past.lookup.options.doubtful_keys:
@@ -153,6 +150,18 @@ def _anew(folded: Folded, past: Past) -> Past | None:
     if is_asked and not recorded.exact:
         return past.exactly()
     return None
+
+
+def _in_next_epoch(folded: Folded, past: Past) -> Past | None:
+    """With one more epoch, where the source goes on with another log; None where it does not."""
+    recorded = past.recorded
+    if past.span is None or not folded.facts.continued:
+        return None
+    first_read = folded.states.where(F.col(CURRENT) & within(past.span, m.PARTITION, m.OFFSET))
+    beginning = next_epoch(first_read, past.span.end, recorded)
+    if beginning is None or beginning in recorded.epochs:
+        return None
+    return replace(past, recorded=replace(recorded, epochs=(*recorded.epochs, beginning)))
 
 
 def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:

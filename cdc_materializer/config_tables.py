@@ -169,7 +169,8 @@ class TableSettings(Settings):
     )
     position_regression_tolerance: Duration = Field(
         default=timedelta(hours=1),
-        description="How much later than the last change one from an earlier position of the database may be.",
+        description="How much later than the last change one from an earlier position of the database may be, of a "
+        "row that nothing was told of.",
         json_schema_extra={"default": "1h"},
     )
     records_max: int = Field(default=500_000, ge=1, description="The most messages that one batch reads.")

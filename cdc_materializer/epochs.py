@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
@@ -120,26 +120,17 @@ def beginning_of(beginning: Mapping[int, int], recorded: Recorded, since: Iterab
 
 
 def next_epoch(own: DataFrame, end: Mapping[int, int], recorded: Recorded) -> Mapping[int, int] | None:
-    """Where the epoch begins whose first change goes on from an earlier position; None where all were sent again.
+    """Where the epoch begins whose first change goes on from an earlier position; None where there is none.
 
-    A change is new if its transaction's number is above every one of its log that the partition showed before that
-    transaction. Partitions without such a change are in the epoch from the time on at which the first one was written,
-    and otherwise from the end of the batch.
+    Partitions without such a change are in the epoch from the time on at which the first one was written, and
+    otherwise from the end of the batch.
 
     Args:
         own: the messages that the batch reads for the first time, with CONTINUED.
         end: where it ends in each partition.
         recorded: how far the source had got before.
     """
-    transactions = own.where(F.col(m.LOG_NUMBER).isNotNull()).groupBy(m.PARTITION, m.LOG, m.LOG_NUMBER)
-    found = transactions.agg(
-        F.min(m.OFFSET).alias("first"),
-        F.min(F.when(F.col(CONTINUED), F.struct(F.col(m.OFFSET), F.col(m.TIME)))).alias("continued"),
-    )
-    before = Window.partitionBy(m.PARTITION, m.LOG).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
-    is_new = F.col(m.LOG_NUMBER) > F.coalesce(F.max(m.LOG_NUMBER).over(before), F.lit(-1))
-    new = found.withColumn("is_new", is_new).where(F.col("is_new") & F.col("continued").isNotNull())
-    first = new.groupBy(m.PARTITION).agg(F.min("continued").alias("at")).collect()
+    first = own.where(CONTINUED).groupBy(m.PARTITION).agg(F.min(F.struct(m.OFFSET, m.TIME)).alias("at")).collect()
     if not first:
         return None
     since = min(row["at"][m.TIME] for row in first)
@@ -166,35 +157,79 @@ def _topic() -> Column:
     return F.floor(F.col(m.PARTITION) / WIDTH)
 
 
-def went_back(recorded: Recorded, comparable: Column, highest: Column, shown: Column) -> dict[str, Column]:
+def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key: Column) -> dict[str, Column]:
     """REGRESSED and CONTINUED of a message.
 
     Args:
         recorded: how far the source had got before the batch.
         comparable: whether the message's position can be held against others.
-        highest: the highest position of the messages of its key before it; NULL where there is none.
-        shown: of the change at that position, a struct of micros, log, number and epoch.
+        shown: of the change at the highest position of its key, a struct of micros, log, number and epoch.
+        new_in_key: whether the change is behind that position, and new beyond doubt; `resends.new_in_key`.
     """
     if recorded.is_final:
         return {REGRESSED: F.lit(False), CONTINUED: F.lit(False)}
-    position, log, number = F.col(m.POSITION), F.col(m.LOG), F.col(m.LOG_NUMBER)
+    log, is_numbered = F.col(m.LOG), F.col(m.LOG_NUMBER).isNotNull()
     # What another epoch has shown says nothing.
-    is_same = F.coalesce(shown["epoch"] == F.col(m.EPOCH), F.lit(False))
-    in_key = is_same & (position < highest)
-    late_in_key = micros() > shown["micros"] + recorded.tolerance
-    new_in_key = number.isNotNull() & ((log != shown["log"]) | (number > shown["number"]))
-    other_in_key = is_same & log.startswith(FILE_LOG) & (log != shown["log"])
+    other_in_key = (shown["epoch"] == F.col(m.EPOCH)) & log.startswith(FILE_LOG) & (log != shown["log"])
     behind, late = _behind(recorded)
-    is_new = _is_unseen(recorded)
-    continued = (in_key & new_in_key) | (behind & is_new)
-    other = other_in_key | _is_other_series(recorded)
-    regressed = ((in_key & late_in_key) | (behind & late) | other) & ~F.coalesce(continued, F.lit(False))
+    continued = (new_in_key & is_numbered) | (behind & _is_unseen(recorded))
+    other = F.coalesce(other_in_key, F.lit(False)) | _is_other_series(recorded)
+    regressed = (new_in_key | (behind & late) | other) & ~F.coalesce(continued, F.lit(False))
     # Messages that are read once more belong to the epoch that they were in.
     is_current = F.col("__cdc_current") & comparable & (F.col(m.EPOCH) == current_epoch(recorded))
     return {
         REGRESSED: F.coalesce(regressed & is_current, F.lit(False)),
         CONTINUED: F.coalesce(continued & is_current, F.lit(False)),
     }
+
+
+def may_go_on(highest: Column, shown: Column) -> Column:
+    """Whether a change behind the highest position of its key may be new, going by when it was made, and by its number.
+
+    Args:
+        highest: the highest position of the messages of its key before it; NULL where there is none.
+        shown: as in `went_back`.
+    """
+    is_behind = (shown["epoch"] == F.col(m.EPOCH)) & (F.col(m.POSITION) < highest)
+    # A binlog may tell seconds. And the numbers of two logs are in no order.
+    is_level = F.col(m.LOG_NUMBER).isNotNull() & ((micros() == shown["micros"]) | (F.col(m.LOG) != shown["log"]))
+    return F.coalesce(is_behind & (is_made_later(shown) | F.coalesce(is_level, F.lit(False))), F.lit(False))
+
+
+def is_made_later(shown: Column) -> Column:
+    """Whether a change was made later than the one at the highest position of its key, `shown` as in `went_back`.
+
+    Changes of one row are made one after the other, so that only at its own place such a one comes again.
+    """
+    is_numbered_above = (F.col(m.LOG) == shown["log"]) & (F.col(m.LOG_NUMBER) > shown["number"])
+    return F.coalesce(micros() > shown["micros"], F.lit(False)) | F.coalesce(is_numbered_above, F.lit(False))
+
+
+def is_in_what_was_read(recorded: Recorded) -> Column:
+    """Whether a change of the log is none that is new by its place alone, so that its key's past has to tell.
+
+    It is new beyond doubt only above every position that was read, and if its transaction has a number that was not:
+    another server has it at a place of its own. In a topic of several partitions the positions of all count, unless
+    each key is known to have been in one only (`Recorded.keys_stay`).
+    """
+    return F.col(m.STREAMING) & ((F.col(m.POSITION) <= highest_position(recorded)) | _may_be_read(recorded))
+
+
+def highest_position(recorded: Recorded) -> Column:
+    """The highest position that was read where a change's key can have been: of its own server, or its partition."""
+    if recorded.keys_stay:
+        highest = F.lit(None).cast("string")
+        for partition, position in recorded.positions.items():
+            highest = F.when(F.col(m.PARTITION) == partition, position).otherwise(highest)
+        return highest
+    if not recorded.sharded:
+        return F.lit(max(recorded.positions.values(), default=None)).cast("string")
+    highest = F.lit(None).cast("string")
+    for number in sorted({topic_of(partition) for partition in recorded.positions}):
+        own = max(position for partition, position in recorded.positions.items() if topic_of(partition) == number)
+        is_own = F.col(m.PARTITION).between(number * WIDTH, (number + 1) * WIDTH - 1)
+        highest = F.when(is_own, own).otherwise(highest)
+    return highest
 
 
 def micros() -> Column:
@@ -221,7 +256,17 @@ def _is_unseen(recorded: Recorded) -> Column:
     last = F.lit(-1)
     for log, number in known.items():
         last = F.when(F.col(m.LOG) == log, number).otherwise(last)
-    return F.coalesce((F.col(m.LOG_NUMBER) > last) | _is_left_out(recorded), F.lit(False))
+    # Recorded are those of this epoch; what was read in an earlier one is not new either.
+    is_above = (F.col(m.LOG_NUMBER) > last) & ~_is_read_anywhere(recorded)
+    return F.coalesce(is_above | _is_left_out(recorded), F.lit(False))
+
+
+def _is_read_anywhere(recorded: Recorded) -> Column:
+    """Whether a change's transaction may have been read in some partition, going by its number (`gtids`)."""
+    found = F.lit(False)
+    for log in recorded.gtids.sets:
+        found = found | ((F.col(m.LOG) == log) & _is_in(recorded.gtids.of(log, None)))
+    return F.coalesce(found, F.lit(False))
 
 
 def _is_left_out(recorded: Recorded) -> Column:
@@ -237,7 +282,7 @@ def _is_left_out(recorded: Recorded) -> Column:
     return F.coalesce(found, F.lit(False))
 
 
-def may_be_read(recorded: Recorded) -> Column:
+def _may_be_read(recorded: Recorded) -> Column:
     """Whether a change's transaction may have been read before, going by its number (`gtids`).
 
     What goes on with the transaction that the last batch ended in, from the same server's file, was not. In a topic of
@@ -245,9 +290,7 @@ def may_be_read(recorded: Recorded) -> Column:
     """
     if recorded.partitions > 1:
         return F.lit(False)
-    found, sets = F.lit(False), recorded.gtids
-    for log in sets.sets:
-        found = found | ((F.col(m.LOG) == log) & _is_in(sets.of(log, None)))
+    found, sets = _is_read_anywhere(recorded), recorded.gtids
     for partition, (log, number) in sets.last.items():
         file = file_of(F.lit(recorded.positions[partition]))
         goes_on = (F.col(m.LOG) == log) & (F.col(m.LOG_NUMBER) == number) & (file_of(F.col(m.POSITION)) == file)

@@ -16,7 +16,6 @@ from cdc_materializer.changes.shards import server_of
 from cdc_materializer.epochs import CONTINUED, MOVES, Recorded, current_epoch
 from cdc_materializer.fold import CURRENT, HELD, REBUILT
 from cdc_materializer.gtids import GtidSets, Runs
-from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after
@@ -38,7 +37,7 @@ class Facts:
         further_parts: how many are a second change of their message.
         logs: the logs of the batch's streaming changes, each with the highest number of a transaction; see `epochs`.
         gtids: the transactions of the batch, where their logs number them.
-        continued: the first change of each partition that goes on from an earlier position.
+        continued: how many go on from an earlier position.
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
         unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
@@ -58,7 +57,7 @@ class Facts:
     further_parts: int = 0
     logs: Mapping[str, int] = field(default_factory=dict)
     gtids: GtidSets = field(default_factory=GtidSets)
-    continued: Mapping[int, int] = field(default_factory=dict)
+    continued: int = 0
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
     unsure: int = 0
@@ -73,18 +72,14 @@ def wants_history(
 ) -> Column:
     """Whether a change has to be held against its key's past.
 
-    A change is new beyond doubt only above every position that was read, and if its transaction has a number that was
-    not: another server has it at a place of its own. In a topic of several partitions those of all
-    count, unless each key is known to have been in one only (`Recorded.keys_stay`). Where all states of a row matter
-    (`life`), so does what came before a truncate that was read earlier. And whether a snapshot that began in an earlier
-    batch showed a key, only the messages of that batch say. A value that a rule has to see unmasked (`plain`) is in
-    messages alone.
+    One of the log has, unless its place alone says that it is new (`epochs.is_in_what_was_read`). Where all states of a
+    row matter (`life`), so does what came before a truncate that was read earlier. And whether a snapshot that began in
+    an earlier batch showed a key, only the messages of that batch say. A value that a rule has to see unmasked
+    (`plain`) is in messages alone.
     """
-    highest = _highest_position(recorded)
-    late = F.col(m.STREAMING) & (F.col(m.POSITION) <= highest)
     # A row of a snapshot from before that may be a reading which was sent again.
-    is_behind = (F.col(m.POSITION) < resends.reach(highest)) | F.col(resends.IN_DOUBT)
-    late = late | ((F.col(m.OP) == "r") & is_behind) | (F.col(m.STREAMING) & epochs.may_be_read(recorded))
+    is_behind = (F.col(m.POSITION) < resends.reach(epochs.highest_position(recorded))) | F.col(resends.IN_DOUBT)
+    late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind)
     past_matters = late | F.col(HELD)
     # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
@@ -99,25 +94,18 @@ def wants_history(
     return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
 
 
-def _highest_position(recorded: Recorded) -> Column:
-    """The highest position that was read where a change's key can have been: of its own server, or its partition."""
-    if recorded.keys_stay:
-        highest = F.lit(None).cast("string")
-        for partition, position in recorded.positions.items():
-            highest = F.when(F.col(m.PARTITION) == partition, position).otherwise(highest)
-        return highest
-    if not recorded.sharded:
-        return F.lit(max(recorded.positions.values(), default=None)).cast("string")
-    highest = F.lit(None).cast("string")
-    for number in sorted({topic_of(partition) for partition in recorded.positions}):
-        own = max(position for partition, position in recorded.positions.items() if topic_of(partition) == number)
-        is_own = F.col(m.PARTITION).between(number * WIDTH, (number + 1) * WIDTH - 1)
-        highest = F.when(is_own, own).otherwise(highest)
-    return highest
-
-
 #: Facts that are how many states there are of a kind.
-_COUNTED = ("wants_history", "wants_base", "moved", "held", "further_parts", "doubtful", "unsure", "patched")
+_COUNTED = (
+    "wants_history",
+    "wants_base",
+    "moved",
+    "held",
+    "further_parts",
+    "doubtful",
+    "unsure",
+    "patched",
+    "continued",
+)
 
 
 def facts_of(
@@ -153,7 +141,7 @@ def facts_of(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             *_numbered(is_own),
-            F.min(F.when(F.col(CONTINUED), F.col(m.OFFSET))).alias("continued"),
+            F.count_if(CONTINUED).alias("continued"),
             F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
             F.count_if(history).alias("wants_history"),
             F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
@@ -171,8 +159,6 @@ def facts_of(
     placed = [row for row in rows if row["highest"] and row["highest"]["position"]]
     placed.sort(key=lambda row: row["highest"]["position"])
     highest = {row[m.PARTITION]: row["highest"] for row in placed}
-    again = [row for row in rows if row["continued"] is not None]
-    again.sort(key=lambda row: row["continued"], reverse=True)
     tables = sorted(_found(rows, "table"))
     first = recorded.table or next(iter(tables), None)
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
@@ -182,7 +168,6 @@ def facts_of(
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
         gtids=_gtids(rows, placed),
-        continued={row[m.PARTITION]: row["continued"] for row in again},
         epochs=recorded.epochs,
         **{name: sum(row[name] for row in rows) for name in _COUNTED},
         table=first,

@@ -151,18 +151,18 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
         }
     )
     placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
-    copies, told = recorded.partitions == 1, resends.told_by_highest(copies=recorded.partitions == 1)
+    told = resends.told_by_highest(recorded)
     if recorded.exact:
         placed = resends.with_known(placed, GROUP, ORDER, forgets=recorded.forgets)
-        if copies:
+        if resends.looks_for_copies(recorded):
             placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
         told = resends.told_by_all()
-    highest, at_highest = F.col(resends.HIGHEST)[m.POSITION], F.col(resends.AT_HIGHEST)
+    new_in_key = resends.new_in_key(recorded)
     return placed.withColumns(
         {
             **told,
             WIPED: is_wiped(truncates) | _is_truncated(recorded),
-            **went_back(recorded, resends.comparable(), highest, at_highest),
+            **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import file_name, file_of, without_row
-from cdc_materializer.epochs import micros
+from cdc_materializer.epochs import Recorded, is_in_what_was_read, is_made_later, may_go_on, micros
 from cdc_materializer.reach import PAIR
 from cdc_materializer.truncates import Truncate
 
@@ -42,12 +42,14 @@ _SHOWN = "__cdc_shown"
 _PASSES = 3
 #: Whether a change's event was there before; and whether another server had sent the change, so that it tells nothing.
 _KNOWN, _COPIED = "__cdc_known", "__cdc_copied"
+#: Whether something was there before at a change's place; and whether its transaction had made that change, wherever.
+_SEEN_HERE, _SEEN_ANYWHERE = "__cdc_seen_here", "__cdc_seen_anywhere"
 #: When a row of a snapshot was read. It tells two readings apart; of changes of the log it tells nothing.
 _READ_AT = "__cdc_read_at"
 #: What makes two messages of a key the same event, and two rows of snapshots the same reading; with ERA, of one row.
 EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
 #: What a change of a numbered transaction is on every server: replicas keep the time at which it was made.
-_NUMBERED = (m.EPOCH, m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
+_NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
 def comparable() -> Column:
@@ -90,17 +92,20 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
     return found.withColumns({name: F.when(is_of_row, column) for name, column in kept.items()})
 
 
-def told_by_highest(*, copies: bool) -> dict[str, Column]:
-    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone.
+def looks_for_copies(recorded: Recorded) -> bool:
+    """Whether what another server sends again is looked for; of several partitions see `with_copies`."""
+    return recorded.partitions == 1
 
-    Args:
-        copies: whether what another server sends again is looked for (`with_copies`).
-    """
+
+def told_by_highest(recorded: Recorded) -> dict[str, Column]:
+    """REPLAYED and IN_DOUBT of a message, from the highest and the first change at its position alone."""
     mark, highest = _mark(), F.col(HIGHEST)
     is_known = F.col(m.SIGNATURE).isin(F.col(AT_HIGHEST)["signature"], F.col(_FIRST))
     again = (mark < highest) | ((mark == highest) & is_known)
     unsure = _is_level() & (mark <= highest) & ~is_known
-    if copies:
+    if not recorded.is_final:
+        unsure = unsure | (_may_go_on() & F.col("__cdc_current"))
+    if looks_for_copies(recorded):
         unsure = unsure | F.coalesce(_is_ahead() & _is_other_piece(may_be_earlier=True), F.lit(False))
     return _flags(comparable() & again, (comparable() & unsure) | _is_late_reading())
 
@@ -114,7 +119,7 @@ def told_by_all() -> dict[str, Column]:
 
 
 def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = False) -> DataFrame:
-    """Add _KNOWN, whether the same event was there, and _COPIED, which `with_copies` may say otherwise.
+    """Add _KNOWN, whether the same event was there, what was seen, and _COPIED, which `with_copies` may say otherwise.
 
     Args:
         placed: from `with_highest`.
@@ -124,8 +129,24 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     """
     counts = comparable() | (F.col(m.OP) == "r")
     same = Window.partitionBy(group, *EVENT, *([ERA] if forgets else [])).orderBy(order)
-    known = F.coalesce(F.count_if(counts).over(_ahead(same)) > 0, F.lit(False))
-    return placed.withColumns({_KNOWN: known, _COPIED: F.lit(False)})
+    # Whatever it shows now: the connector may have been set up otherwise since.
+    here = Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order)
+    anywhere = Window.partitionBy(group, *_NUMBERED).orderBy(order)
+    seen = {_SEEN_HERE: _is_any(comparable(), here), _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
+    return placed.withColumns({_KNOWN: _is_any(counts, same), **seen, _COPIED: F.lit(False)})
+
+
+def new_in_key(recorded: Recorded) -> Column:
+    """Whether a change behind the highest of its key is no re-send, because nothing that the key has shown was it.
+
+    One that was made later than the highest is none either if another server had sent it: then the key went back since.
+    Told of keys that are folded with all of their past, or have none from before the batch.
+    """
+    if not recorded.exact:
+        return F.lit(False)
+    is_told = F.col("__cdc_rebuilt") | ~F.coalesce(is_in_what_was_read(recorded), F.lit(False))
+    is_new = ~F.col(_SEEN_HERE) & (is_made_later(F.col(AT_HIGHEST)) | ~F.col(_SEEN_ANYWHERE))
+    return is_told & _may_go_on() & is_new
 
 
 def with_copies(
@@ -149,7 +170,7 @@ def with_copies(
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     found = known.withColumn(_PIECE, F.count_if(_is_ahead() & _is_other_piece()).over(so_far))
     is_numbered = comparable() & F.col(m.LOG_NUMBER).isNotNull() & ~_is_behind() & ~F.col(_KNOWN)
-    by_change = (group, *_NUMBERED, *([ERA] if forgets else []))
+    by_change = (group, m.EPOCH, *_NUMBERED, *([ERA] if forgets else []))
     times = F.count_if(is_numbered).over(Window.partitionBy(*by_change, _PIECE).orderBy(order))
     found = found.withColumn(_TIMES, F.when(is_numbered, times))
     ahead = _ahead(Window.partitionBy(*by_change).orderBy(_PIECE, order))
@@ -229,6 +250,17 @@ def _place() -> list[Column]:
 
 def _position_of_highest() -> Column:
     return F.col(HIGHEST)[m.POSITION]
+
+
+def _may_go_on() -> Column:
+    """Whether a change behind the highest of its key may be new; of one place, `told_by_all` knows more."""
+    is_level = F.coalesce(_is_level(), F.lit(False))
+    return comparable() & may_go_on(_position_of_highest(), F.col(AT_HIGHEST)) & ~is_level
+
+
+def _is_any(test: Column, window: WindowSpec) -> Column:
+    """Whether something is true of a message ahead in a window."""
+    return F.coalesce(F.count_if(test).over(_ahead(window)) > 0, F.lit(False))
 
 
 def _is_level() -> Column:

@@ -103,7 +103,9 @@ MUTANTS = {
     "rows number the changes of a transaction": Mutant(
         "resends", "without_row", _instead(lambda position, _: position), 220
     ),
-    "no transaction has been read before": Mutant("epochs", "may_be_read", _instead(lambda _: F.lit(False)), 404),
+    "no transaction has been read before": Mutant("epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404),
+    "whatever is behind was sent before": Mutant("resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
+    "nothing was sent before": Mutant("resends", "_is_any", _instead(lambda *_: F.lit(False)), 445),
     "what another server sends again is never applied": Mutant(
         "resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
     ),
