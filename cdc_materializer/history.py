@@ -7,6 +7,7 @@ What a change did is told by our own fold, never by the wire's `before` (changel
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from dataclasses import replace
 
@@ -18,11 +19,12 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, REBUILT
 from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import forget_changes, history_schema
-from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.quarantine import after, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import merge_types, type_word
@@ -40,7 +42,8 @@ def keep(
     """Commit the batch's changes, just before readers see its rows; a batch that was tried before adds none twice.
 
     Killed between the two, the next run may decide its messages otherwise, under another contract: what it does not
-    apply, or finds another row before, goes again. Nothing that readers have seen in the mirror does.
+    apply, or finds another row before, goes again. So does what was kept of messages from before the span that were
+    read once more (`release`, `quarantine.find_retries`). Nothing that readers have seen in the mirror does.
 
     Args:
         line: the table's way.
@@ -51,7 +54,8 @@ def keep(
         unseen: the rows that its snapshots did not show, from `swept.unseen_keys`.
     """
     sweeps = decided.snapshots.sweeps
-    was_tried = is_ahead(tables.history, reached)
+    looks = _unpublished_looks(line, tables)
+    was_tried = bool(looks) or is_ahead(tables.history, reached)
     if not line.table.history or not (decided.applied or decided.truncates or sweeps or was_tried):
         return
     target = decided.decoders.plan.target
@@ -63,16 +67,54 @@ def keep(
         live = life.live_rows(line.lake.rows(tables.mirror), target)
         found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
     there = line.lake.rows(history)
-    is_tried = batch.within(decided.span, "partition", "offset") if was_tried else F.lit(False)
+    known, tried = _told_apart(line, history, decided.span, looks) if was_tried else (there, None)
     if decided.truncates:
-        found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), there.where(~is_tried)))
+        found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
     found = _in_its_columns(found, history)
-    gone = _decided_otherwise(there.where(is_tried), found) if was_tried else None
+    gone = _decided_otherwise(tried, found) if tried is not None else None
     if gone is not None:
         there = _with_told(there).join(gone, [*_IDENTITY, _TOLD], "left_anti")
-    if was_tried or marker_of(history).batch == marker.batch or decided.facts.held or sweeps:
+    if was_tried or decided.again or decided.facts.held or sweeps:
         found = _not_there(found, there, target)
     line.lake.publish(history, after(history, marker), lambda stage: _stage(stage, found, gone))
+
+
+def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
+    """The ids that batches which read once more have where the mirror stands, less those that readers see.
+
+    None as a rule: only where the history's newest batch is one of them, for which its offsets are no sign. A repair,
+    which has no history, may have followed on the mirror since, at the same offsets. What lies below a state that was
+    swapped in is none of its past.
+    """
+    mirror, history = tables.mirror, tables.history
+    newest = marker_of(history).batch if history is not None else None
+    if mirror is None or history is None or newest == marker_of(mirror).batch:
+        return frozenset()
+    last = marker_of(mirror)
+    line_of = (marker for _, marker in markers(line.lake.iceberg(mirror.name), mirror.head))
+    here = list(itertools.takewhile(lambda one: (one.offsets, one.swapped) == (last.offsets, last.swapped), line_of))
+    span = Span(line.table.topic, last.offsets, last.offsets)
+    looks = frozenset(batch_id(line.pipeline, mirror.uuid, span, marker.state) for marker in here)
+    looks -= {marker.batch for marker in here}
+    return looks if newest in looks else frozenset()
+
+
+def _told_apart(line: Line, history: LakeTable, span: Span, looks: frozenset[str]) -> tuple[DataFrame, DataFrame]:
+    """The changes that were published, and those that only were tried: of a span, and of what batches read once more.
+
+    The latter are those of which the history before them has none. Where that snapshot is gone, they stay.
+    """
+    there = line.lake.rows(history)
+    is_tried = batch.within(span, "partition", "offset")
+    known, tried = there.where(~is_tried), there.where(is_tried)
+    line_of = markers(line.lake.iceberg(history.name), history.head) if looks else ()
+    before = next((number for number, marker in line_of if marker.batch not in looks), None)
+    if before is None:
+        return known, tried
+    were = line.lake.rows(replace(history, head=before)).select(*_IDENTITY).distinct().localCheckpoint()
+    identity = list(_IDENTITY)
+    again = known.join(were, identity, "left_anti")
+    return known.join(were, identity, "left_semi"), tried.unionByName(again)
 
 
 def _stage(stage: Stage, found: DataFrame, gone: DataFrame | None) -> None:

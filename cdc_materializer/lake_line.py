@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdc_materializer.foreign import is_foreign
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import MARKER_PREFIX
+from cdc_materializer.marker import MARKER_PREFIX, Marker
 from cdc_materializer.offsets import Offsets
 
 
@@ -33,6 +33,17 @@ def summaries(table: Any, head: int | None) -> list[tuple[int, int, bool, dict[s
         made_at, is_first = int(snapshot.timestampMillis()), snapshot.parentId() is None
         found.append((number, made_at, is_first, dict(snapshot.summary())))
     return found
+
+
+def markers(table: Any, head: int | None) -> Iterator[tuple[int, Marker]]:  # noqa: ANN401 - a Java object
+    """The marked ones of a snapshot and those before it that are kept, newest first, with what they say."""
+    snapshot = table.snapshot(head) if head is not None else None
+    while snapshot is not None:
+        marker = Marker.from_summary(dict(snapshot.summary()))
+        if marker is not None:
+            yield int(snapshot.snapshotId()), marker
+        parent = snapshot.parentId()
+        snapshot = table.snapshot(parent) if parent is not None else None
 
 
 def snapshots_of(table: Any, head: int | None) -> list[SnapshotLine]:  # noqa: ANN401 - a Java object

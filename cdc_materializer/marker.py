@@ -165,6 +165,11 @@ class Marker:
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
         return replace(fresh, held_table=None)
 
+    @property
+    def state(self) -> str:
+        """What tells the state that it marks from others: one that was swapped in may end with the batch of another."""
+        return self.batch if self.swapped is None else f"{self.batch} {self.swapped.to_text()}"
+
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
         return Offsets({partition: offset + self.bases.get(partition, 0) for partition, offset in offsets.items()})

@@ -122,9 +122,18 @@ def plan_span(topic: str, recorded: Offsets | None, beginnings: Offsets, ends: O
     )
 
 
-def batch_id(pipeline: str, table_uuid: str, span: Span) -> str:
-    """Return a batch's id: 16 hexadecimal characters, the same for the same span of the same table on every retry."""
-    identity = [pipeline, table_uuid, span.topic, span.start.to_json(), span.end.to_json()]
+def batch_id(pipeline: str, table_uuid: str, span: Span, upon: str | None = None) -> str:
+    """Return a batch's id: 16 hexadecimal characters, the same for the same batch of the same table on every retry.
+
+    Args:
+        pipeline: the pipeline's name.
+        table_uuid: the table's identity.
+        span: what the batch reads.
+        upon: for one that looks again at what was read before, which its span says nothing of: the state before it
+            (`Marker.state`), and what is done to that where it is no fold. None for any other.
+    """
+    place = [span.start.to_json(), span.end.to_json()] if upon is None else [upon]
+    identity = [pipeline, table_uuid, span.topic, *place]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:_BATCH_ID_LENGTH]
 
 

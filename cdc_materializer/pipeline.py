@@ -304,7 +304,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     read = tally.check(line, raw, earlier.offsets if earlier else Offsets(), decided, partial(tally.stored, line))
     marker = Marker(
         pipeline=line.pipeline,
-        batch=batch_id(line.pipeline, (mirror or raw).uuid, span),
+        batch=batch_id(line.pipeline, (mirror or raw).uuid, span, earlier.state if earlier and decided.again else None),
         topic=span.topic,
         topic_id=marker_of(raw).topic_id,
         offsets=Offsets({**reached, **span.end}),

@@ -47,11 +47,9 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
     if mirror.pending:
         mirror = line.lake.evolve(mirror, SchemaPlan(mirror.schema))
     target, known = mirror.schema, marker_of(mirror)
-    here = Span(known.topic, known.offsets, known.offsets)
     wrong = difference.missing + difference.unexpected + difference.different
-    batch = batch_id(line.pipeline, mirror.uuid, here)
     kept = ledger.of_rows(expected, target) if line.table.ledger else None
-    marker = replace(known, batch=batch, counts={"read": 0, "repaired": wrong}, ledger=kept)
+    marker = replace(known, batch=_id_of(line, mirror), counts={"read": 0, "repaired": wrong}, ledger=kept)
     marker = replace(marker, settles=None, warned=())
     right = expected.join(F.broadcast(keys.drop(_KEY)), list(target.key), "left_semi").select(*expected.columns)
     warned: list[str] = []
@@ -76,9 +74,15 @@ def seal(line: Line, mirror: LakeTable, expected: DataFrame) -> None:
     kept = ledger.of_rows(expected, mirror.schema) if line.table.ledger else None
     if kept == known.ledger or mirror.pending:
         return
-    batch = batch_id(line.pipeline, mirror.uuid, Span(known.topic, known.offsets, known.offsets))
-    sealed = replace(known, batch=batch, counts={}, ledger=kept, settles=None, warned=())
+    sealed = replace(known, batch=_id_of(line, mirror), counts={}, ledger=kept, settles=None, warned=())
     line.lake.publish(mirror, sealed, lambda _stage: None)
+
+
+def _id_of(line: Line, mirror: LakeTable) -> str:
+    """The id of what is put right next: quarantine is told by it what of that it was told."""
+    known = marker_of(mirror)
+    here = Span(known.topic, known.offsets, known.offsets)
+    return batch_id(line.pipeline, mirror.uuid, here, f"repair {known.state}")
 
 
 def _wrong_keys(line: Line, mirror: LakeTable, expected: DataFrame, difference: Difference) -> DataFrame:

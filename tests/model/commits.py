@@ -477,7 +477,7 @@ def _keep(
         return
     if history is None:
         history = lake.create(HISTORY, PLAIN, replace(marker, batch="", offsets=reached), {})
-    if quarantine.is_ahead(history, reached) or marker_of(history).batch == marker.batch:
+    if quarantine.is_ahead(history, reached):
         there: Any = lake.rows(history)
         found = [row for row in found if row[0] not in {one[0] for one in there}]
     lake.publish(history, quarantine.after(history, marker), lambda stage: stage.append(_frame(lake, found)))

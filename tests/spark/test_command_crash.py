@@ -126,6 +126,53 @@ def test_a_release_that_was_killed_is_ended_by_the_next_one(
     assert _is_sound(config, spark)
 
 
+@pytest.mark.parametrize("killed_runs", [0, 1])
+def test_what_a_killed_release_has_kept_goes_where_its_message_is_held_again(
+    killed_runs: int, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The setting that let it through is taken back, and a later change of the row comes; given anew it is late."""
+    assert run_once(pipeline(tmp_path, records_max=100), spark).exit_code == 0
+    kept = content(pipeline(tmp_path))[str(MIRROR.history)]
+    letting = pipeline(tmp_path, incompatible_schema="new_column")
+    assert is_killed(monkeypatch, "history.published", lambda: _released(letting, spark))
+    left = content(letting)[str(MIRROR.history)]
+
+    config, topic = pipeline(tmp_path, records_max=100), TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    _send(topic, COLUMNS, {"id": 5, "price": 50}, 900, days=1)
+    topic.write(tmp_path / "recorded")
+    for _ in range(killed_runs):
+        assert is_killed(monkeypatch, "history.published", lambda: run_once(config, spark))
+    assert run_once(config, spark).exit_code == 0
+
+    history = [row for row in content(config)[str(MIRROR.history)] if row["offset"] >= len(CHANGES) - 1]
+    assert (len(left), max(row["offset"] for row in left)) == (len(kept) + 1, len(CHANGES) - 1)
+    assert [(row["offset"], row["before"], row["after"]["price"]) for row in history] == [(len(CHANGES), None, 50)]
+    assert len(content(config)[str(MIRROR.history)]) == len(kept) + 1
+    assert _is_sound(config, spark)
+
+
+def test_what_a_release_has_published_stays_in_the_history_behind_a_replay(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """The replay folds raw in the one batch that the mirror began with, so that its last one has the same id."""
+    assert run_once(pipeline(tmp_path, records_max=100), spark).exit_code == 0
+    config, topic = pipeline(tmp_path, records_max=100, incompatible_schema="new_column"), TopicBuilder(TOPIC)
+    assert _released(config, spark).released == 1
+    kept = [row["offset"] for row in content(config)[str(MIRROR.history)]]
+    assert replay_tables(config, (str(MIRROR),), ReplayOptions(publish=True), spark).tables[0].published
+
+    add_changes(topic, 0)
+    _send(topic, COLUMNS, {"id": 6, "price": 60}, 900, days=1)
+    topic.write(tmp_path / "recorded")
+    assert run_once(config, spark).exit_code == 0
+
+    history = [row["offset"] for row in content(config)[str(MIRROR.history)]]
+    assert len(CHANGES) - 1 in kept
+    assert sorted(history) == sorted([*kept, len(CHANGES)])
+    assert _is_sound(config, spark, BEFORE_REPLAY)
+
+
 # --- cdcm verify --repair
 # ----------------------------------------------------------------------------------------------------
 
@@ -159,6 +206,25 @@ def test_a_repair_that_was_killed_is_ended_by_the_next_one(
 
     assert content(config)[str(MIRROR)] == whole
     assert len(_statuses(config)) == held + 1
+    assert _is_sound(config, spark)
+
+
+def test_what_each_repair_warns_of_is_noted_where_it_was_killed_before_that(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second repair at the place of the first is another one."""
+    (tmp_path / "contract.yaml").write_text(_WARNS, encoding="utf-8")
+    config = pipeline(tmp_path, records_max=100, history=False, contract="contract.yaml")
+    assert run_once(config, spark).exit_code == 0
+    whole, held = content(config)[str(MIRROR)], len(_statuses(config))
+    for number in (1, 2):
+        _delete(config, spark, MIRROR, "id = 3")
+        assert is_killed(monkeypatch, "mirror.published", lambda: _repaired(config, spark))
+        assert len(_statuses(config)) == held + number - 1
+
+        assert run_once(config, spark).exit_code == 0
+
+        assert (content(config)[str(MIRROR)], len(_statuses(config))) == (whole, held + number)
     assert _is_sound(config, spark)
 
 

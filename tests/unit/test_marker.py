@@ -24,6 +24,14 @@ def test_a_batch_leaves_beside_mirror_what_is_no_batchs() -> None:
     assert beside_mirror(swapped, replace(BATCH, swapped=Swapped(5))).swapped == Swapped(5)
 
 
+def test_a_state_that_was_swapped_in_is_told_from_another_of_the_same_batch() -> None:
+    """A replay may end with the very batch that the mirror before it had."""
+    states = [replace(BATCH, swapped=swapped).state for swapped in (None, Swapped(7), Swapped(8), Swapped(7, 5))]
+
+    assert len({*states, replace(BATCH, batch="a").state}) == len(states) + 1
+    assert replace(BATCH, offsets=Offsets()).state == states[0]
+
+
 def test_what_a_batch_warns_of_is_told_in_quarantine_once() -> None:
     """The mirror's marker has the rules' names; quarantine's keeps of which batch it was told, whoever comes next."""
     noted = replace(BEFORE, noted="b")

@@ -301,6 +301,16 @@ def test_a_batch_has_the_same_id_on_every_retry_and_another_in_another_place(
     assert own != batch_id("p", "uuid", Span("u", span.start, span.end))
 
 
+def test_what_looks_again_is_told_by_the_batch_before_it() -> None:
+    """Releases and repairs at one place are as many batches; a retry of one finds its own id, whatever it has read."""
+    here = Span("t", Offsets({0: 7}), Offsets({0: 7}))
+    first = batch_id("p", "uuid", here, "b")
+
+    assert first == batch_id("p", "uuid", Span("t", Offsets({0: 7}), Offsets({0: 9})), "b")
+    assert len({first, batch_id("p", "uuid", here, first), batch_id("p", "uuid", here, "repair b")}) == 3
+    assert first != batch_id("p", "uuid", here)
+
+
 def _landed(offsets: dict[int, int], topic_id: str | None = None, bases: dict[int, int] | None = None) -> Marker:
     return Marker("p", "b", "t", topic_id, Offsets(offsets), {}, None, None, {}, bases=bases or {})
 
