@@ -159,12 +159,19 @@ def fits(text: Column, ddl: str) -> Column:
     """Whether a decimal type holds the number that a text is, all of its digits; a cast would round."""
     _, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
     fraction = F.regexp_replace(F.regexp_extract(text, "\\.(\\d*)", 1), "0+$", "")
+    # Asked first: most numbers have none, and a cast of no text at all costs an exception in Java.
+    fits_moved = _digits_behind_point(text, fraction) <= scale
+    is_exact = F.when(text.rlike("[eE]"), fits_moved).otherwise(F.length(fraction) <= scale)
+    return text.try_cast(ddl).isNotNull() & is_exact
+
+
+def _digits_behind_point(text: Column, fraction: Column) -> Column:
+    """How many digits a number has behind its point, of a text with an exponent."""
     exponent = F.coalesce(F.regexp_extract(text, "[eE]([+-]?\\d+)$", 1).try_cast("int"), F.lit(0))
     # 0E-8 is 0 and 10e-1 is 1: an exponent moves the point through zeros too, and a zero has no digits at all.
-    zeros = F.when((exponent < 0) & (fraction == ""), F.length(F.regexp_extract(text, "(0+)(\\.0*)?[eE]", 1)))
-    is_zero = (exponent < 0) & text.rlike("^[+-]?[0.]+[eE]")
+    zeros = F.when(fraction == "", F.length(F.regexp_extract(text, "(0+)(\\.0*)?[eE]", 1)))
     digits = F.length(fraction) - F.coalesce(zeros, F.lit(0)) - exponent.cast("bigint")
-    return text.try_cast(ddl).isNotNull() & (is_zero | (digits <= scale))
+    return F.when(~text.rlike("^[+-]?[0.]+[eE]"), digits).otherwise(F.lit(0))
 
 
 def variable_scale(_: Settings, wire: WireType) -> Reading:
@@ -176,8 +183,7 @@ def variable_scale(_: Settings, wire: WireType) -> Reading:
     ddl = variable_scale_ddl(wire)
 
     def value(struct: Column) -> Column:
-        text = plain_digits(struct)
-        return text if ddl == "string" else F.when(fits(text, ddl), text.try_cast(ddl))
+        return plain_digits(struct) if ddl == "string" else scaled_decimal(struct, ddl)
 
     return Reading(
         ddl,
@@ -187,10 +193,27 @@ def variable_scale(_: Settings, wire: WireType) -> Reading:
     )
 
 
+def scaled_decimal(struct: Column, ddl: str) -> Column:
+    """The decimal of a struct of scale and value; NULL where the type does not hold all of its digits."""
+    _, scale_max = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
+    # Not by `plain_digits` and `fits`, which say what they are given ten times each: all of that Spark would compile.
+    unscaled, scale = _unscaled(struct), _scale(struct)
+    behind_point = scale - F.length(F.regexp_extract(unscaled, "0*$", 0))
+    is_exact = (unscaled == "0") | (behind_point <= scale_max)
+    return F.when(is_exact, F.concat(unscaled, F.lit("E"), -scale).try_cast(ddl))
+
+
+def _unscaled(struct: Column) -> Column:
+    return unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
+
+
+def _scale(struct: Column) -> Column:
+    return F.when(F.abs(struct["scale"].cast("bigint")) <= VARIABLE_SCALE_MAX, struct["scale"])
+
+
 def plain_digits(struct: Column) -> Column:
     """The digits of a struct of scale and value, without zeros at the end; NULL for a scale that is no column's."""
-    unscaled = unscaled_decimal(struct["value"], DECIMAL_DIGITS_MAX, 0).cast("string")
-    scale = F.when(F.abs(struct["scale"].cast("bigint")) <= VARIABLE_SCALE_MAX, struct["scale"])
+    unscaled, scale = _unscaled(struct), _scale(struct)
     digits = F.regexp_replace(unscaled, "^-", "")
     sign = F.when(unscaled.startswith("-"), "-").otherwise("")
     padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))

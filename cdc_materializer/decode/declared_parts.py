@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.decode.decimals import declared_decimal, fits, plain_digits
+from cdc_materializer.decode.decimals import declared_decimal, plain_digits, scaled_decimal
 from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.units import VARIABLE
 from cdc_materializer.decode.untyped import plain_text, text_of
@@ -35,7 +35,7 @@ def declared_text(settings: Settings, wire: WireType) -> Reading:
 
     def value(given: Column) -> Column:
         is_plain = ~F.schema_of_variant(given).rlike("^(OBJECT|ARRAY)")
-        return F.coalesce(_digits(given), F.when(is_plain, plain.apply(given)))
+        return F.coalesce(plain_digits(_scaled(given)), F.when(is_plain, plain.apply(given)))
 
     def invalid(given: Column) -> Column:
         return text_of(given).isNotNull() & value(given).isNull()
@@ -48,19 +48,18 @@ def declared_number(ddl: str) -> Reading:
     plain = declared_decimal(ddl)
 
     def value(given: Column) -> Column:
-        digits = _digits(given)
-        return F.coalesce(plain.apply(given), F.when(fits(digits, ddl), digits.try_cast(ddl)))
+        return F.coalesce(plain.apply(given), scaled_decimal(_scaled(given), ddl))
 
     return Reading(ddl, "variant", value, invalid=lambda given: text_of(given).isNotNull() & value(given).isNull())
 
 
-def _digits(given: Column) -> Column:
-    """The digits of a number with a scale of its own; NULL for anything else."""
+def _scaled(given: Column) -> Column:
+    """A number with a scale of its own as a struct of scale and value; NULL for anything else."""
     is_one = F.schema_of_variant(given) == _VARIABLE_SCALE
     scale = F.try_variant_get(given, "$.scale", "int")
     written = F.when(is_one, F.try_variant_get(given, "$.value", "string"))
     octets = F.unbase64(F.when(written.rlike(_BASE64), written))
-    return F.when(octets.isNotNull(), plain_digits(F.struct(scale.alias("scale"), octets.alias("value"))))
+    return F.when(is_one, F.struct(scale.alias("scale"), octets.alias("value")))
 
 
 def parts_of(ddl: str) -> WireType | None:

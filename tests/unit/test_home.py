@@ -24,7 +24,7 @@ def test_nothing_is_concluded_from_an_order_that_was_none() -> None:
     lookup = Lookup(None, None, Options(), None)
     past = Past(lookup, recorded=Recorded(partitions=3, home=None), span=Span("t", Offsets({0: 0}), Offsets({0: 9})))
     # What would look for the epoch's beginning reads the states, and here are none.
-    folded = Folded(cast("DataFrame", None), facts=Facts(home=MOVES, continued={0: 3}, routed=True))
+    folded = Folded(cast("DataFrame", None), facts=Facts(home=MOVES, continued=1, routed=True))
     anew = _anew(folded, past)
 
     assert anew is not None
