@@ -179,7 +179,8 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         changes, recorded = own, past.recorded
         if history is not None:
             # What could not be read when it came, and so told nothing of where keys are, can be among them.
-            changes, recorded = with_history(own, history), replace(recorded, exact=True, home=MOVES)
+            changes = with_history(own, history)
+            recorded = replace(recorded, exact=True, has_past=True, home=MOVES)
             partial = partial.union(history.partial)
             sweeps = history.snapshots.since(sweeps)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled

@@ -50,6 +50,7 @@ class Recorded:
         truncates: how many truncates were applied to the mirror since its log began; None where its marker is of a
             version that did not say.
         exact: whether what was sent before is told from all that a key has shown, see `resends`.
+        has_past: whether keys whose past matters are folded with it.
         is_final: whether the epochs are all there are, as in a log that was read before.
         table: the source table of the mirror's rows that name none.
         routed: whether several source tables feed the mirror, see `owners`.
@@ -69,6 +70,7 @@ class Recorded:
     logs: Mapping[str, int] = field(default_factory=dict)
     gtids: GtidSets = field(default_factory=GtidSets)
     exact: bool = False
+    has_past: bool = False
     is_final: bool = False
     table: str | None = None
     routed: bool = False

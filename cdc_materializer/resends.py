@@ -140,11 +140,11 @@ def new_in_key(recorded: Recorded) -> Column:
     """Whether a change behind the highest of its key is no re-send, because nothing that the key has shown was it.
 
     One that was made later than the highest is none either if another server had sent it: then the key went back since.
-    Told of keys that are folded with all of their past, or have none from before the batch.
+    Told of keys that are folded with all of their past, or have none from before the batch that matters.
     """
     if not recorded.exact:
         return F.lit(False)
-    is_told = F.col("__cdc_rebuilt") | ~F.coalesce(is_in_what_was_read(recorded), F.lit(False))
+    is_told = F.lit(True) if recorded.has_past else ~F.coalesce(is_in_what_was_read(recorded), F.lit(False))
     is_new = ~F.col(_SEEN_HERE) & (is_made_later(F.col(AT_HIGHEST)) | ~F.col(_SEEN_ANYWHERE))
     return is_told & _may_go_on() & is_new
 
