@@ -41,7 +41,7 @@ from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in,
 from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
-from cdc_materializer.run_contracts import refuse_all_unreadable
+from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 
@@ -99,7 +99,7 @@ def replay_tables(
     # What the topic has, and raw has not, nobody counts beforehand.
     size = None if options.start.kind == "kafka" else landed(config, work.tables)
     with session_for(work, spark, size) as session:
-        found = [_told_or_failed(_line(work, session, table), options) for table in work.tables]
+        found = [_told_or_failed(work, _line(work, session, table), options) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
 
 
@@ -142,7 +142,7 @@ def _each(
         found = []
         for line in (_line(work, session, table) for table in work.tables):
             try:
-                _ = line.contract  # raises where it cannot be followed
+                refuse_unreadable(work.contracts, (line.table,))
                 do(line)
                 found.append(_entry(line).model_copy(update={done: True}))
             except CdcError as failure:
@@ -178,10 +178,10 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
     return replace(line, table=alone, replays=True, lake=lake)
 
 
-def _told_or_failed(line: Line, options: ReplayOptions) -> TableReplay:
+def _told_or_failed(work: Work, line: Line, options: ReplayOptions) -> TableReplay:
     refilled = 0
     try:
-        _ = line.contract  # raises where it cannot be followed
+        refuse_unreadable(work.contracts, (line.table,))
         if options.start.kind == "kafka":
             refilled = refill(line, restart=options.restart)
             # What raw has got may say of columns what it did not say before.

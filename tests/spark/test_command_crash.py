@@ -43,6 +43,7 @@ from tests.spark.processes import (
     CHANGES,
     MIRROR,
     TOPIC,
+    WARNS,
     add_changes,
     content,
     pipeline,
@@ -55,18 +56,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
-
-_WARNS = """
-apiVersion: v3.1.0
-kind: DataContract
-id: things
-name: Things
-version: 1.0.0
-status: active
-schema:
-  - name: things
-    quality: [{name: many rows, metric: rowCount, mustBeGreaterThan: 100, customProperties: [ACTION]}]
-""".replace("ACTION", "{property: action, value: warn}")
 
 
 def _is_sound(config: Config, spark: "SparkSession", *more: str) -> bool:
@@ -186,7 +175,7 @@ def test_a_repair_that_was_killed_is_ended_by_the_next_one(
 ) -> None:
     """Readers see the rows as they were or as they should be; what it warns of is noted once."""
     points = (*commit("mirror"), *commit("quarantine"))
-    (tmp_path / "contract.yaml").write_text(_WARNS, encoding="utf-8")
+    (tmp_path / "contract.yaml").write_text(WARNS, encoding="utf-8")
     config = pipeline(tmp_path, records_max=100, history=False, contract="contract.yaml")
     assert run_once(config, spark).exit_code == 0
     whole, held = content(config)[str(MIRROR)], len(_statuses(config))
@@ -213,7 +202,7 @@ def test_what_each_repair_warns_of_is_noted_where_it_was_killed_before_that(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second repair at the place of the first is another one."""
-    (tmp_path / "contract.yaml").write_text(_WARNS, encoding="utf-8")
+    (tmp_path / "contract.yaml").write_text(WARNS, encoding="utf-8")
     config = pipeline(tmp_path, records_max=100, history=False, contract="contract.yaml")
     assert run_once(config, spark).exit_code == 0
     whole, held = content(config)[str(MIRROR)], len(_statuses(config))

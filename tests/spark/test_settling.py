@@ -26,7 +26,7 @@ from cdc_materializer.session import adopt_session
 from cdc_materializer.testing import TopicBuilder, write_recorded_topic
 from tests.spark import processes
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
-from tests.spark.processes import CHANGES, MIRROR, TOPIC, add_changes, content
+from tests.spark.processes import CHANGES, MIRROR, TOPIC, WARNS, add_changes, content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,26 +120,8 @@ def test_what_is_no_batchs_in_quarantine_keeps_no_batch_from_being_settled(
     assert _markers(config)[0] == replace(_markers(config)[0] or mirror, settles=None)
 
 
-#: A contract of one rule about the table, which a table of few rows breaks.
-_WARNS = """
-apiVersion: v3.1.0
-kind: DataContract
-id: things
-name: Things
-version: 1.0.0
-status: active
-schema:
-  - name: things
-    quality:
-      - name: many rows
-        metric: rowCount
-        mustBeGreaterThan: 100
-        customProperties: [{property: action, value: warn}]
-"""
-
-
 def _warning(root: Path) -> Config:
-    (root / "contract.yaml").write_text(_WARNS, encoding="utf-8")
+    (root / "contract.yaml").write_text(WARNS, encoding="utf-8")
     return _pipeline(root, contract="contract.yaml")
 
 

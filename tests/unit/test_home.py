@@ -20,15 +20,15 @@ STAYS = "3 id:00000001"
 
 
 def test_nothing_is_concluded_from_an_order_that_was_none() -> None:
-    """An epoch that the messages of a key seem to begin, because two partitions were taken for one, is none."""
+    """Where two partitions were taken for one, the facts tell only that keys move, and the batch is folded anew."""
     lookup = Lookup(None, None, Options(), None)
     past = Past(lookup, recorded=Recorded(partitions=3, home=None), span=Span("t", Offsets({0: 0}), Offsets({0: 9})))
-    # What would look for the epoch's beginning reads the states, and here are none.
-    folded = Folded(cast("DataFrame", None), facts=Facts(home=MOVES, continued=1, routed=True))
+    folded = Folded(cast("DataFrame", None), facts=Facts(home=MOVES, routed=True, doubtful=1, unsure=1))
     anew = _anew(folded, past)
 
     assert anew is not None
-    assert (anew.recorded.home, anew.recorded.epochs, anew.recorded.routed) == (MOVES, (), False)
+    assert (anew.recorded.home, anew.recorded.routed, anew.recorded.exact) == (MOVES, False, False)
+    assert not anew.lookup.options.doubtful_keys
 
 
 @pytest.mark.parametrize(

@@ -394,7 +394,7 @@ def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with
 
     found = (
         proof._verify(work, spark, table, proof.VerifyOptions()).error,
-        rebuild._told_or_failed(line, rebuild.ReplayOptions()).error,
+        rebuild._told_or_failed(work, line, rebuild.ReplayOptions()).error,
         plan._plan_or_stop(work, spark, Backlog(table, None))[0].error,
     )
 
