@@ -97,7 +97,7 @@ def _read(config: Config, table: str, spark: SparkSession, *, fresh: bool) -> Fr
     work = open_work(config, RunOptions(tables=(table,)))
     with session_for(work, spark, messages=0) as session:
         entry = work.tables[0]
-        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        lake = Lake(beside(session, config, asks=True), config.catalog.name, read_only=True)
         line = Line(config.name, entry, work.source, work.registry, work.contracts.get(str(entry.mirror)), lake)
         backlog = backlogs(config, work.source, work.tables)[0] if fresh else None
         if backlog is not None and backlog.error is not None:

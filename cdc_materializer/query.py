@@ -70,7 +70,7 @@ def run_query(
     if failed is not None:
         raise failed
     with session_for(work, spark, sum(backlog.messages for backlog in waiting.values())) as session:
-        lake = Lake(beside(session, config), config.catalog.name, read_only=True)
+        lake = Lake(beside(session, config, asks=True), config.catalog.name, read_only=True)
         lake.spark.catalog.setCurrentCatalog(config.catalog.name)
         found = {mirror: fresh_rows(_line(work, lake, one.table), one.topic) for mirror, one in waiting.items()}
         views = _views(list(found))

@@ -18,11 +18,11 @@ from cdc_materializer import jars
 from cdc_materializer.catalog import spark_properties
 from cdc_materializer.config import Config, reveal
 from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
+from cdc_materializer.java_options import AVRO_LIMITS, AVRO_OPTIONS, driver_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOG_FILE = Path(__file__).with_name("log4j2.properties")
 _CATALOGS = "spark.sql.catalog."
 _TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -32,6 +32,15 @@ _SEMANTICS = {
     _TIME_ZONE: "UTC",
     # A source's name or comment with `${…}` in it is no place for a setting or for an environment variable.
     "spark.sql.variable.substitute": "false",
+}
+#: What the large plans of a batch run faster with; three of 50,000 changes took 56 CPU-s, with both 44.
+_BATCHES = {
+    # Spark makes one Java class of a whole stage. What decodes has methods of 16 KB of bytecode then, and Java compiles
+    # none of more than 8 (a decoder of 12 columns took 5.5 CPU-s for 100,000 changes, in smaller classes 2.9); and a
+    # batch's offsets are in the class, so that the next one compiles it anew.
+    "spark.sql.codegen.wholeStage": "false",
+    # States are cached for seconds, and read three times.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 #: What Spark keeps for the pages of its UI even where it shows none: the plans of a thousand queries, as texts.
 _UNSEEN = {"spark.sql.ui.retainedExecutions": "20", "spark.ui.retainedStages": "100"}
@@ -46,14 +55,6 @@ _LISTS = {
     "spark.jars": ",",
     "spark.sql.extensions": ",",
 }
-#: How long a text, a run of bytes and an array may be for Avro's reader. It makes room for as many as a message says it
-#: has, before it looks whether they are there: one damaged length of thirty bits ends a JVM. No message is as long.
-_AVRO_LIMITS = {
-    "org.apache.avro.limits.string.maxLength": 128 * 2**20,
-    "org.apache.avro.limits.bytes.maxLength": 128 * 2**20,
-    "org.apache.avro.limits.collectionItems.maxLength": 16 * 2**20,
-}
-_AVRO_OPTIONS = " ".join(f"-D{name}={limit}" for name, limit in _AVRO_LIMITS.items())
 #: Spark's ways to bring libraries besides ours, such as the one that Iceberg needs for an object store.
 _MORE_LIBRARIES = frozenset({"spark.jars", "spark.jars.packages"})
 #: What a JVM with Spark's own options always says first, and nothing switches off.
@@ -112,7 +113,7 @@ def _limit_avro(spark: "SparkSession") -> None:
     Executors of a cluster have them from the caller's `spark.executor.extraJavaOptions` or not at all.
     """
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]  # noqa: SLF001 - no other way to the JVM
-    for name, limit in _AVRO_LIMITS.items():
+    for name, limit in AVRO_LIMITS.items():
         if system.getProperty(name) is None:
             system.setProperty(name, str(limit))
 
@@ -133,13 +134,19 @@ def _tell_nobody(_: Exception) -> None:
     """What PySpark does when a query fails, besides raising."""
 
 
-def beside(spark: "SparkSession", config: Config) -> "SparkSession":
+def beside(spark: "SparkSession", config: Config, *, asks: bool = False) -> "SparkSession":
     """Return a new session on the same Spark, with the catalog of ``config`` and our time zone; each table has its own.
 
     What Iceberg writes into a snapshot's summary is a property of the session (recipes: Iceberg, section 12).
+
+    Args:
+        spark: the Spark that there is.
+        config: its ``spark`` properties go before ours.
+        asks: for queries of a user, rather than for batches.
     """
     session = spark.newSession()
-    for name, value in {**_SEMANTICS, **spark_properties(config.catalog)}.items():
+    faster = {} if asks else {name: value for name, value in _BATCHES.items() if name not in config.spark}
+    for name, value in {**_SEMANTICS, **faster, **spark_properties(config.catalog)}.items():
         session.conf.set(name, value)
     own = session.conf.get(_REDACTED_TEXT, "") or ""
     if config.masks is not None and _MASK_KEYS not in own:
@@ -190,8 +197,8 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
     ours = {
         "spark.app.name": f"cdcm {config.name}",
         "spark.master": master,
-        "spark.driver.extraJavaOptions": _java_options(small=small),
-        "spark.executor.extraJavaOptions": _AVRO_OPTIONS,
+        "spark.driver.extraJavaOptions": driver_options(own.get("spark.driver.extraJavaOptions", ""), small=small),
+        "spark.executor.extraJavaOptions": AVRO_OPTIONS,
         "spark.driver.memory": "4g",
         "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth",
         "spark.sql.catalogImplementation": "in-memory",  # no Hive: its metastore would cost seconds and a folder
@@ -231,16 +238,6 @@ def merge_settings(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str,
     return {**ours, **own, **added}
 
 
-def _java_options(*, small: bool) -> str:
-    # Only the quick compiler, one collector thread: halves the CPU of a run of seconds, but slows one of minutes.
-    # With that compiler alone the JVM keeps 48 MB for compiled code, which some twenty tables fill: it then throws code
-    # away and compiles it again.
-    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:ReservedCodeCacheSize=240m") if small else ()
-    # Standard output belongs to our one document (design §4.1); the JVM would write its warnings there.
-    said = (f'"-Dlog4j2.configurationFile={_LOG_FILE.as_uri()}"', "-XX:+DisplayVMOutputToStderr")
-    return " ".join((*said, _AVRO_OPTIONS, *quick))
-
-
 def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: bool) -> dict[str, str]:
     """Return what depends on where Spark runs: in this process's JVM, or on a cluster."""
     paths = [str(path) for path in libraries]
@@ -251,9 +248,7 @@ def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: boo
         # Each sort and each aggregate takes a page before its first row, 64 MB of this memory if nothing is said. Rows
         # that are larger get a larger one. Measured over seven golden cases: 1.2 GB instead of 4.3.
         "spark.buffer.pageSize": "1m",
-        # A whole stage is one Java class with its batch's offsets in it, which the next batch compiles anew; without
-        # stages the large classes, which decode and fold, are compiled once. CPU of the JVM for a batch of 12 columns:
-        # 5.1 s in place of 6.5 with 100 messages, 12.4 in place of 13.6 with 5,000.
+        # For queries of users too: with rows this few, compiling costs more than it saves.
         "spark.sql.codegen.wholeStage": "false",
     }
     if not re.fullmatch(r"local(\[[^]]*])?", master):

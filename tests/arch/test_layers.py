@@ -87,7 +87,7 @@ LAYERS = (
         "local_table",
     ),
     ("config",),
-    ("jars",),
+    ("jars", "java_options"),
     (
         "clocks",
         "crash_points",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from cdc_materializer import jars
+from cdc_materializer import jars, session
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.session import adopt_session, open_session
@@ -125,6 +125,22 @@ def test_a_callers_session_stays_as_it_is(spark: "SparkSession", lake_config: Co
     assert beside.conf.get("spark.sql.session.timeZone") == "UTC"
     assert caller.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     assert not caller.catalog.tableExists("ours")
+
+
+def test_batches_have_settings_that_queries_of_users_have_not(spark: "SparkSession", lake_config: Config) -> None:
+    """Whatever the caller's Spark says; but where pipeline.yaml names a property, its value stays."""
+    stages, compressed = "spark.sql.codegen.wholeStage", "spark.sql.inMemoryColumnarStorage.compressed"
+    own = lake_config.model_copy(update={"spark": {compressed: "true"}})
+    batches, queries, told = (
+        session.beside(spark, lake_config),
+        session.beside(spark, lake_config, asks=True),
+        session.beside(spark, own),
+    )
+
+    assert (batches.conf.get(stages), batches.conf.get(compressed)) == ("false", "false")
+    assert queries.conf.get(compressed) == "true"
+    assert (told.conf.get(stages), told.conf.get(compressed)) == ("false", "true")
+    assert spark.conf.get(compressed) == "true"
 
 
 def test_a_callers_session_gets_our_catalog(spark: "SparkSession", namespace: str, tmp_path: Path) -> None:

@@ -112,6 +112,22 @@ def test_only_a_small_session_gives_up_throughput(configured: Callable[[str], Co
     assert "TieredStopAtLevel" not in large["spark.driver.extraJavaOptions"]
 
 
+def test_the_users_collector_stands_alone(configured: Callable[[str], Config]) -> None:
+    """A JVM that is told of two collectors does not start."""
+    own = configured("{spark.driver.extraJavaOptions: -Dtheirs=1 -XX:+UseZGC}")
+    for small in (True, False):
+        ours, theirs = (
+            [
+                one
+                for one in session_settings(config, JARS, small=small)["spark.driver.extraJavaOptions"].split()
+                if one.startswith("-XX:+Use")
+            ]
+            for config in (configured("{}"), own)
+        )
+        assert ours == [f"-XX:+Use{'Serial' if small else 'Parallel'}GC"]
+        assert theirs == ["-XX:+UseZGC"]
+
+
 def test_another_time_zone_is_refused(configured: Callable[[str], Config]) -> None:
     """The session's time zone is UTC; asking for another is an error and not silently overruled."""
     with pytest.raises(ConfigError, match="UTC"):
