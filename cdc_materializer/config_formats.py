@@ -22,23 +22,30 @@ def known_formats() -> tuple[str, ...]:
 #: The format of a table that is told by its messages.
 AUTO = "auto"
 
-#: Settings that one format alone reads: under another they would be passed over.
-OF_FORMAT = {
-    "added_fields": "debezium-flat",
-    "added_fields_prefix": "debezium-flat",
-    "before_image": "dms",
+#: The format of a table that names none.
+DEFAULT = "debezium"
+
+#: Settings that some formats alone read: under another they would be passed over. What marks the ends of a snapshot is
+#: Debezium's; rows that another format says were read by one do not tell that it was complete.
+OF_FORMATS = {
+    "added_fields": ("debezium-flat",),
+    "added_fields_prefix": ("debezium-flat",),
+    "before_image": ("dms",),
+    "snapshot_sweep": ("debezium", "debezium-flat"),
 }
 
 
 def left_out(format_: object, given: Iterable[str]) -> set[str]:
     """Those of some settings that a format does not read; None is the one that holds where none is named."""
-    return {name for name in given if format_ != AUTO and OF_FORMAT.get(name, format_) != format_}
+    named = DEFAULT if format_ is None else format_
+    return {name for name in given if named != AUTO and named not in OF_FORMATS.get(name, (named,))}
 
 
 def check_settings(format_: str, given: Iterable[str]) -> None:
     """Refuse settings that a table's format does not read; ``given`` are those that were set."""
     for name in sorted(left_out(format_, given)):
-        what = f"has `{name}`, which is read for `format: {OF_FORMAT[name]}` and not for `{format_}`"
+        read_for = " or ".join(f"`format: {one}`" for one in OF_FORMATS[name])
+        what = f"has `{name}`, which is read for {read_for} and not for `{format_}`"
         raise refusal(what, "Leave it out, or correct the `format`.")
 
 

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from cdc_materializer.config_formats import AUTO, check_format, check_settings, known_formats
+from cdc_materializer.config_formats import AUTO, DEFAULT, check_format, check_settings, known_formats
 from cdc_materializer.config_maintenance import RawSettings
 from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
@@ -88,7 +88,7 @@ class TableSettings(Settings):
         description="The table's contract, an ODCS file: columns, types, rules and what to do when one fails.",
     )
     format: Annotated[str, AfterValidator(check_format), WithJsonSchema({"enum": [AUTO, *known_formats()]})] = Field(
-        default="debezium",
+        default=DEFAULT,
         description="How a change is laid out in a message; `auto`: as the topic's first messages show, and where they "
         "do not, the table stops.",
     )
@@ -270,8 +270,10 @@ class TableConfig(TableSettings):
         return self
 
     @model_validator(mode="after")
-    def _check_format(self) -> Self:
-        check_settings(self.format, self.model_fields_set)
+    def _check_settings(self) -> Self:
+        check_settings(self.format, {name for name in self.model_fields_set if getattr(self, name)})
+        if self.source_table is not None and self.source_database is None:
+            raise refusal("has `source_table` and no `source_database`", "Name the database of `databases` it is in.")
         return self
 
     @property

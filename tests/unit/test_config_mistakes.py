@@ -242,6 +242,14 @@ def test_a_source_table_has_two_names(folder: Path, name: str) -> None:
     )
 
 
+def test_a_source_table_is_one_of_a_database(folder: Path) -> None:
+    """Without one nothing would be read from it."""
+    table = "{topic: shop.public.orders, source_table: public.orders}"
+    message = refusal(folder, SMALL.replace("{topic: shop.public.orders}", table))
+
+    assert "tables[0] has `source_table` and no `source_database`" in message
+
+
 def test_a_format_that_there_is_none_of_is_refused(folder: Path) -> None:
     """It is a file's name: the message says which there are, and which one is meant."""
     message = refusal(folder, SMALL.replace("}]", ", format: debezum}]"))
@@ -323,6 +331,7 @@ def test_any_text_as_a_file_is_read_or_refused_in_one_line(folder: Path, text: s
         ("maxwell", "before_image: old", "dms"),
         ("debezium", "added_fields: [op]", "debezium-flat"),
         ("dms", "added_fields_prefix: x_", "debezium-flat"),
+        ("maxwell", "snapshot_sweep: true", "debezium` or `format: debezium-flat"),
     ],
 )
 def test_a_setting_that_the_format_passes_over_is_refused(folder: Path, format_: str, setting: str, own: str) -> None:
