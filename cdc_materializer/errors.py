@@ -365,6 +365,10 @@ class TruncateStopped(SourceRewound):
     """Raised when a truncate arrives under `truncate: stop`."""
 
 
+#: What a mirror stops for while nothing is wrong with its topic, which raw goes on landing.
+STOPS_OF_MIRRORS = (RegistryUnavailable, UsageError, BatchBlocked, PositionRegression, TruncateStopped)
+
+
 class CommitUnknown(CdcError):
     """Raised when the outcome of a commit cannot be told; running again settles it."""
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import Code, RegistryUnavailable, SchemaRefused, UsageError
+from cdc_materializer.errors import STOPS_OF_MIRRORS, Code, SchemaRefused
 from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
@@ -63,7 +63,7 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     try:
         done = fold_next(*told_by_raw(line, raw, tables), more_to_land=not landing.is_empty)
         return replace(done, foreign=tables.foreign) if done is not None else None
-    except (RegistryUnavailable, UsageError):
+    except STOPS_OF_MIRRORS:
         # The mirror waits for the registry, or for what somebody has to mend: a contract, say. The topic may not wait.
         land_rest(line, topic)
         raise
@@ -192,7 +192,7 @@ def plan_folding(line: Line, raw: LakeTable, mirror: LakeTable | None) -> Span:
         return batch.whole(marker_of(mirror).offsets, landed, line.table.topic)
     first = line.lake.rows(raw).groupBy("partition").agg(F.min("offset").alias("offset")).collect()
     known = Offsets({row["partition"]: row["offset"] for row in first})
-    start = Offsets({partition: known.get(partition, end) for partition, end in landed.items()})
+    start = Offsets({partition: min(known.get(partition, end), end) for partition, end in landed.items()})
     return Span(line.table.topic, start, landed)
 
 

@@ -32,6 +32,8 @@ _PROPERTIES = {
 }
 _CHANGES_VIEW = "__cdc_quarantined"
 OPEN = verdict.OPEN
+#: Of the messages that wait for a schema, those that do so themselves; of others a value waits that they carry.
+_ITSELF = "__cdc_itself"
 #: What says which rows of quarantine are ended. A message that breaks two rules has a row for each.
 _ENDED = ("partition", "offset", "key", "code", "rule")
 #: Codes of stops that are noted beside the messages, because no message of the batch carries them.
@@ -98,8 +100,9 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     held = line.lake.rows(tables.quarantine)
     # Those that a later row has superseded too: a column that only they told is the row's once they can be read.
     held = held.where((F.col("status") != verdict.RELEASED) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
-    places = F.broadcast(held.select("partition", "offset"))
-    waiting = line.lake.rows(raw).join(places, ["partition", "offset"], "left_semi")
+    # A value that was carried out of such a message is known once that one is read, and not before.
+    places = held.groupBy("partition", "offset").agg(F.max(F.col("column").isNull()).alias(_ITSELF))
+    waiting = line.lake.rows(raw).join(F.broadcast(places), ["partition", "offset"])
     lookup = line.lookup(None)
     writers = {side: batch.writer(waiting, side, line.id_bytes) for side in ("key", "value")}
     named = waiting.select(*[writer.alias(side) for side, writer in writers.items()]).distinct().collect()
@@ -108,7 +111,7 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
         names = {row[side] for row in named} - {None}
         waits.append(writer.isin([name for name in names if lookup.is_unknown(side, name)]))
     ready = waiting.where(~F.coalesce(waits[0], F.lit(False)) & ~F.coalesce(waits[1], F.lit(False))) if named else None
-    return ready if ready is not None and not ready.isEmpty() else None
+    return ready.drop(_ITSELF) if ready is not None and not ready.where(_ITSELF).isEmpty() else None
 
 
 def is_ahead(table: LakeTable | None, reached: Offsets) -> bool:

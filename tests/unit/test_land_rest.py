@@ -6,7 +6,14 @@ from typing import Any, NoReturn
 import pytest
 
 from cdc_materializer import pipeline
-from cdc_materializer.errors import CdcError, ContractInvalid, RegistryUnavailable
+from cdc_materializer.errors import (
+    BatchBlocked,
+    CdcError,
+    ContractInvalid,
+    PositionRegression,
+    RegistryUnavailable,
+    TruncateStopped,
+)
 from cdc_materializer.offsets import Offsets, Span
 
 
@@ -38,9 +45,11 @@ def _topic(
     return line, landed
 
 
-@pytest.mark.parametrize("why", [RegistryUnavailable, ContractInvalid])
+@pytest.mark.parametrize(
+    "why", [RegistryUnavailable, ContractInvalid, BatchBlocked, PositionRegression, TruncateStopped]
+)
 def test_everything_lands_while_the_mirror_waits(monkeypatch: pytest.MonkeyPatch, why: type[CdcError]) -> None:
-    """For the registry, or for somebody who mends a contract; the topic may lose its messages one day."""
+    """For the registry, or for what somebody has to mend or to decide; the topic may lose its messages one day."""
     line, landed = _topic(monkeypatch, 5, lambda _: False, why)
 
     with pytest.raises(why):
