@@ -83,7 +83,8 @@ def wanted_offsets(start: Start, reached: Offsets, first_since: Mapping[int, int
     named = first_since if start.at is not None else (start.places or {})
     found = {p: start.every if start.every is not None else named.get(p, end) for p, end in reached.items()}
     beyond = [at > reached[p] for p, at in found.items()]
-    if all(beyond) or (any(beyond) and start.every is None):
+    # Of a time, a partition whose messages since then have only landed has nothing to be read again.
+    if all(beyond) or (any(beyond) and start.places is not None):
         what = "The mirror has not read so far yet, so there is nothing to read again."
         raise UsageError(what, "See `cdcm status` for how far it is.")
     return Offsets({p: min(at, reached[p]) for p, at in found.items()})

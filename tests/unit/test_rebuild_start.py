@@ -44,6 +44,7 @@ def test_anything_else_is_refused_with_what_can_be_written(text: str) -> None:
         ("offset:0/7", {}, {0: 7, 1: 20}),
         ("time:2026-11-01", {1: 5}, {0: 10, 1: 5}),
         ("time:2026-11-01", {}, {0: 10, 1: 20}),
+        ("time:2026-11-01", {0: 12, 1: 5}, {0: 10, 1: 5}),
     ],
 )
 def test_what_is_not_named_is_not_read_again(text: str, first_since: dict[int, int], wanted: dict[int, int]) -> None:
