@@ -47,6 +47,11 @@ def crash_at() -> str | None:
     return os.environ.get("CDCM_CRASH_AT") or None
 
 
+def java_options() -> str:
+    """What every JVM of this machine is started with, beside its command line."""
+    return " ".join(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
+
+
 def color_refused() -> bool:
     """Say whether the user asked for no colour: ``NO_COLOR`` set to anything but nothing."""
     return bool(os.environ.get("NO_COLOR"))

@@ -20,7 +20,8 @@ def driver_options(own: str, *, small: bool) -> str:
     """The options of the driver's JVM, which the user's own go behind.
 
     Args:
-        own: the user's; a JVM that is told of two collectors does not start, so theirs stands alone.
+        own: what else it is told, by the user and by the machine; a JVM that is told of two collectors does not start,
+            so one that is named there stands alone.
         small: for a run of seconds, which only the quick compiler and one collector thread make cheap: half the CPU of
             one with both compilers. In one of minutes the slower code costs more than that.
     """

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer import jars
+from cdc_materializer import environment, jars
 from cdc_materializer.catalog import spark_properties
 from cdc_materializer.config import Config, reveal
 from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
@@ -197,7 +197,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
     ours = {
         "spark.app.name": f"cdcm {config.name}",
         "spark.master": master,
-        "spark.driver.extraJavaOptions": driver_options(own.get("spark.driver.extraJavaOptions", ""), small=small),
+        "spark.driver.extraJavaOptions": driver_options(_own_options(own), small=small),
         "spark.executor.extraJavaOptions": AVRO_OPTIONS,
         "spark.driver.memory": "4g",
         "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth",
@@ -236,6 +236,12 @@ def merge_settings(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str,
         name: between.join((ours[name], own[name])) for name, between in _LISTS.items() if name in ours and name in own
     }
     return {**ours, **own, **added}
+
+
+def _own_options(own: Mapping[str, str]) -> str:
+    """What else the driver's JVM is told: by the user, and by the machine."""
+    named = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+    return " ".join([*(own.get(name, "") for name in named), environment.java_options()])
 
 
 def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: bool) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The settings of a Spark session, and what is heard of its JVM; without starting one."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,20 +113,27 @@ def test_only_a_small_session_gives_up_throughput(configured: Callable[[str], Co
     assert "TieredStopAtLevel" not in large["spark.driver.extraJavaOptions"]
 
 
-def test_the_users_collector_stands_alone(configured: Callable[[str], Config]) -> None:
-    """A JVM that is told of two collectors does not start."""
-    own = configured("{spark.driver.extraJavaOptions: -Dtheirs=1 -XX:+UseZGC}")
-    for small in (True, False):
-        ours, theirs = (
-            [
-                one
-                for one in session_settings(config, JARS, small=small)["spark.driver.extraJavaOptions"].split()
-                if one.startswith("-XX:+Use")
-            ]
-            for config in (configured("{}"), own)
-        )
-        assert ours == [f"-XX:+Use{'Serial' if small else 'Parallel'}GC"]
-        assert theirs == ["-XX:+UseZGC"]
+@pytest.mark.parametrize(
+    ("spark", "of_machine"),
+    [
+        ("{spark.driver.extraJavaOptions: -Dtheirs=1 -XX:+UseZGC}", ""),
+        ("{spark.driver.defaultJavaOptions: -XX:+UseZGC}", ""),
+        ("{}", "-Dtheirs=1 -XX:+UseZGC"),
+    ],
+)
+def test_another_collector_stands_alone(
+    configured: Callable[[str], Config], monkeypatch: pytest.MonkeyPatch, spark: str, of_machine: str
+) -> None:
+    """A JVM that is told of two does not start, whether the second comes from pipeline.yaml or from the machine."""
+
+    def ours(text: str, *, small: bool) -> list[str]:
+        settings = session_settings(configured(text), JARS, small=small)
+        return re.findall(r"-XX:\+Use(\w+)GC", settings["spark.driver.extraJavaOptions"].replace("UseZGC", ""))
+
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dtheirs=1")
+    assert [ours("{}", small=small) for small in (True, False)] == [["Serial"], ["Parallel"]]
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", of_machine)
+    assert [ours(spark, small=small) for small in (True, False)] == [[], []]
 
 
 def test_another_time_zone_is_refused(configured: Callable[[str], Config]) -> None:
