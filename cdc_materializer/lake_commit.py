@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
 from cdc_materializer.foreign import has_replaced, is_foreign
+from cdc_materializer.lake_columns import dropped_columns
 from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import is_ours_alone, records, snapshot_line
 from cdc_materializer.marker import GENESIS_TAG, MARKER_PREFIX, MARKER_TAG, Marker
@@ -98,9 +99,22 @@ def move(table: Any, visible: str, branch: str, head: int) -> None:  # noqa: ANN
         update.createBranch(visible, head)
     else:
         update.fastForwardBranch(visible, branch)
-    if visible == "main":
+    if visible == "main" and not _tells_of_dropped(table, head):
         keep_marker(update, table, head)
     update.removeBranch(branch).commit()
+
+
+def _tells_of_dropped(table: Any, head: int) -> bool:  # noqa: ANN401 - a Java object
+    """Whether the tag alone tells of columns that another program has dropped (`check_columns`), and nothing was read.
+
+    Maintenance, an adoption, a release or a repair says nothing of whether the log still has them: the tag stays where
+    it is, on a marker of the same offsets.
+    """
+    tagged = table.snapshot(MARKER_TAG)
+    if not dropped_columns(table, tagged):
+        return False
+    then, now = (Marker.from_summary(dict(found.summary())) for found in (tagged, table.snapshot(head)))
+    return then is not None and now is not None and then.offsets == now.offsets
 
 
 def is_as_staged(

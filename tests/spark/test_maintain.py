@@ -186,6 +186,20 @@ def test_maintenance_leaves_fewer_files_the_same_rows_and_the_marker(shop: Shop)
     assert shop.is_right()
 
 
+def test_a_column_that_another_program_has_dropped_is_missed_behind_maintenance_too(shop: Shop) -> None:
+    """Only the mark from before tells of it, so maintenance leaves that where it is, and the next batch is refused."""
+    shop.spark.sql(f"ALTER TABLE lake.{shop.mirror} DROP COLUMN price")
+
+    done = shop.maintain()
+
+    assert [found.error for found in done.values()] == [None, None]
+    assert done[""].rewrite is not None
+    shop.send(("c", 99, 9))
+    error = run_once(shop.config, shop.spark).tables[0].error
+    assert error is not None
+    assert error.message.startswith(f"Another program has dropped or renamed price of {shop.mirror}")
+
+
 def test_a_second_time_there_is_nothing_to_do_and_no_spark_is_asked(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
