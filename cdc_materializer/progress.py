@@ -30,6 +30,8 @@ class Backlog:
         mirror: likewise of the mirror.
         retries: whether messages wait for a schema that the registry did not know.
         unsettled: whether a run was killed before it told quarantine what follows from the mirror's newest commit.
+        rewound: whether the topic ended before what was read, and nobody has accepted that yet: where it has grown to
+            that length again, it does not show it.
         error: why the topic cannot be asked, or how far its tables are cannot be told.
     """
 
@@ -39,6 +41,7 @@ class Backlog:
     mirror: Marker | None = None
     retries: bool = False
     unsettled: bool = False
+    rewound: bool = False
     error: CdcError | None = None
 
     @property
@@ -60,7 +63,7 @@ class Backlog:
     @property
     def is_done(self) -> bool:
         """Whether a run would find nothing to do."""
-        if self.topic is None or self.raw is None or self.retries or self.unsettled:
+        if self.topic is None or self.raw is None or self.retries or self.unsettled or self.rewound:
             return False
         ends, known = self.raw.in_table(self.topic.ends), self.raw.next_of(self.topic.ends)
         is_read = all(end == known.get(p, self.topic.beginnings[p]) for p, end in ends.items())
@@ -166,7 +169,7 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
     try:
         raw = lake.marker_of(table.mirror.raw) if lake is not None else None
         mirror = lake.marker_of(table.mirror) if lake is not None and raw is not None else None
-        retries = mirror is not None and lake is not None and _has_unknown_schemas(lake, table.mirror)
+        unreleased = _unreleased_codes(lake, table.mirror) if mirror is not None and lake is not None else set()
         is_to_end = mirror is not None and (mirror.settles, mirror.warned, mirror.swapped) != (None, (), None)
         held = lake.marker_of(table.mirror.quarantine) if lake is not None and is_to_end else None
     except LakeUnavailable:
@@ -174,15 +177,17 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
         return Backlog(table, topic)
     except CdcError as error:
         return Backlog(table, None, error=error)
+    retries, rewound = Code.SCHEMA_UNKNOWN in unreleased, Code.OFFSET_REGRESSION in unreleased
     try:
-        return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries, is_unsettled(mirror, held))
+        return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries, is_unsettled(mirror, held), rewound)
     except ConfigError as error:
         return Backlog(table, None, error=error)
 
 
-def _has_unknown_schemas(lake: Tables, mirror: TableName) -> bool:
+def _unreleased_codes(lake: Tables, mirror: TableName) -> set[str]:
+    """The codes of what quarantine holds and was not released; what was only superseded is among them."""
     quarantine = lake.values_of(mirror.quarantine, ["code", "status"]) or []
-    return any(row["code"] == Code.SCHEMA_UNKNOWN and row["status"] != "released" for row in quarantine)
+    return {str(row["code"]) for row in quarantine if row["status"] != "released"}
 
 
 def landed(config: Config, tables: Iterable[TableConfig]) -> int | None:

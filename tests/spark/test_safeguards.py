@@ -11,14 +11,22 @@ import pytest
 
 from cdc_materializer import lake_commit
 from cdc_materializer import pipeline as line_steps
+from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.errors import EXIT_BUG, EXIT_LAKE, EXIT_REWOUND
 from cdc_materializer.line import Decided
+from cdc_materializer.plan import plan_tables
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.run import RunOptions, run_forever, run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.source import RecordedSource, TopicState
-from cdc_materializer.testing import TopicBuilder, debezium_envelope, debezium_json
+from cdc_materializer.testing import (
+    EPOCH,
+    TopicBuilder,
+    debezium_envelope,
+    debezium_json,
+    write_recorded_topic,
+)
 from tests.spark.marks import TURNS
 from tests.spark.processes import CHANGES, MIRROR, TOPIC, add_changes, content, pipeline
 
@@ -62,6 +70,31 @@ def test_a_topic_that_is_made_again_while_a_run_reads_it_stops_its_table(
     assert error.code == "OFFSET_REGRESSION"
     assert landed == [0, 1, 2]
     assert noted == [("OFFSET_REGRESSION", "open")]
+
+
+def test_a_topic_that_lost_its_end_stops_its_table_at_its_former_length_too(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Without an id of the broker nothing but the stop tells by then that its last messages may be others."""
+    config = pipeline(tmp_path, 1, records_max=100, history=False)
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    assert run_once(config, spark).exit_code == 0
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:3])
+    assert run_once(config, spark).exit_code == EXIT_REWOUND
+    topic.write(config.root / "recorded")
+
+    reports = [run_once(config, spark) for _ in range(2)]
+
+    errors = [report.tables[0].error for report in reports]
+    assert [report.exit_code for report in reports] == [EXIT_REWOUND] * 2
+    assert [error.code for error in errors if error is not None] == ["OFFSET_REGRESSION"] * 2
+    assert plan_tables(config, (), spark).exit_code == EXIT_REWOUND
+    noted = [row["status"] for row in content(config)[str(MIRROR.quarantine)] if row["key"] is None]
+    assert noted == ["open"]
+    adopt_table(config, str(MIRROR), Decision("tests", EPOCH), spark)
+    assert [run_once(config, spark).exit_code for _ in range(2)] == [0, 0]
+    assert verify_tables(config, spark).tables[0].equal
 
 
 @pytest.mark.parametrize(("mistake", "says"), [(_lost, "accounts for"), (_doubled, "rows for shop.things, and")])
