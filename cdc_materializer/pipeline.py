@@ -30,7 +30,7 @@ from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
 from cdc_materializer.progress import check_unchanged, plan_reading
-from cdc_materializer.settling import settled
+from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
@@ -353,11 +353,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     # History behind the audit: what a rule about the table blocks, the next run may decide otherwise.
     keep = partial(history.keep, line, tables, reached, marker, decided, unseen)
     head = line.lake.publish(mirror, marker, stage_and_audit, keep)
-    if warned:
-        noted = quarantine.warn_of(line, warned, marker)
-        held = noted if held is not None else None
-    if held is not None and settles:
-        quarantine.settle(line, held, marker, decided)
+    tell_quarantine(line, held, marker, decided, warned)
     offsets = marker_of(raw).in_topic(marker.offsets)
     return Batch(decided.counts, decided.violations_with(len(warned)), offsets, raw.head or 0, head, gone)
 

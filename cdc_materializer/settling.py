@@ -11,7 +11,8 @@ Likewise where a mirror was swapped in, or taken back: its marker says which sna
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cdc_materializer import batch, crash_points, quarantine
@@ -24,6 +25,37 @@ from cdc_materializer.line import Decided, Line, Tables, marker_of, reload
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker, is_half_swapped, is_unnoted, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
+
+_LOG = logging.getLogger(__name__)
+
+
+def tell_quarantine(
+    line: Line, held: LakeTable | None, marker: Marker, decided: Decided, warned: Sequence[str]
+) -> None:
+    """Note what a batch that readers see by now warns of, then end what it ends (`Marker.settles`).
+
+    Where another process is first there, that is left to the next look (`settled`): the batch is published.
+
+    Args:
+        line: the table's way.
+        held: quarantine as the batch's violations were committed to it; None where there is none.
+        marker: the batch's.
+        decided: the batch.
+        warned: the rules about the table that it breaks and that only warn.
+
+    Raises:
+        CommitConflict: another process was first, and the batch has read nothing new (`release`): do it again.
+    """
+    try:
+        if warned:
+            held = quarantine.warn_of(line, warned, marker)
+        if held is not None and marker.settles is not None:
+            quarantine.settle(line, held, marker, decided)
+    except CommitConflict as lost:
+        if decided.span.is_empty:  # No look ends what was read again, and reading it again does.
+            raise
+        what = "The newest batch of %s is published. What it warns of, or ends in quarantine, the next run writes: %s"
+        _LOG.warning(what, line.mirror, lost.what)
 
 
 def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables, Span], Decided]) -> Tables:

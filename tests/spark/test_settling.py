@@ -13,7 +13,14 @@ import pytest
 from cdc_materializer import crash_points, pipeline, quarantine
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
-from cdc_materializer.errors import EXIT_BUG, EXIT_SOURCE, OffsetGap, OffsetRegression, RegistryUnavailable
+from cdc_materializer.errors import (
+    EXIT_BUG,
+    EXIT_SOURCE,
+    CommitConflict,
+    OffsetGap,
+    OffsetRegression,
+    RegistryUnavailable,
+)
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Line
 from cdc_materializer.marker import STOPPED, Marker, is_unsettled
@@ -172,6 +179,27 @@ def test_what_a_killed_batch_warns_of_and_what_it_ends_are_both_told(
     topic.write(config.root / "recorded")
     assert _told(run_once(warning, spark)) == (0, 1)
     assert _notes(warning) == [("many rows", "released")] * 2
+    assert not is_unsettled(*_markers(warning))
+
+
+def test_a_batch_that_readers_see_is_told_where_another_process_is_first_in_quarantine(
+    spark: "SparkSession", config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows from it there is done by what comes next, which is the same run's look for more."""
+    warning, do, lost = _warning(tmp_path), quarantine.warn_of, list[int]()
+
+    def once(*arguments: Any) -> Any:  # noqa: ANN401 - as the step's
+        if not lost:
+            lost.append(1)
+            raise CommitConflict("Another one was first.", "Run again.")
+        return do(*arguments)
+
+    monkeypatch.setattr(quarantine, "warn_of", once)
+    report = run_once(warning, spark)
+
+    assert (_told(report), report.tables[0].read, lost) == ((0, 1), len(CHANGES) - _FIRST, [1])
+    assert _notes(warning) == [("many rows", "released")]
+    assert (2, "SCHEMA_INCOMPATIBLE", "superseded") in _statuses(config)
     assert not is_unsettled(*_markers(warning))
 
 

@@ -1,6 +1,7 @@
 """The order in which a batch's commits are made: whichever is the last one before a kill, the next run can end it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from cdc_materializer import audit, history, pipeline, quarantine, stops, tally
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import ContractBlocked
+from cdc_materializer.errors import CommitConflict, ContractBlocked
 from cdc_materializer.facts import Facts
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line, Tables, new_marker
@@ -118,6 +119,28 @@ def test_a_batchs_commits_are_made_in_the_order_in_which_a_kill_between_does_no_
 
 def _raw(line: Line) -> LakeTable:
     return replace(_table(_NAME.raw), marker=new_marker(line, _SPAN, "", None))
+
+
+@pytest.mark.parametrize("step", ["warn_of", "settle"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_batch_that_readers_see_is_told_where_another_process_is_first_in_quarantine(
+    step: str, lake: _Lake, monkeypatch: pytest.MonkeyPatch, *, is_new: bool
+) -> None:
+    """The next look writes what follows from it there; not what a release ends, which has to be asked for again."""
+
+    def lost(*_: object) -> None:
+        raise CommitConflict("a", "b")
+
+    monkeypatch.setattr(quarantine, step, lost)
+    span = _SPAN if is_new else Span(_TOPIC, _SPAN.start, _SPAN.start)
+    decided = replace(_decided(has_plan=True), span=span)
+    line = _line(lake)
+    tables = Tables(_raw(line), _table(_NAME), _table(_NAME.quarantine))
+
+    with nullcontext() if is_new else pytest.raises(CommitConflict):
+        assert pipeline.publish(line, _raw(line), tables, decided) is not None
+
+    assert lake.done[-1] == ("mirror" if step == "warn_of" else "warned")
 
 
 def test_a_batch_that_stops_is_told_in_quarantine_and_nowhere_else(
