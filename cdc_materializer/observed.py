@@ -15,12 +15,13 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from fastavro import parse_schema, schemaless_reader
+from fastavro import schemaless_reader
 from fastavro.schema import SchemaParseException
 
 from cdc_materializer.changes.formats import find
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.decode.naming import ID_BYTES, named_in_bytes
+from cdc_materializer.decode.wire import parsed_avro
 from cdc_materializer.recognise import Recognised
 from cdc_materializer.registry import Registry
 from cdc_materializer.source import Message
@@ -198,5 +199,5 @@ class _Reader:
         if name not in self._parsed:
             found = self._registry.schema(name) if self._registry is not None else None
             is_avro = found is not None and found.kind == "AVRO"
-            self._parsed[name] = parse_schema(json.loads(found.text)) if found is not None and is_avro else None
+            self._parsed[name] = parsed_avro(found.text) if found is not None and is_avro else None
         return self._parsed[name]

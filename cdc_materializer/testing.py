@@ -196,9 +196,10 @@ def avro_datum(schema: str | Mapping[str, Any], value: object) -> bytes:
     """Encode a value in Avro, and nothing before it."""
     import fastavro
 
-    parsed = json.loads(schema) if isinstance(schema, str) else dict(schema)
+    from cdc_materializer.decode.wire import parsed_avro
+
     buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, fastavro.parse_schema(parsed), value)
+    fastavro.schemaless_writer(buffer, parsed_avro(schema if isinstance(schema, str) else json.dumps(schema)), value)
     return buffer.getvalue()
 
 

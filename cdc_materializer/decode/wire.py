@@ -169,12 +169,30 @@ def parse_avro(text: str) -> WireType:
         WireSchemaInvalid: the text is not an Avro schema, or a record contains itself.
     """
     try:
-        schema = json.loads(text)
-        parse_schema(schema, _write_hint=False)
-        return checked(_avro(schema, _Names(), "", ()))
+        parsed_avro(text)
+        return checked(_avro(json.loads(text), _Names(), "", ()))
     except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = "the registered text is not an Avro schema that can be read"
         raise WireSchemaInvalid(message) from error
+
+
+def parsed_avro(text: str) -> Any:  # noqa: ANN401 - fastavro's form
+    """An Avro schema as fastavro takes it, without the meaning of decimals that are none to Avro: those stay bytes.
+
+    Connect's converter writes such: Oracle's NUMBER(5,-2) has that scale, its NUMBER(2,5) that precision.
+
+    Raises:
+        SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError: it is no Avro schema.
+    """
+    return parse_schema(json.loads(text, object_hook=_without_odd_decimal))
+
+
+def _without_odd_decimal(schema: dict[str, Any]) -> dict[str, Any]:
+    scale, precision = schema.get("scale", 0), schema.get("precision", 0)
+    is_told = schema.get("logicalType") == "decimal" and type(scale) is int and type(precision) is int
+    # Without a precision, the scale is any that is not negative.
+    is_odd = is_told and (scale < 0 or 0 < precision < scale)
+    return {name: value for name, value in schema.items() if name != "logicalType"} if is_odd else schema
 
 
 class _Names(dict[str, Any]):

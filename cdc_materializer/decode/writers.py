@@ -337,11 +337,13 @@ def _is_name(name: str) -> bool:
 
 def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON
     """A type with its precision and scale, where it is a decimal that Spark reads exactly; else without a meaning."""
+    precision, scale = schema.get("precision", 0), schema.get("scale", 0)
     exact = (
         schema.get("logicalType") == "decimal"
         and schema["type"] == "bytes"
-        and schema.get("precision", 0) > 0
-        and 0 <= schema.get("scale", 0) <= schema.get("precision", 0) <= DECIMAL_DIGITS_MAX
+        and type(precision) is type(scale) is int
+        and precision > 0
+        and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
     )
     if not exact:
         return read

@@ -143,6 +143,4 @@ def _avro(kind: Mapping[str, Any], numbers: "itertools.count[int]", name: str) -
         # The converter writes 64 for a precision that it is not told.
         told["scale"] = int(kind["parameters"]["scale"])
         told["precision"] = int(kind["parameters"].get("connect.decimal.precision", 64))
-        if told["scale"] < 0:
-            del told["logicalType"]
     return ["null", told] if kind.get("optional") else told

@@ -78,6 +78,10 @@ HOSTILE = {
     "avro: a decimal of two scales": lambda: avro(
         {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3, "connect.parameters": {"scale": "2"}}
     ),
+    "avro: a precision that is null": lambda: avro({"type": "bytes", "logicalType": "decimal", "precision": None}),
+    "avro: a scale that is null": lambda: avro(
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": None}
+    ),
     "avro: a union in a union": lambda: avro([["null", "int"], "string"]),
     "avro: a type twice in a union": lambda: avro(["int", "int"]),
     "avro: a size that is none": lambda: avro({"type": "fixed", "name": "F", "size": -1}),
