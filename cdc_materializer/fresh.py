@@ -162,7 +162,7 @@ def _decide(line: Line, tables: Tables, topic: TopicState) -> tuple[Decided | No
     else:
         landed = plan_folding(line, tables.raw, tables.mirror)
         stored = line.lake.rows(tables.raw).select(*tail.columns).unionByName(tail)
-        waiting = Span(landed.topic, landed.start, Offsets({**landed.end, **ahead.end}))
+        waiting = batch.whole(landed.start, Offsets({**landed.end, **ahead.end}), landed.topic)
         retried = find_retries(line, tables.raw, tables)
     if waiting.is_empty and retried is None:
         return None, None

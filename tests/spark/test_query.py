@@ -1,5 +1,6 @@
 """Answers over mirrors as they are, and as they would be after a run; nothing is written either way."""
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,18 @@ from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_numbers = itertools.count()
+
 pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 
 @pytest.fixture
 def asked(lake_config: Config) -> tuple[Config, TopicBuilder]:
     """A pipeline of one table, and its topic, which has nothing in it yet."""
-    path = lake_config.root / "asked.yaml"
-    table = {"topic": "asked.public.orders", "mirror": "asked.orders", "contract": "asked_contract.yaml"}
-    path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": "asked"}, "tables": [table]}))
+    space = f"asked_{next(_numbers)}"
+    path = lake_config.root / f"{space}.yaml"
+    table = {"topic": "asked.public.orders", "mirror": f"{space}.orders", "contract": f"{space}.contract.yaml"}
+    path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": space}, "tables": [table]}))
     contract: dict[str, Any] = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "o", "name": "O"}
     contract |= {"version": "1.0.0", "status": "active"}
     columns = [
@@ -39,15 +43,18 @@ def asked(lake_config: Config) -> tuple[Config, TopicBuilder]:
         {"name": "note", "logicalType": "string", "physicalType": "string"},
     ]
     contract["schema"] = [{"name": "orders", "properties": columns}]
-    (lake_config.root / "asked_contract.yaml").write_text(yaml.safe_dump(contract))
+    (lake_config.root / f"{space}.contract.yaml").write_text(yaml.safe_dump(contract))
     return load_config(path), TopicBuilder("asked.public.orders")
 
 
-def _send(config: Config, topic: TopicBuilder, op: str, key: int, row: dict[str, Any] | None) -> None:
+def _send(
+    config: Config, topic: TopicBuilder, op: str, key: int, row: dict[str, Any] | None, partition: int = 0
+) -> None:
     before = {"id": key} if row is None else None
     envelope = debezium_envelope(op, before, row, lsn=100 + len(topic.messages))
-    topic.add(json.dumps({"id": key}).encode(), json.dumps(envelope).encode())
-    folder = config.root / "asked"
+    topic.add(json.dumps({"id": key}).encode(), json.dumps(envelope).encode(), partition=partition)
+    folder = config.source.files
+    assert folder is not None
     folder.mkdir(exist_ok=True)
     topic.write(folder)
 
@@ -57,6 +64,7 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
 ) -> None:
     """What a run would hold is not in it, and asking changes nothing."""
     config, topic = asked
+    name = str(config.tables[0].mirror)
     for key in (1, 2, 3):
         _send(config, topic, "c", key, {"id": key, "total": "10.50", "note": f"it's {key}"})
     assert run_once(config, spark).exit_code == 0
@@ -64,18 +72,18 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
     _send(config, topic, "d", 2, None)
     _send(config, topic, "c", 4, {"id": 4, "total": "4.25", "note": "d"})
     _send(config, topic, "u", 3, {"id": 3, "total": "-1.00", "note": "bad"})
-    wanted = "SELECT o.id, o.total, note FROM asked.orders o ORDER BY 1"
+    wanted = f"SELECT o.id, o.total, note FROM {name} o ORDER BY 1"
 
     published = run_query(config, wanted, 10, fresh=False, spark=spark)
     fresh = run_query(config, wanted, 10, fresh=True, spark=spark)
-    rows = read(config, "asked.orders", spark).drop("__cdc")
-    told = read_fresh(config, "asked.orders", spark)
-    again = run_query(config, "SELECT count(*), sum(asked.orders.total) FROM asked.orders", 1, fresh=False, spark=spark)
+    rows = read(config, name, spark).drop("__cdc")
+    told = read_fresh(config, name, spark)
+    again = run_query(config, f"SELECT count(*), sum({name}.total) FROM {name}", 1, fresh=False, spark=spark)
 
     assert published.rows == [[1, "10.50", "it's 1"], [2, "10.50", "it's 2"], [3, "10.50", "it's 3"]]
     assert [column.type for column in fresh.columns] == ["bigint", "decimal(12,2)", "string"]
     assert fresh.rows == [[1, "20.00", None], [3, "10.50", "it's 3"], [4, "4.25", "d"]]
-    assert [(one.table, one.messages, one.held) for one in fresh.fresh] == [("asked.orders", 4, 1)]
+    assert [(one.table, one.messages, one.held) for one in fresh.fresh] == [(name, 4, 1)]
     assert sorted(row["id"] for row in rows.collect()) == [1, 3, 4]
     assert sorted(row["id"] for row in told.rows.collect()) == [1, 3, 4]
     assert (told.messages, told.held, told.newest) == (4, 1, fresh.fresh[0].newest)
@@ -91,8 +99,33 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
     assert run_query(config, wanted, 10, fresh=False, spark=spark).rows == fresh.rows
     assert run_query(config, wanted, 10, fresh=True, spark=spark).fresh[0].messages == 0
     with pytest.raises(UsageError, match="cannot be answered"):
-        run_query(config, "DELETE FROM asked.orders", 10, fresh=False, spark=spark)
+        run_query(config, f"DELETE FROM {name}", 10, fresh=False, spark=spark)
     with pytest.raises(
         UsageError, match=r"name `pric` cannot be resolved\. Did you mean .*`total`.*\. It is one SELECT"
     ):
-        run_query(config, "SELECT pric FROM asked.orders", 10, fresh=False, spark=spark)
+        run_query(config, f"SELECT pric FROM {name}", 10, fresh=False, spark=spark)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["partition", "topic"])
+def test_a_fresh_answer_has_what_was_added_since_the_last_run(
+    spark: "SparkSession", asked: tuple[Config, TopicBuilder], *, several: bool
+) -> None:
+    """A partition of the topic that neither table has read, or a topic of a glob, whose name may come first."""
+    config, topic = asked
+    name = str(config.tables[0].mirror)
+    added = TopicBuilder("asked.public.another", first_offset=5) if several else topic
+    if several:
+        (table,) = config.tables
+        config = config.model_copy(update={"tables": [table.model_copy(update={"topic": "asked.public.*"})]})
+    _send(config, topic, "c", 1, {"id": 1, "total": "1.00", "note": "a"})
+    assert run_once(config, spark).exit_code == 0
+    _send(config, topic, "c", 2, {"id": 2, "total": "2.00", "note": "b"})
+    _send(config, added, "c", 3, {"id": 3, "total": "3.00", "note": "c"}, partition=0 if several else 1)
+    wanted = f"SELECT id, total, note FROM {name} ORDER BY 1"
+
+    fresh = run_query(config, wanted, 10, fresh=True, spark=spark)
+
+    assert fresh.rows == [[1, "1.00", "a"], [2, "2.00", "b"], [3, "3.00", "c"]]
+    assert [(one.messages, one.held) for one in fresh.fresh] == [(2, 0)]
+    assert run_once(config, spark).exit_code == 0
+    assert run_query(config, wanted, 10, fresh=False, spark=spark).rows == fresh.rows
