@@ -220,7 +220,7 @@ class Contract:
         """SHA-256 over columns and rules, 16 hex characters.
 
         The order of columns, rules and set members does not count, and neither do descriptions, comments, or
-        the version's text: two contracts that mask and judge alike have one fingerprint.
+        the version's text: two contracts that decode, mask and judge alike have one fingerprint.
         """
         content: dict[str, object] = {
             "columns": sorted((_column(c) for c in self.columns), key=str),
@@ -246,6 +246,10 @@ def _column(column: ContractColumn) -> list[object]:
     stated: list[object] = [column.name, column.type, column.required, column.primary_key, column.unique]
     if column.time_unit not in {None, TimeUnit.UNSETTLED}:
         stated.append({"time_unit": str(column.time_unit)})
+    # What values are read as, where the type alone does not say it.
+    clock = column.declared is not None and column.declared.is_clock
+    read_as = {"numeric": column.is_numeric, "set": column.is_set, "time": clock}
+    stated += [{"read_as": name} for name, is_so in read_as.items() if is_so]
     return stated if column.mask is None else [*stated, str(column.mask)]
 
 

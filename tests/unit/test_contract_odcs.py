@@ -271,6 +271,32 @@ def test_the_fingerprint_is_of_what_the_contract_judges(write_contract: "Write")
     assert set(first) <= set("0123456789abcdef")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("text", "numeric"), ("text", "set('a','b')"), ("bigint", "time"), ("bigint", "time(3)")]
+)
+def test_the_fingerprint_tells_columns_apart_that_are_decoded_otherwise(
+    write_contract: "Write", one: str, other: str
+) -> None:
+    """What a replay has staged under the one is not published under the other, though their columns have one type."""
+    found = [load_contract(write_contract(f"- {{name: a, physicalType: \"{kind}\"}}")) for kind in (one, other)]
+
+    assert found[0].columns[0].type == found[1].columns[0].type
+    assert found[0].fingerprint != found[1].fingerprint
+
+
+def test_the_fingerprint_of_a_contract_stays_from_release_to_release(write_contract: "Write") -> None:
+    """Another one would tell of a contract that nobody has changed."""
+    contract = load_contract(
+        write_contract("""
+        - {name: at, physicalType: timestamp(3), required: true}
+        - {name: mail, physicalType: text, customProperties: [{property: mask, value: redact}]}
+        - {name: n, physicalType: int, unique: true, logicalTypeOptions: {minimum: 1}}
+        """)
+    )
+
+    assert contract.fingerprint == "848fea9b20fdfd18"
+
+
 def test_loading_a_contract_needs_neither_spark_nor_great_expectations(fresh: "Fresh") -> None:
     """`contract lint` starts fast: the two slow libraries are not imported."""
     code = (
