@@ -19,6 +19,7 @@ from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Decided, Line, Tables, marker_of
+from cdc_materializer.line_checks import check_masks
 from cdc_materializer.merge import CDC, Origin, cdc_struct, is_truncated
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
@@ -73,6 +74,7 @@ def read(config: Config, table: str, spark: SparkSession, *, fresh: bool = True)
 
     Raises:
         UsageError: there is no such mirror.
+        ContractInvalid: its rows are masked otherwise than the contract says.
         CdcError: a run of the table would stop.
     """
     return _read(config, table, spark, fresh=fresh).rows
@@ -88,6 +90,7 @@ def read_fresh(config: Config, table: str, spark: SparkSession) -> Fresh:
 
     Raises:
         UsageError: there is no such mirror.
+        ContractInvalid: its rows are masked otherwise than the contract says.
         CdcError: a run of the table would stop.
     """
     return _read(config, table, spark, fresh=True)
@@ -114,6 +117,7 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
 
     Raises:
         UsageError: there is no mirror, and no message that could make one.
+        ContractInvalid: its rows are masked otherwise than the contract says.
         CdcError: a run of the table would stop.
     """
     lake, name = line.lake, line.mirror
@@ -125,6 +129,7 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
         if topic is not None and line.follows_aliases:
             line = told_by(line, batch.messages(unlanded(line, tables.raw, topic)[0], None, line.id_bytes))
             tables = replace(tables, mirror=line.load_mirror())
+        check_masks(line, tables.mirror)
         decided, newest = _decide(line, tables, topic) if topic is not None else (None, None)
         if decided is None:
             if tables.mirror is None:

@@ -19,7 +19,9 @@ from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import LakeUnavailable, UsageError
 from cdc_materializer.fresh import Fresh, fresh_rows
 from cdc_materializer.lake import Lake
+from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
+from cdc_materializer.line_checks import check_masks
 from cdc_materializer.merge import first_rows
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.progress import backlogs
@@ -59,12 +61,14 @@ def run_query(
 
     Raises:
         UsageError: the query cannot be understood, or names what is not there.
+        ContractInvalid: the rows of a mirror that is asked for are masked otherwise than its contract says.
         CdcError: something cannot be read, or a run of a table that is asked for would stop.
     """
     work = open_work(config, RunOptions(), refuse=False)
-    names = [_parts(table.mirror) for table in work.tables]
-    asked = [work.tables[names.index(name)] for name in named_in(query, names, config.catalog.name)]
-    refuse_unreadable(work.contracts, asked)
+    asked = _named(work, query, [table.mirror for table in work.tables])
+    # A history is masked as its mirror is.
+    shown = [*asked, *_named(work, query, [table.mirror.history for table in work.tables])]
+    refuse_unreadable(work.contracts, shown)
     waiting = {backlog.table.mirror: backlog for backlog in backlogs(config, work.source, asked)} if fresh else {}
     failed = next((backlog.error for backlog in waiting.values() if backlog.error is not None), None)
     if failed is not None:
@@ -72,6 +76,9 @@ def run_query(
     with session_for(work, spark, sum(backlog.messages for backlog in waiting.values())) as session:
         lake = Lake(beside(session, config, asks=True), config.catalog.name, read_only=True)
         lake.spark.catalog.setCurrentCatalog(config.catalog.name)
+        for line in (_line(work, lake, table) for table in shown):
+            with translated(line.mirror):
+                check_masks(line, line.load_mirror())
         found = {mirror: fresh_rows(_line(work, lake, one.table), one.topic) for mirror, one in waiting.items()}
         views = _views(list(found))
         for name, one in found.items():
@@ -84,6 +91,12 @@ def run_query(
         more=len(answer) > limit,
         fresh=[_freshness(str(name), one) for name, one in found.items()],
     )
+
+
+def _named(work: Work, query: str, names: Sequence[TableName]) -> list[TableConfig]:
+    """The tables of a pipeline that a query names, by one name of each, in their order."""
+    parts = [_parts(name) for name in names]
+    return [work.tables[parts.index(name)] for name in named_in(query, parts, work.config.catalog.name)]
 
 
 def _parts(name: TableName) -> tuple[str, ...]:

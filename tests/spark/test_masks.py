@@ -17,6 +17,7 @@ from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE, ContractInvalid
 from cdc_materializer.explain import Asked, why
+from cdc_materializer.fresh import read
 from cdc_materializer.masks import Mask
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.query import run_query
@@ -234,6 +235,29 @@ def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession",
     _contract(contract, {}, {})
     assert roll_back(config, (name,), spark).tables[0].rolled_back
     assert [(row["mail"], row["card"]) for row in spark.table(f"lake.{name}").collect()] == [(MAIL, "***")]
+
+
+def test_what_was_published_before_a_mask_is_not_asked_for(spark: "SparkSession", lake_config: Config) -> None:
+    """Until it is rebuilt; whether a message waits or not, and the history neither."""
+    space = f"masked_{next(_numbers)}"
+    recorder = Recorder(Case("asked", 994, _CASE, (), None), f"{space}.t.canaries")
+    contract = lake_config.root / f"{space}.contract.yaml"
+    recorder.add({"op": "c", "after": {"id": 1, "mail": MAIL, "card": CARD}})
+    recorder.write(lake_config.root / space)
+    _contract(contract, {"card": {"mask": "redact"}}, {})
+    config = _config(lake_config.root, space)
+    (name,) = [str(table.mirror) for table in config.tables]
+    assert run_once(config, spark).exit_code == 0
+    assert run_query(config, f"SELECT mail, card FROM {name}", 1, spark=spark).rows == [[MAIL, "***"]]
+
+    _contract(contract, {"mail": {"mask": "redact"}, "card": {"mask": "redact"}}, {})
+
+    for shown, fresh in ((name, False), (name, True), (f"lake.{name}__history", False)):
+        with pytest.raises(ContractInvalid, match="masked otherwise than the contract says: mail"):
+            run_query(config, f"SELECT mail FROM {shown}", 1, fresh=fresh, spark=spark)
+    for fresh in (False, True):
+        with pytest.raises(ContractInvalid, match="masked otherwise than the contract says: mail"):
+            read(config, name, spark, fresh=fresh)
 
 
 @TURNS

@@ -278,7 +278,7 @@ def test_the_fingerprint_tells_columns_apart_that_are_decoded_otherwise(
     write_contract: "Write", one: str, other: str
 ) -> None:
     """What a replay has staged under the one is not published under the other, though their columns have one type."""
-    found = [load_contract(write_contract(f"- {{name: a, physicalType: \"{kind}\"}}")) for kind in (one, other)]
+    found = [load_contract(write_contract(f'- {{name: a, physicalType: "{kind}"}}')) for kind in (one, other)]
 
     assert found[0].columns[0].type == found[1].columns[0].type
     assert found[0].fingerprint != found[1].fingerprint
