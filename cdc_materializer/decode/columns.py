@@ -235,8 +235,16 @@ def wider_number(wire: WireType) -> str | None:
 
 def is_unsigned(wire: WireType) -> bool:
     """Whether a signed integer on the wire stands for an unsigned one."""
-    told = wire.parameters.get("__debezium.source.column.type", "")
-    return wire.literal == "long" and not wire.name and told.upper().startswith("BIGINT UNSIGNED")
+    return wire.literal == "long" and not wire.name and _source_type(wire).startswith("BIGINT UNSIGNED")
+
+
+def is_money(wire: WireType) -> bool:
+    """Whether a decimal is PostgreSQL's money, which it counts in a signed integer of eight bytes."""
+    return meaning(wire) in DECIMALS and _source_type(wire) == "MONEY"
+
+
+def _source_type(wire: WireType) -> str:
+    return wire.parameters.get("__debezium.source.column.type", "").upper()
 
 
 def decimal_type(wire: WireType) -> tuple[int, int]:
@@ -254,9 +262,7 @@ def decimal_type(wire: WireType) -> tuple[int, int]:
     told = wire.parameters.get("connect.decimal.precision") or wire.parameters.get("precision")
     precision = decimal_number(told) if told else 0
     if not 0 < precision <= DECIMAL_DIGITS_MAX:
-        # PostgreSQL counts money in a signed integer of eight bytes.
-        is_money = wire.parameters.get("__debezium.source.column.type", "").upper() == "MONEY"
-        precision = _MONEY_DIGITS if is_money else DECIMAL_DIGITS_MAX
+        precision = _MONEY_DIGITS if is_money(wire) else DECIMAL_DIGITS_MAX
     return max(precision, scale), scale
 
 

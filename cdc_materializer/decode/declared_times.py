@@ -19,7 +19,17 @@ from cdc_materializer.decode.wire import WireType
 
 _INTEGER = r"^-?\d+\z"
 #: What a text of a date or moment begins with; Spark takes one of a clock alone for a time of today.
-_DATED = r"^([+-]?\d{4,}-\d{2}-\d{2}|-?infinity\z)"
+_DAY = r"[+-]?\d{4,}-\d{2}-\d{2}"
+_DATED = rf"^({_DAY}|-?infinity\z)"
+_CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
+_ZONE = r"(Z|[+-]\d{2}(:?\d{2}){0,2})"
+#: What the texts of a type look like to their ends, whether or not there is such a day. A day has no place for a time,
+#: and a moment without a zone none for an offset: Spark's casts would leave them out.
+_FORMS: Mapping[str, str] = {
+    "date": rf"^({_DAY}([T ]00:00(:00(\.0+)?)?)?Z?|-?infinity)\z",
+    "timestamp_ntz": rf"^({_DAY}([T ]{_CLOCK})?Z?|-?infinity)\z",
+    "timestamp": rf"^({_DAY}([T ]{_CLOCK} ?{_ZONE}?)?|-?infinity)\z",
+}
 _LONG = (-(2**63), 2**63 - 1)
 _INT = (-(2**31), 2**31 - 1)
 #: What PostgreSQL's infinities are as microseconds, by its connector.
@@ -106,9 +116,14 @@ def declared_clock(settings: Settings, wire: WireType) -> Reading:
     )
 
 
-def _told(text: Column) -> Column:
-    """A text that has the form of a date or moment, whether or not there is such a day; NULL for others."""
-    return F.when(~_is_count(text) & text.rlike(_DATED), text)
+def _told(text: Column, ddl: str) -> Column:
+    """A text that has the form of a type's texts, whether or not there is such a day; NULL for others."""
+    return F.when(text.rlike(_FORMS[ddl]), text)
+
+
+def _is_other(text: Column, ddl: str) -> Column:
+    """Whether a text is a date or moment of another kind than a type's."""
+    return _is(text.rlike(_DATED) & ~text.rlike(_FORMS[ddl]))
 
 
 def _is(test: Column | None) -> Column:
@@ -117,16 +132,19 @@ def _is(test: Column | None) -> Column:
 
 def _without_counts(settings: Settings, texts: Reading) -> Reading:
     def special(text: Column) -> Column:
-        return _is(texts.special(_told(text)) if texts.special else None)
+        return _is(texts.special(_told(text, texts.ddl)) if texts.special else None)
 
     def value(text: Column) -> Column:
-        return texts.apply(_told(text))
+        return texts.apply(_told(text, texts.ddl))
+
+    def foreign(text: Column) -> Column:
+        return _is_count(text) | _is_other(text, texts.ddl)
 
     def invalid(text: Column) -> Column:
-        is_known = _is_count(text) | special(text) | settings.text_is_placeholder(text)
+        is_known = foreign(text) | special(text) | settings.text_is_placeholder(text)
         return text.isNotNull() & ~is_known & value(text).isNull()
 
-    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder, foreign=_is_count)
+    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder, foreign)
 
 
 def _with_counts(
@@ -169,4 +187,7 @@ def _with_counts(
         is_no_count = _is_count(text) & ~special(text) & value(text).isNull()
         return is_no_count | _is(plain.invalid(text) if plain.invalid else None)
 
-    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder)
+    def foreign(text: Column) -> Column:
+        return _is_other(text, texts.ddl)
+
+    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder, foreign)

@@ -45,6 +45,11 @@ _REMARKS = frozenset({"title", "description", "default", "examples", "deprecated
 _REMARKS |= {"connect.index", "connect.version", "connect.parameters"}
 #: What lists the values that there may be, and their types.
 _LISTS = frozenset({"enum", "const"})
+#: What says of an object's properties more than `properties` does.
+_MAY_TELL_MORE = frozenset({"patternProperties", "if", "then", "else", "dependentSchemas", "dependencies"})
+#: What a part of an object (`allOf`) may say: which properties there are, and which of them always.
+_OF_PARTS = frozenset({"$id", "$schema", "$defs", "definitions", "type", "properties", "required", "allOf"})
+_OF_PARTS |= {"additionalProperties", "unevaluatedProperties"}
 _OF_VALUES = {str: "string", bool: "boolean", int: "integer", type(None): NULL}
 
 
@@ -93,10 +98,31 @@ def _type(schema: Mapping[str, Any]) -> WireType:
 
 
 def _object(schema: Mapping[str, Any], base: WireType) -> WireType:
-    if schema.get("connect.type") == "map" or "properties" not in schema:
+    if schema.get("connect.type") == "map" or not schema.keys() & {"properties", "allOf"}:
         return replace(base, literal="map", items=_part(schema["additionalProperties"]))
-    listed = sorted(schema["properties"].items(), key=lambda entry: entry[1].get("connect.index", 0))
+    listed = sorted(_properties(schema).items(), key=lambda entry: entry[1].get("connect.index", 0))
     return with_fields(replace(base, literal="record"), ((name, _part(part)) for name, part in listed))
+
+
+def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of an object, those of all parts that it is said to have at once.
+
+    Raises:
+        ValueError: other keywords may tell more of them, by conditions or names: their columns would be lost.
+    """
+    if schema.keys() & _MAY_TELL_MORE:
+        message = "an object with properties that it may have or not"
+        raise ValueError(message)
+    found = dict(schema.get("properties", {}))
+    for part in schema.get("allOf", ()):
+        if part.get("type", "object") != "object" or part.keys() - _REMARKS - _OF_PARTS:
+            message = "an object that is to be something else too"
+            raise ValueError(message)
+        for name, kind in _properties(part).items():
+            if found.setdefault(name, kind) != kind:
+                message = "a property of two types"
+                raise ValueError(message)
+    return found
 
 
 def _part(schema: Mapping[str, Any]) -> WireType:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_materializer.decode.columns import meaning
+from cdc_materializer.decode.columns import is_money, is_unsigned, meaning
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.names import same_name
@@ -136,6 +136,9 @@ class _Rule:
 def _meaning(wire: WireType) -> WireType:
     """A type as far as it says how a value is read, whether it may be NULL aside."""
     parameters = {name: value for name, value in wire.parameters.items() if name in _MEANING}
+    # What the type in the source's database says, and not its name: a longer VARCHAR is read as a shorter one is.
+    parameters |= {"unsigned": ""} if is_unsigned(wire) else {}
+    parameters |= {"money": ""} if is_money(wire) else {}
     parts = tuple((name, replace(_meaning(kind), optional=kind.optional)) for name, kind in wire.fields)
     items = replace(_meaning(wire.items), optional=wire.items.optional) if wire.items is not None else None
     plain = replace(wire, optional=False, doc=None, default=None, nulls=(), aliases=())

@@ -31,7 +31,7 @@ from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.units import UNIT
-from cdc_materializer.decode.untyped import untyped
+from cdc_materializer.decode.untyped import text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema_types import decimal_of, entry_of
 
@@ -126,16 +126,18 @@ def _pairs(reader: Reader, pair: WireType, item: Reading) -> Reading:
         message = "a map of other keys than texts, with values that are no plain ones, has no table form in JSON"
         raise WireSchemaInvalid(message)
 
+    # `get`, because there may be less than two: `[]` would stop Spark.
+    told = [(F.lit(at), part) for at, part in enumerate(parts)]
+
     def value(column: Column) -> Column:
         return F.transform(
             column,
-            lambda two: F.struct(*[two[at].try_cast(part.ddl).alias(name) for at, (name, part) in enumerate(parts)]),
+            lambda two: F.struct(*[F.get(two, at).try_cast(part.ddl).alias(name) for at, (name, part) in told]),
         )
 
     def is_none(two: Column) -> Column:
-        typed = [(two[at], two[at].try_cast(part.ddl)) for at, (_, part) in enumerate(parts)]
-        lost = [told.isNotNull() & read.isNull() for told, read in typed]
-        return (F.size(two) != len(parts)) | lost[0] | lost[1]
+        lost = [F.get(two, at).isNotNull() & F.get(two, at).try_cast(part.ddl).isNull() for at, (_, part) in told]
+        return (F.coalesce(F.size(two), F.lit(0)) != len(parts)) | lost[0] | lost[1]
 
     return Reading(f"array<{item.ddl}>", "array<array<string>>", value=value, invalid=_any(is_none))
 
@@ -148,15 +150,23 @@ def _any(test: Convert | None) -> Convert | None:
 
 def _array_placeholder(reader: Reader, wire: WireType, item: Reading) -> Convert | None:
     octets = reader.octets()
+    # Java's UUID.nameUUIDFromBytes: version 3 without a name space.
+    named = str(uuid.UUID(bytes=_md5(octets), version=3))
     if wire.name == DEBEZIUM + "data.Uuid":
-        # Java's UUID.nameUUIDFromBytes: version 3 without a name space.
-        named = uuid.UUID(bytes=_md5(octets), version=3)
-        return lambda column: column == F.array(F.lit(str(named)))
-    if item.wire in {"int", "bigint"}:
+        return lambda column: column == F.array(F.lit(named))
+    declared = wire.parameters["ddl"] if wire.literal == "declared" else ""
+    if item.wire in {"int", "bigint"} or declared == "date":
         return lambda column: column == F.array(*[F.lit(code).cast(item.wire) for code in octets])
-    if item.unavailable is None:
-        return None
-    return _any(item.unavailable)
+    placeholders = _any(item.unavailable)
+    if placeholders is not None and declared == "string":
+        # A contract does not tell UUIDs from other texts.
+        return lambda column: placeholders(column) | _is_only(column, named)
+    return placeholders
+
+
+def _is_only(texts: Column, text: str) -> Column:
+    """Whether an array of variants has one text and nothing else."""
+    return F.coalesce((F.size(texts) == 1) & (text_of(F.get(texts, F.lit(0))) == text), F.lit(False))
 
 
 def _md5(octets: bytes) -> bytes:

@@ -113,9 +113,6 @@ class ApicurioRegistry:
         answer = self._ask(path, is_version=path.startswith("/groups/"))
         if answer is None:
             return None
-        kind = kind_of(answer.text)
-        if kind != "AVRO":
-            return Registered(answer.text, kind, ())
         listed = self._ask(f"{path}/references")
         try:
             entries = listed.json() if listed is not None else []
@@ -129,7 +126,7 @@ class ApicurioRegistry:
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._access.strange() from error
-        return Registered(answer.text, kind, references)
+        return Registered(answer.text, kind_of(answer.text), references)
 
     def _ask(self, path: str, *, is_version: bool = False) -> Any:  # noqa: ANN401 - of one of two modules
         """Put one question to the interface that answers; None where there is no such thing, or no such interface."""

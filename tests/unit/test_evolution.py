@@ -269,6 +269,8 @@ def test_names_of_names_are_followed_to_the_last(tmp_path: Path) -> None:
 
     assert given.final_names == {"a": "c", "b": "c"}
     assert "back to a name that it had" in refusal(tmp_path, SMALL.replace("}]", ", renames: {a: b, b: a}}]"))
+    assert "in case alone" in refusal(tmp_path, SMALL.replace("}]", ", renames: {Email: email}}]"))
+    assert "in case alone" in refusal(tmp_path, SMALL.replace("}]", ", renames: {a: b, b: A}}]"))
     assert "has an old name of `renames`" in refusal(tmp_path, SMALL.replace("}]", ", key: a, renames: {a: b}}]"))
 
 

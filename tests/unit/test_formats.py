@@ -1,6 +1,7 @@
 """Formats are files that are found by name, and told by what the first messages look like."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,29 @@ def test_no_format_is_guessed(values: list[bytes | None], why: str) -> None:
 
     assert told.name is None
     assert why in told.reason
+
+
+_ROW = WireType("record", fields=(("id", WireType("long")),))
+_CHANGE = WireType("record", fields=(("op", WireType("string")), ("after", _ROW)))
+_NO_CHANGE = WireType("record", fields=(("ts_ms", WireType("long")),))
+
+
+@pytest.mark.parametrize(
+    ("format_", "wire", "name", "is_row"),
+    [
+        ("debezium", _CHANGE, "shop.public.Notification", True),
+        ("debezium", _CHANGE, "shop.Envelope", True),
+        ("debezium", _NO_CHANGE, "io.debezium.connector.common.Heartbeat", False),
+        ("debezium", _NO_CHANGE, "adjusted.Heartbeat", False),
+        ("debezium-flat", _ROW, "shop.public.Notification", True),
+        ("debezium-flat", _ROW, "io.debezium.connector.common.Notification", False),
+    ],
+)
+def test_a_table_may_be_called_as_what_changes_no_row(format_: str, wire: WireType, name: str, is_row: bool) -> None:  # noqa: FBT001
+    """Its rows were ignored, all of them, where a transform had named their schema so."""
+    named = replace(wire, name=name)
+
+    assert (formats.row_of(find(format_), named) is not None, find(format_).is_other(named)) == (is_row, not is_row)
 
 
 def test_more_messages_decide_between_two_formats() -> None:

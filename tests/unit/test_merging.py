@@ -158,6 +158,29 @@ def test_parts_that_mean_something_else_part_writers(kinds: Iterator[Any]) -> No
     assert [len(found.members) for found in merged(writers, ENVELOPE_DEPTH)] == [3, 3]
 
 
+LONG, DECIMAL = {"type": "long"}, {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "sources", "sizes"),
+    [
+        (LONG, ("BIGINT UNSIGNED", "BIGINT"), [3, 3]),
+        (LONG, ("BIGINT UNSIGNED", "BIGINT UNSIGNED ZEROFILL"), [6]),
+        (LONG, ("INT UNSIGNED", "BIGINT"), [6]),
+        (DECIMAL, ("MONEY", "NUMERIC"), [3, 3]),
+        ({"type": "string"}, ("VARCHAR", "TEXT"), [6]),
+    ],
+)
+def test_what_the_source_calls_a_type_parts_writers_where_it_says_what_a_value_is(
+    kind: dict[str, Any], sources: tuple[str, str], sizes: list[int]
+) -> None:
+    """-5 of a signed column would be 18446744073709551611, read as an unsigned one."""
+    told = [{**kind, "connect.parameters": {"__debezium.source.column.type": source}} for source in sources]
+    writers = [envelope(at, str(at), n=told[at % 2], more={"type": "array", "items": told[at % 2]}) for at in range(6)]
+
+    assert [len(found.members) for found in merged(writers, ENVELOPE_DEPTH)] == sizes
+
+
 def test_a_column_that_is_always_null_for_one_writer_is_known_to_be() -> None:
     """It has it, and its value is NULL; the writers that lack it say nothing of it."""
     kinds: list[dict[str, Any]] = [{"v": TEXT}, {"v": "null"}, {}, {"w": "null"}, {"w": TEXT}]

@@ -276,6 +276,42 @@ def test_references_are_resolved_in_apicurio_3(server: str) -> None:
     assert round_trip(found.text, value) == value
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "name", "referenced", "told"),
+    [
+        (
+            "JSON",
+            '{"type": "object", "properties": {"price": {"$ref": "money.json"}}}',
+            "money.json",
+            '{"type": "integer"}',
+            '"price": {"type": "integer"}',
+        ),
+        (
+            "PROTOBUF",
+            'syntax = "proto3"; import "money.proto"; message Order { Money price = 1; }',
+            "money.proto",
+            'syntax = "proto3"; message Money { int64 amount = 1; }',
+            "int64 amount",
+        ),
+    ],
+)
+def test_references_of_every_kind_are_resolved_in_apicurio(
+    server: str, kind: str, text: str, name: str, referenced: str, told: str
+) -> None:
+    """A schema that refers to another can be read with it alone."""
+    base = "/apis/registry/v3"
+    Answers.table = {
+        f"{base}/ids/contentIds/7": (200, text.encode()),
+        f"{base}/ids/contentIds/7/references": (200, [{"name": name, "artifactId": "money", "version": "1"}]),
+        f"{base}/groups/default/artifacts/money/versions/1/content": (200, referenced.encode()),
+    }
+
+    found = ApicurioRegistry(RegistryAccess(server), "apicurio-content").schema(7)
+
+    assert found is not None
+    assert (found.kind, told in found.text) == (kind, True)
+
+
 def test_an_id_that_apicurio_does_not_know_is_not_asked_for_as_one_of_another_kind(server: str) -> None:
     """Its Confluent-compatible interface knows a content id of that number, which is another schema."""
     Answers.table = {

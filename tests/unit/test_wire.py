@@ -232,6 +232,40 @@ def test_json_schemas_fields_are_in_connects_order() -> None:
     assert [name for name, _ in found.fields] == ["a", "b"]
 
 
+def test_json_schemas_parts_of_one_object_are_one_record() -> None:
+    """As generators write what one class has of another; of both, the same property is one."""
+    parent = {"type": "object", "properties": {"id": INT64, "at": {"type": "string"}}, "required": ["id"]}
+    text = json.dumps(
+        {"type": "object", "allOf": [parent, {"required": ["a"]}], "properties": {"a": INT64, "id": INT64}}
+    )
+
+    assert [name for name, _ in parse_json_schema(text).fields] == ["a", "id", "at"]
+
+
+ONE = {"properties": {"b": INT64}}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"patternProperties": {"^x": INT64}},
+        {"if": {"required": ["a"]}, "then": ONE},
+        {"else": ONE},
+        {"dependentSchemas": {"a": ONE}},
+        {"dependencies": {"a": ONE}},
+        {"allOf": [{"if": {"required": ["a"]}, "then": ONE}]},
+        {"allOf": [{"oneOf": [ONE, {"required": ["a"]}]}]},
+        {"allOf": [{"type": "string"}]},
+        {"allOf": [{"properties": {"a": {"type": "string"}}}]},
+        {"allOf": ["b"]},
+    ],
+)
+def test_json_schemas_properties_are_all_of_them_or_none(more: dict[str, Any]) -> None:
+    """A column that is there under a condition alone would be lost without a word."""
+    with pytest.raises(WireSchemaInvalid):
+        parse_json_schema(json.dumps({"type": "object", "properties": {"a": INT64}, **more}))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from cdc_materializer.changes.envelope import is_other
 from cdc_materializer.decode.wire import WireType
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 #: A message's headers, as Spark's Kafka source gives them.
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
-#: Ends of the schema names of messages that never change a row (changelog-semantics §1.4).
-_OTHER_MESSAGES = ("Heartbeat", "TransactionMetadataValue", "SchemaChangeValue", "Notification", "MessageValue")
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class Format:
 
     def is_other(self, wire: WireType) -> bool:
         """Whether values of a type are known to change no row: heartbeats, transaction marks and the like."""
-        return wire.name.startswith("io.debezium.") and wire.name.endswith(_OTHER_MESSAGES)
+        return wire.name.startswith("io.debezium.") and is_other(wire)
 
     def value_type(self, row: WireType) -> WireType:
         """The type of a value in JSON without a schema, whose rows have the columns that a contract declares."""

@@ -43,8 +43,8 @@ class Debezium(Format):
         return row_of(wire) or document_row(wire)
 
     def is_other(self, wire: WireType) -> bool:
-        """By the schema's name, whatever stands before it: it can be adjusted."""
-        return is_other(wire)
+        """By the schema's name, whatever stands before it: it can be adjusted. A row's is anybody's."""
+        return is_other(wire) and self.row(wire) is None
 
     def value_type(self, row: WireType) -> WireType:
         """An envelope of rows that a contract declares."""

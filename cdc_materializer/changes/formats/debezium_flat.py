@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer.changes.envelope import is_other
 from cdc_materializer.changes.formats import Format, Part, Said
 from cdc_materializer.changes.source_fields import SOURCE_FIELDS
 from cdc_materializer.decode.wire import WireType
@@ -69,10 +68,6 @@ class DebeziumFlat(Format):
         added = {*self._added, _DELETED}
         return replace(wire, fields=tuple(one for one in wire.fields if one[0] not in added))
 
-    def is_other(self, wire: WireType) -> bool:
-        """The transform lets heartbeats and the like through as they are."""
-        return is_other(wire)
-
     def value_type(self, row: WireType) -> WireType:
         """The row with everything that may have been added and is read."""
         known = dict(row.fields)
@@ -87,7 +82,7 @@ class DebeziumFlat(Format):
         found = [name for name in names if name == _DELETED or name in self._added]
         if found:
             return f"fields that ExtractNewRecordState adds ({', '.join(f'`{name}`' for name in found[:3])})"
-        is_row = wire is not None and wire.get("op") is None and not is_other(wire)
+        is_row = wire is not None and wire.get("op") is None and not self.is_other(wire)
         if wire is not None and is_row and wire.name.count(".") > 1 and wire.name.endswith(".Value"):
             return "rows whose schema is the one of an envelope's `after`"
         return None
