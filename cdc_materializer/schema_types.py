@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from cdc_materializer.names import quote, same_name
 
@@ -55,7 +55,12 @@ def entry_of(ddl: str) -> tuple[str, str] | None:
 
 def struct_ddl(fields: dict[str, str]) -> str:
     """The DDL of a struct, its fields' names quoted."""
-    return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
+    return fields_ddl(fields.items())
+
+
+def fields_ddl(fields: Iterable[tuple[str, str]]) -> str:
+    """The DDL of a struct by names and types of its fields, of which some may have one name."""
+    return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields) + ">"
 
 
 def _inside(ddl: str, kind: str) -> str | None:

@@ -12,12 +12,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from cdc_materializer.decode.reading import Convert
 from cdc_materializer.schema_types import (
     entry_of,
+    fields_ddl,
     fields_of,
     has_other_form,
     item_of,
     merge_types,
     same_kind,
-    struct_ddl,
 )
 
 
@@ -117,7 +117,7 @@ def ddl_of(data_type: DataType) -> str:
     """A type's DDL as `decode.types` spells it, the names of struct fields quoted; Spark's own leaves them bare."""
     match data_type:
         case StructType():
-            return struct_ddl({field.name: ddl_of(field.dataType) for field in data_type})
+            return fields_ddl((field.name, ddl_of(field.dataType)) for field in data_type)
         case ArrayType():
             return f"array<{ddl_of(data_type.elementType)}>"
         case MapType():

@@ -10,7 +10,7 @@ import yaml
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.fresh import read, read_fresh
-from cdc_materializer.query import run_query
+from cdc_materializer.query import run_query, told_rows
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import TopicBuilder, debezium_envelope
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
@@ -129,3 +129,26 @@ def test_a_fresh_answer_has_what_was_added_since_the_last_run(
     assert [(one.messages, one.held) for one in fresh.fresh] == [(2, 0)]
     assert run_once(config, spark).exit_code == 0
     assert run_query(config, wanted, 10, fresh=False, spark=spark).rows == fresh.rows
+
+
+def test_decimals_inside_of_other_values_keep_their_digits(spark: "SparkSession") -> None:
+    """As texts, wherever they stand; what stands beside them is told as it is."""
+    number = "CAST('12345678901234567890.1234567800' AS DECIMAL(38,10))"
+    query = f"""
+        SELECT array({number}, NULL) AS a, map({number}, array({number})) AS m,
+            named_struct('x.y', {number}, '`decimal(1,2)', 1.5D, 't', DATE '2026-01-02') AS s,
+            struct(one.n, other.n) AS twice, CAST(NULL AS STRUCT<n: DECIMAL(3,2)>) AS nothing
+        FROM (SELECT {number} AS n) AS one, (SELECT 1.50 AS n) AS other
+    """
+    digits = "12345678901234567890.1234567800"
+
+    columns, rows = told_rows(spark.sql(query))
+
+    assert columns[3].type == "struct<`n`:decimal(38,10),`n`:decimal(3,2)>"
+    assert rows[0][:3] == [
+        [digits, None],
+        {digits: [digits]},
+        {"x.y": digits, "`decimal(1,2)": 1.5, "t": "2026-01-02"},
+    ]
+    assert rows[0][3]["n"] == "1.50"
+    assert rows[0][4] is None
