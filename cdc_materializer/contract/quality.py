@@ -133,7 +133,8 @@ def _metric(metric: str, arguments: Mapping[str, Any], column: str, at: Place, f
     elif metric == "missingValues":
         listed = arguments.get("missingValues", [None])
         values = [value for value in listed if value is not None] if isinstance(listed, list) else listed
-        yield Draft(at, "expect_column_values_to_not_be_null", {}, column, kind="null" if values else None)
+        if values == [] or (isinstance(listed, list) and None in listed):
+            yield Draft(at, "expect_column_values_to_not_be_null", {}, column, kind="null" if values else None)
         if values:
             yield Draft(at, "expect_column_values_to_not_be_in_set", {"value_set": values}, column, kind="missing")
     else:

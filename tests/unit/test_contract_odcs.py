@@ -111,6 +111,8 @@ def test_library_metrics_become_rules_with_their_action(write_contract: "Write")
           quality:
             - {type: library, metric: nullValues, mustBe: 0}
             - {name: filled, metric: missingValues, mustBe: 0, arguments: {missingValues: [null, '', n/a]}}
+            - {name: told, metric: missingValues, mustBe: 0, arguments: {missingValues: ['', n/a]}}
+            - {name: there, metric: missingValues, mustBe: 0, arguments: {missingValues: []}}
             - name: known
               metric: invalidValues
               mustBe: 0
@@ -126,6 +128,9 @@ def test_library_metrics_become_rules_with_their_action(write_contract: "Write")
         "status.not_null": ("expect_column_values_to_not_be_null", {}, Action.QUARANTINE),
         "filled.null": ("expect_column_values_to_not_be_null", {}, Action.QUARANTINE),
         "filled.missing": ("expect_column_values_to_not_be_in_set", {"value_set": ["", "n/a"]}, Action.QUARANTINE),
+        # NULL is missing where the list says so, or nothing at all, as under any other condition than `mustBe: 0`.
+        "told.missing": ("expect_column_values_to_not_be_in_set", {"value_set": ["", "n/a"]}, Action.QUARANTINE),
+        "there": ("expect_column_values_to_not_be_null", {}, Action.QUARANTINE),
         "known": ("expect_column_values_to_be_in_set", {"value_set": ["a", "b"]}, Action.WARN),
         "shape.values": ("expect_column_values_to_be_in_set", {"value_set": ["a"]}, Action.QUARANTINE),
         "shape.pattern": ("expect_column_values_to_match_regex", {"regex": "a"}, Action.QUARANTINE),
