@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -19,6 +19,7 @@ from cdc_materializer.fold import (
     PROBLEM,
     REBUILT,
     SEGMENT,
+    STANDS,
     Partial,
     effective,
     link,
@@ -90,6 +91,20 @@ def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial
     return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
 
 
+def with_standing(folded: DataFrame, base: DataFrame) -> DataFrame:
+    """Add STANDS to the states of keys that are folded with their past.
+
+    Args:
+        folded: what `fold.states` gave.
+        base: rows of the mirror, with the KEY, PARTITION and OFFSET of the messages that they are from.
+    """
+    names = (m.KEY, m.PARTITION, m.OFFSET)
+    shown = base.select(*[F.col(name).alias(f"__cdc_shown{name}") for name in names])
+    is_of = [F.col(name).eqNullSafe(F.col(f"__cdc_shown{name}")) for name in names]
+    joined = folded.join(shown, is_of[0] & is_of[1] & is_of[2] & F.col(REBUILT), "left")
+    return joined.select(*folded.columns, F.col(f"__cdc_shown{m.KEY}").isNotNull().alias(STANDS))
+
+
 def is_moved() -> Column:
     """Whether a message is the insert of a key change that leaves values open; a plain insert always tells them all."""
     return (F.col(m.OP) == "c") & effective() & (F.size(OPEN_COLUMNS) > 0)
@@ -97,18 +112,34 @@ def is_moved() -> Column:
 
 def key_changes_without_delete(folded: DataFrame) -> DataFrame:
     """The links (LINK) of key changes whose other half, the delete, is not among the messages."""
-    moved = folded.where(is_moved()).select(link().alias(LINK)).distinct().localCheckpoint()
-    halves = folded.where(effective() & (F.col(m.OP) == "d")).select(link().alias("__cdc_half"))
-    return moved.join(halves, F.col(LINK) == F.col("__cdc_half"), "left_anti")
+    halves = effective() & (F.col(m.OP) == "d")
+    return _without_half(folded.where(halves | is_moved()), is_moved(), halves)
 
 
 def inserts_without_delete(changes: DataFrame) -> DataFrame:
     """The links (LINK) of inserts among changes that leave values out, and whose delete is not among them."""
     is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0) & link().isNotNull()
-    is_half = F.col(m.OP) == "d"
-    linked = changes.groupBy(link().alias(LINK))
-    told = linked.agg(F.count_if(is_moved).alias("moved"), F.count_if(is_half).alias("halves"))
-    return told.where((F.col("moved") > 0) & (F.col("halves") == 0)).select(LINK)
+    return _without_half(changes, is_moved, F.col(m.OP) == "d")
+
+
+def _without_half(changes: DataFrame, inserts: Column, deletes: Column) -> DataFrame:
+    """The links (LINK) of the inserts among some changes that none of the deletes among them can be the half of."""
+    told = {LINK: link(), "__cdc_is_insert": inserts, "__cdc_is_half": deletes}
+    # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
+    linked = changes.select(
+        m.PARTITION, m.OFFSET, m.PART, *[column.alias(name) for name, column in told.items()]
+    ).localCheckpoint()
+    is_half = F.col("__cdc_is_half")
+    here, before = (F.count_if(is_half).over(window) for window in (Window.partitionBy(LINK, m.PARTITION), _before()))
+    elsewhere = F.count_if(is_half).over(Window.partitionBy(LINK)) - here
+    known = linked.where(F.col(LINK).isNotNull()).withColumn("__cdc_halves", before + elsewhere)
+    return known.where(F.col("__cdc_is_insert") & (F.col("__cdc_halves") == 0)).select(LINK).distinct()
+
+
+def _before() -> WindowSpec:
+    """What a partition has of a link ahead of a message."""
+    ordered = Window.partitionBy(LINK, m.PARTITION).orderBy(m.OFFSET, m.PART)
+    return ordered.rowsBetween(Window.unboundedPreceding, -1)
 
 
 def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
@@ -151,10 +182,10 @@ def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
     row = [m.column(name).alias(f"value_{at}") for at, name in enumerate(carried)]
     donor = F.when(ends, F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row))
     linked = folded.withColumn(LINK, link()).where(F.col(LINK).isNotNull() & (ends | is_moved()))
-    of_link = Window.partitionBy(LINK)
-    ordered = Window.partitionBy(LINK, m.PARTITION).orderBy(m.OFFSET, m.PART)
-    before = F.last(donor, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
-    alone = F.when(F.count(donor).over(of_link) == 1, F.first(donor, ignorenulls=True).over(of_link))
+    of_link, here = Window.partitionBy(LINK), Window.partitionBy(LINK, m.PARTITION)
+    before = F.last(donor, ignorenulls=True).over(_before())
+    is_elsewhere = (F.count(donor).over(of_link) == 1) & (F.count(donor).over(here) == 0)
+    alone = F.when(is_elsewhere, F.first(donor, ignorenulls=True).over(of_link))
     found = linked.withColumn("__cdc_donor", F.coalesce(before, alone)).where(is_moved())
     # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
     # anew.

@@ -111,7 +111,7 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     if past.recorded.routed:
         past = past.routed()
     if past.lookup.options.format.tombstones_delete:
-        past = replace(past, recorded=replace(past.recorded, forgets=True))
+        past = past.forgetting()
     target = decoders.folded
     own = _with_flags(changes_of(current, decoders, target, past), past)
     if past.recorded.routed:
@@ -125,7 +125,7 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         if anew is None:
             _complete(folded, own, decoders, past)
             # Not before: which change is the first that is new, the past of its key may have to tell.
-            anew = _in_next_epoch(folded, past)
+            anew = _without_places(folded, past) or _in_next_epoch(folded, past)
         if anew is None:
             return folded
     except BaseException:
@@ -145,11 +145,23 @@ def _anew(folded: Folded, past: Past) -> Past | None:
         return past.routed()
     if facts.doubtful and not past.lookup.options.doubtful_keys:
         return past.doubting()
+    without_places = _without_places(folded, past)
+    if without_places is not None:
+        return without_places
     # Before any are held against their past, which is read once.
     is_asked = facts.unsure or (facts.wants_history and (facts.logs or recorded.logs))
     if is_asked and not recorded.exact:
         return past.exactly()
     return None
+
+
+def _without_places(folded: Folded, past: Past) -> Past | None:
+    """For deletes of which no place is known, where places tell what was sent before; None without such.
+
+    A copy of a topic may begin with a tombstone, which then ends what its own delete never did.
+    """
+    has_places = folded.facts.positions or past.recorded.positions
+    return past.forgetting() if folded.facts.unplaced and has_places and not past.recorded.forgets else None
 
 
 def _in_next_epoch(folded: Folded, past: Past) -> Past | None:
@@ -195,13 +207,27 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             truncates = ()
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))
-        anew = facts_of(folded.states, Recorded())
-        kept = ("positions", "times", "held", "logs", "gtids", "epochs", "table", "routed", "home")
+        anew = facts_of(folded.states, Recorded(partitions=past.recorded.partitions))
+        kept = (
+            "positions",
+            "times",
+            "readings",
+            "deleted_at",
+            "held",
+            "logs",
+            "gtids",
+            "epochs",
+            "table",
+            "routed",
+            "home",
+        )
         folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in kept})
     if past.mirror is not None and (facts.wants_base or facts.moved):
         known = _base(past.mirror, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
+    if history is not None and past.mirror is not None and past.judges:
+        folded.states = base.with_standing(folded.states, _base(past.mirror, target, ()))
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
 

@@ -56,6 +56,9 @@ class Recorded:
         routed: whether several source tables feed the mirror, see `owners`.
         sharded: whether each topic of the mirror is of a server of its own, see `changes.shards`.
         forgets: whether a delete may come without its place, see `resends.with_highest`.
+        readings: how far rows of snapshots reach that were read of each partition, where keys move between them.
+        deleted_at: when the last delete without its place was written, in milliseconds since 1970; None without one,
+            and where keys do not move.
         home: how the keys of all messages so far are written, if Kafka's own partitioner has put each where it is, and
             behind how many partitions there were (`changes.home`); None before the first message, otherwise MOVES.
     """
@@ -76,12 +79,19 @@ class Recorded:
     routed: bool = False
     sharded: bool = False
     forgets: bool = False
+    readings: Mapping[int, str] = field(default_factory=dict)
+    deleted_at: int | None = None
     home: str | None = MOVES
 
     @property
     def keys_stay(self) -> bool:
         """Whether each key has been in one partition only, so that what others have read says nothing of it."""
         return self.home is None or self.home.startswith(f"{self.partitions} ")
+
+    @property
+    def keys_move(self) -> bool:
+        """Whether what one partition has shown of a key, another may bring older news of."""
+        return self.partitions > 1 and not self.keys_stay
 
 
 def in_epochs(changes: DataFrame, epochs: Sequence[Mapping[int, int]]) -> DataFrame:
@@ -214,7 +224,25 @@ def is_in_what_was_read(recorded: Recorded) -> Column:
     another server has it at a place of its own. In a topic of several partitions the positions of all count, unless
     each key is known to have been in one only (`Recorded.keys_stay`).
     """
-    return F.col(m.STREAMING) & ((F.col(m.POSITION) <= highest_position(recorded)) | _may_be_read(recorded))
+    is_read = (F.col(m.POSITION) <= highest_position(recorded)) | _may_be_read(recorded)
+    if recorded.keys_move:
+        is_read = is_read | (F.col(m.POSITION) <= _highest(recorded.readings, recorded)) | _may_be_deleted(recorded)
+    return F.col(m.STREAMING) & is_read
+
+
+def is_late_reading(recorded: Recorded) -> Column:
+    """Whether a row of a snapshot may be older than what another partition has shown of its key without a position."""
+    if not recorded.keys_move:
+        return F.lit(False)
+    is_behind = (F.col(m.POSITION) < _highest(recorded.readings, recorded)) | _may_be_deleted(recorded)
+    return (F.col(m.OP) == "r") & is_behind
+
+
+def _may_be_deleted(recorded: Recorded) -> Column:
+    """Whether a delete without its place that was read may have been written behind a message."""
+    if recorded.deleted_at is None:
+        return F.lit(False)
+    return F.unix_millis(m.TIME) <= recorded.deleted_at
 
 
 def highest_position(recorded: Recorded) -> Column:
@@ -224,11 +252,16 @@ def highest_position(recorded: Recorded) -> Column:
         for partition, position in recorded.positions.items():
             highest = F.when(F.col(m.PARTITION) == partition, position).otherwise(highest)
         return highest
+    return _highest(recorded.positions, recorded)
+
+
+def _highest(found: Mapping[int, str], recorded: Recorded) -> Column:
+    """The highest of some positions of partitions: of those of a change's own server, where there are several."""
     if not recorded.sharded:
-        return F.lit(max(recorded.positions.values(), default=None)).cast("string")
+        return F.lit(max(found.values(), default=None)).cast("string")
     highest = F.lit(None).cast("string")
-    for number in sorted({topic_of(partition) for partition in recorded.positions}):
-        own = max(position for partition, position in recorded.positions.items() if topic_of(partition) == number)
+    for number in sorted({topic_of(partition) for partition in found}):
+        own = max(position for partition, position in found.items() if topic_of(partition) == number)
         is_own = F.col(m.PARTITION).between(number * WIDTH, (number + 1) * WIDTH - 1)
         highest = F.when(is_own, own).otherwise(highest)
     return highest

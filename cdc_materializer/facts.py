@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -29,6 +31,8 @@ class Facts:
     Attributes:
         positions: the highest streaming position of each partition.
         times: when the source made those changes, in microseconds since 1970.
+        readings: how far rows of snapshots reach in each partition, where keys move between them.
+        deleted_at: when the last delete without its place was written, likewise.
         truncates: the batch's truncates.
         wants_history: how many states may depend on messages of their keys from before the batch.
         wants_base: how many lack a value that the mirror's row may have.
@@ -41,6 +45,7 @@ class Facts:
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
         unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
+        unplaced: how many are deletes of which no place is known.
         patched: how many show no document and say only how to make it of the one before.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
@@ -49,6 +54,8 @@ class Facts:
 
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
+    readings: Mapping[int, str] = field(default_factory=dict)
+    deleted_at: int | None = None
     truncates: tuple[Truncate, ...] = ()
     wants_history: int = 0
     wants_base: int = 0
@@ -61,6 +68,7 @@ class Facts:
     epochs: tuple[Mapping[int, int], ...] = ()
     doubtful: int = 0
     unsure: int = 0
+    unplaced: int = 0
     patched: int = 0
     table: str | None = None
     routed: bool = False
@@ -79,7 +87,7 @@ def wants_history(
     """
     # A row of a snapshot from before that may be a reading which was sent again.
     is_behind = (F.col(m.POSITION) < resends.reach(epochs.highest_position(recorded))) | F.col(resends.IN_DOUBT)
-    late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind)
+    late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind) | epochs.is_late_reading(recorded)
     past_matters = late | F.col(HELD)
     # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
@@ -103,6 +111,7 @@ _COUNTED = (
     "further_parts",
     "doubtful",
     "unsure",
+    "unplaced",
     "patched",
     "continued",
 )
@@ -141,6 +150,7 @@ def facts_of(
             F.max(F.when(is_own, place)).alias("highest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             *_numbered(is_own),
+            *_without_positions(recorded),
             F.count_if(CONTINUED).alias("continued"),
             F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
             F.count_if(history).alias("wants_history"),
@@ -150,6 +160,7 @@ def facts_of(
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
             F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
             F.count_if(resends.IN_DOUBT).alias("unsure"),
+            F.count_if(_is_alone(recorded)).alias("unplaced"),
             F.count_if(F.col(m.PATCH).isNotNull() & fold.effective()).alias("patched"),
             *_ends("table", F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))),
             *_ends("home", F.when(F.col(CURRENT) & F.col(m.KEY).isNotNull() & says_something, F.col(m.HOME))),
@@ -165,6 +176,8 @@ def facts_of(
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
         times={partition: at["micros"] for partition, at in highest.items() if at["micros"] is not None},
+        readings=_highest_readings((row[m.PARTITION], row["reading"]) for row in rows),
+        deleted_at=max((row["deleted_at"] for row in rows if row["deleted_at"] is not None), default=None),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
         gtids=_gtids(rows, placed),
@@ -174,6 +187,31 @@ def facts_of(
         routed=recorded.routed or any(table != first for table in tables),
         home=_home_after(recorded, _found(rows, "home")),
     )
+
+
+def _is_alone(recorded: Recorded) -> Column:
+    """Whether a message is a delete of which no place is known, so that it tells nothing of what follows it.
+
+    Of a key's first message that matters only where partitions may be read in another order.
+    """
+    return fold.effective() & resends.is_unplaced() & (~F.col(fold.ORPHAN) | F.lit(recorded.keys_move))
+
+
+def _without_positions(recorded: Recorded) -> list[Column]:
+    """What messages tell that are no changes of the log, where another partition may have older ones."""
+    is_told = F.col(CURRENT) & F.lit(recorded.keys_move)
+    reading = F.when(is_told & (F.col(m.OP) == "r"), resends.reach(F.col(m.POSITION)))
+    delete = F.when(is_told & resends.is_unplaced(), F.unix_millis(m.TIME))
+    return [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]
+
+
+def _highest_readings(found: Iterable[tuple[int, str | None]]) -> dict[int, str]:
+    """The highest of each partition."""
+    highest: dict[int, str] = {}
+    for partition, reading in found:
+        if reading is not None:
+            highest[partition] = max(reading, highest.get(partition, ""))
+    return highest
 
 
 def _numbered(is_own: Column) -> list[Column]:
@@ -222,7 +260,29 @@ def _home_after(recorded: Recorded, found: set[str]) -> str | None:
     return known.pop() if len(known) == 1 else MOVES
 
 
-def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
+def reached(marker: Marker | None, facts: Facts, applied: Sequence[Truncate]) -> dict[str, Any]:
+    """What a marker says of how far the source has got, by its attributes.
+
+    Args:
+        marker: the one before the batch; None where there is none.
+        facts: the batch's.
+        applied: its truncates that wipe rows.
+    """
+    positions, times = _highest(marker, facts)
+    before = (marker.readings, marker.deleted_at) if marker is not None else ({}, None)
+    return {
+        "positions": positions,
+        "times": times,
+        "readings": _highest_readings(chain(before[0].items(), facts.readings.items())),
+        "deleted_at": max((at for at in (before[1], facts.deleted_at) if at is not None), default=None),
+        "truncated": _last_truncates(marker, applied),
+        "truncates": _count_truncates(marker, applied),
+        "logs": _logs_after(marker, facts),
+        "gtids": _gtids_after(marker, facts),
+    }
+
+
+def _highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
     """The higher position of each partition, before the batch or in it, and when the source made that change."""
     before = (marker.positions, marker.times) if marker is not None else ({}, {})
     positions, times = dict(before[0]), dict(before[1])
@@ -234,7 +294,7 @@ def highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[i
     return positions, times
 
 
-def gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
+def _gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
     """The numbered transactions that were read before the batch or in it.
 
     One that had been read when it came is not the last of its partition: what goes on with it was sent before, too.
@@ -252,18 +312,18 @@ def gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
     return known.with_read(facts.gtids, last)
 
 
-def logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
+def _logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
     """The logs that were read, each with the highest number before the batch or in it."""
     before = marker.logs if marker is not None else {}
     return {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
 
 
-def count_truncates(marker: Marker, applied: Sequence[Truncate]) -> int | None:
+def _count_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> int | None:
     """How many were applied up to the end of a batch; None where an earlier marker does not say it."""
-    return None if marker.truncates is None else marker.truncates + len(applied)
+    return None if marker is None or marker.truncates is None else marker.truncates + len(applied)
 
 
-def last_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> tuple[str, ...]:
+def _last_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> tuple[str, ...]:
     """The highest position of a truncate that was applied, before the batch or in it, of each server."""
     known = [*(marker.truncated if marker is not None else ()), *(truncate.position for truncate in applied)]
     return tuple({server_of(position): position for position in sorted(filter(None, known))}.values())

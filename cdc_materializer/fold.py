@@ -56,6 +56,8 @@ CURRENT = "__cdc_current"
 REBUILT = "__cdc_rebuilt"
 #: Whether the key has open held messages from earlier batches.
 HELD = "__cdc_held"
+#: Whether the mirror's row is as this message of its key's past has left it.
+STANDS = "__cdc_stands"
 
 #: DDL of a list of column names, and of what is wrong with one of them.
 NO_NAMES = "array<string>"

@@ -192,16 +192,11 @@ class Line:
             return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home)
         # A marker that has read something and says nothing of it comes from before there were several partitions.
         home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
+        told = ("positions", "times", "readings", "deleted_at", "truncated", "truncates", "epochs", "logs", "gtids")
         return Recorded(
-            positions=marker.positions,
-            times=marker.times,
+            **{name: getattr(marker, name) for name in told},
             tolerance=tolerance,
-            truncated=marker.truncated,
-            truncates=marker.truncates,
             partitions=partitions,
-            epochs=marker.epochs,
-            logs=marker.logs,
-            gtids=marker.gtids,
             is_final=self.replays,
             table=marker.source_table,
             routed=mirror.routed,

@@ -93,6 +93,9 @@ class Marker:
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
         times: when the source made the changes of `positions`, in microseconds since 1970.
+        readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where keys move
+            between partitions.
+        deleted_at: when the last delete without its place was written, in milliseconds since 1970, likewise.
         truncated: the highest position of a truncate that was applied, behind which no change counts any more; where
             the mirror has rows of several servers, of each of them.
         truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not
@@ -134,6 +137,8 @@ class Marker:
     contract: str | None
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
+    readings: Mapping[int, str] = field(default_factory=dict)
+    deleted_at: int | None = None
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
     refilled: int = 0
@@ -162,6 +167,7 @@ class Marker:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
         fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
+        fresh = replace(fresh, readings={}, deleted_at=None)
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
         return replace(fresh, held_table=None)
 
@@ -201,6 +207,8 @@ class Marker:
             "offsets": self.offsets.to_json(),
             "positions": write(self.positions),
             "times": write(self.times),
+            "readings": write(self.readings) if self.readings else None,
+            "deleted-at": None if self.deleted_at is None else str(self.deleted_at),
             "truncated": " ".join(self.truncated) or None,
             "truncates": None if self.truncates is None else str(self.truncates),
             "refilled": str(self.refilled) if self.refilled else None,
@@ -242,7 +250,8 @@ class Marker:
                 f"The table's marker has version {version}; this cdc_materializer reads up to {MARKER_VERSION}.",
                 "Use the newer version of cdc_materializer that wrote it.",
             )
-        snapshot, truncates = (summary.get(MARKER_PREFIX + name) for name in ("source-snapshot", "truncates"))
+        numbers = ("source-snapshot", "truncates", "deleted-at")
+        snapshot, truncates, deleted_at = (_number(summary, name) for name in numbers)
         return cls(
             pipeline=_text(summary, "pipeline"),
             batch=_text(summary, "batch"),
@@ -251,12 +260,14 @@ class Marker:
             offsets=Offsets.from_json(_text(summary, "offsets")),
             positions=read_partitions(_text(summary, "positions"), as_text),
             times=read_partitions(_text(summary, "times"), as_microseconds),
-            source_snapshot=None if snapshot is None else as_number(snapshot, "source-snapshot"),
+            readings=read_partitions(summary.get(MARKER_PREFIX + "readings", "{}"), as_text),
+            deleted_at=deleted_at,
+            source_snapshot=snapshot,
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
             # No position has a space.
             truncated=tuple(summary.get(MARKER_PREFIX + "truncated", "").split()),
-            truncates=None if truncates is None else as_number(truncates, "truncates"),
+            truncates=truncates,
             refilled=as_number(summary.get(MARKER_PREFIX + "refilled", "0"), "refilled"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
@@ -328,6 +339,12 @@ def beside_mirror(before: Marker, marker: Marker) -> Marker:
 
 def _text(summary: Mapping[str, str], name: str) -> str:
     return summary[MARKER_PREFIX + name] if MARKER_PREFIX + name in summary else refuse(f"no `{name}`")
+
+
+def _number(summary: Mapping[str, str], name: str) -> int | None:
+    """An optional number."""
+    found = summary.get(MARKER_PREFIX + name)
+    return None if found is None else as_number(found, name)
 
 
 def _digest(summary: Mapping[str, str], name: str) -> str | None:

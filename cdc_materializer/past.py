@@ -37,6 +37,7 @@ class Past:
         lives: whether all states of a row matter, and not the last alone (see `life`). Whose row a key is, of
             several source tables, is one that does.
         watch: how snapshots are followed; None where the table does not sweep.
+        judges: whether rules may hold a row of today that they, or their like, let pass when it came.
     """
 
     lookup: Lookup
@@ -49,6 +50,7 @@ class Past:
     span: Span | None = None
     lives: bool = False
     watch: Watch | None = None
+    judges: bool = False
 
     @property
     def sees_plain(self) -> bool:
@@ -62,6 +64,10 @@ class Past:
     def moving(self) -> Past:
         """The same, for a fold that takes no key to be bound to its partition."""
         return replace(self, recorded=replace(self.recorded, home=MOVES))
+
+    def forgetting(self) -> Past:
+        """The same, for a fold of changes among which are deletes without their places."""
+        return replace(self, recorded=replace(self.recorded, forgets=True))
 
     def exactly(self) -> Past:
         """The same, for a fold that tells what was sent before from all that a key has shown."""

@@ -241,13 +241,13 @@ def reading_of(
 def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     """Decode, fold and judge the messages; nothing is written."""
     check_masks(line, tables.mirror)
-    decoders = reading.decoders
+    decoders, earlier = reading.decoders, reading.retried
     check_columns(tables.mirror, decoders.plan.target)
     marker, landed = (marker_of(table) if table is not None else None for table in (tables.mirror, tables.raw))
     unread = quarantine.unread(line, tables.quarantine, reading.span) if line.table.snapshot_sweep else None
     past = Past(
         raw=reading.earlier,
-        retried=reading.retried,
+        retried=earlier,
         lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine, reading.span),
@@ -255,9 +255,9 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         truncate=line.table.truncate,
         span=reading.span,
         lives=line.keeps_lives,
-        watch=line.watch(marker, landed, reading.span.end, unread, again=reading.retried is not None),
+        watch=line.watch(marker, landed, reading.span.end, unread, again=earlier is not None),
+        judges=line.contract is not None or line.table.strict,
     )
-    earlier = reading.retried
     again = reading.own.where(batch.within(earlier, "partition", "offset")).count() if earlier is not None else 0
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
@@ -300,7 +300,6 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     mirror = _prepare_mirror(line, raw, tables.mirror, decided)
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
-    positions, times = facts.highest(earlier, decided.facts)
     read = tally.check(line, raw, earlier.offsets if earlier else Offsets(), decided, partial(tally.stored, line))
     marker = Marker(
         pipeline=line.pipeline,
@@ -308,13 +307,8 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         topic=span.topic,
         topic_id=marker_of(raw).topic_id,
         offsets=Offsets({**reached, **span.end}),
-        positions=positions,
-        times=times,
-        truncated=facts.last_truncates(earlier, decided.truncates),
-        truncates=facts.count_truncates(earlier, decided.truncates) if earlier is not None else None,
+        **facts.reached(earlier, decided.facts, decided.truncates),
         epochs=decided.facts.epochs,
-        logs=facts.logs_after(earlier, decided.facts),
-        gtids=facts.gtids_after(earlier, decided.facts),
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
         source_table=decided.facts.table,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, rows, sweeping, verdict
+from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
 from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
@@ -36,6 +36,8 @@ OPEN = verdict.OPEN
 _ITSELF = "__cdc_itself"
 #: What says which rows of quarantine are ended. A message that breaks two rules has a row for each.
 _ENDED = ("partition", "offset", "key", "code", "rule")
+#: Where a state's message lies, and how quarantine calls that.
+_PLACE = {m.KEY: "key", m.PARTITION: "partition", m.OFFSET: "offset"}
 #: Codes of stops that are noted beside the messages, because no message of the batch carries them.
 _NOTED = (Code.OFFSET_GAP, Code.OFFSET_REGRESSION, Code.DUPLICATE_COLUMN)
 
@@ -310,27 +312,20 @@ def _resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided
     reached = Span(line.table.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
     held = line.lake.rows(quarantine).where(F.col("status") != verdict.RELEASED)
     held = held.where(batch.within(reached, "partition", "offset"))
-    # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
-    # start.
     # What is only reported by now holds no more.
     standing = F.filter(verdict.VIOLATIONS, lambda found: found["status"] != verdict.RELEASED)
     broken = F.transform(standing, lambda found: F.struct(found["code"], found["rule"])).alias("broken")
-    place = (m.PARTITION, m.OFFSET, m.SOURCE_TABLE, m.OP)
-    told = decided.states.select(m.KEY, *place, fold.CURRENT, verdict.PUBLISHED, broken).localCheckpoint()
-    final = told.where(F.col(verdict.PUBLISHED)).select(
-        F.col(m.KEY).alias("key"), *[F.col(name).alias(f"final{name}") for name in place]
-    )
-    partition, offset = F.col(f"final{m.PARTITION}"), F.col(f"final{m.OFFSET}")
-    overtakes = (F.col("partition") != partition) | (F.col("offset") < offset)
-    for sweep in decided.snapshots.sweeps:
-        # The end that a snapshot makes of a row has one place, and the messages before it are in all partitions.
-        last = (partition == sweep.last[0]) & (offset == sweep.last[1])
-        is_own = (F.col(f"final{m.OP}") == m.SWEEP) & last
-        overtakes = F.when(is_own, ~sweeping.is_after(sweep, "partition", "offset")).otherwise(overtakes)
-    overtaken = held.where(F.col("status") == verdict.OPEN).join(final, "key").where(overtakes)
-    if decided.facts.routed:
-        overtaken = _of_one_row(overtaken, told)
-    ended = overtaken.select(*_ENDED, F.lit(verdict.RESOLVED).alias("to"))
+    place = [F.col(name).alias(short) for name, short in _PLACE.items()]
+    # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
+    # start.
+    told = decided.states.select(*place, fold.CURRENT, verdict.PUBLISHED, verdict.OVERTAKEN, broken).localCheckpoint()
+    is_past = F.col(verdict.PUBLISHED) & ~F.col(fold.CURRENT)
+    fate = (F.min(verdict.OVERTAKEN).alias("overtaken"), F.max(is_past).alias("passes"))
+    fates = told.groupBy(*_PLACE.values()).agg(*fate)
+    # A key with open messages is folded with its past, so they are all there, in their order.
+    met = held.where(F.col("status") == verdict.OPEN).join(fates, list(_PLACE.values()))
+    to = F.when(F.col("overtaken"), verdict.RESOLVED).when(F.col("passes"), verdict.RELEASED)
+    ended = met.select(*_ENDED, to.alias("to")).where(F.col("to").isNotNull())
     again = _broken_again(told)
     mended = held.join(again, ["partition", "offset"]).where(~_is_among("broken"))
     read = mended.select(*_ENDED, F.lit(verdict.RELEASED).alias("to"))
@@ -356,21 +351,10 @@ def _merge(
     line.lake.publish(quarantine, after(quarantine, marker), end)
 
 
-def _of_one_row(overtaken: DataFrame, told: DataFrame) -> DataFrame:
-    """Those that are over: a later row of another source table says nothing of the one that has collided with it."""
-    own = told.select(*[F.col(name).alias(f"own{name}") for name in (m.PARTITION, m.OFFSET, m.SOURCE_TABLE)])
-    is_own = (F.col("partition") == F.col(f"own{m.PARTITION}")) & (F.col("offset") == F.col(f"own{m.OFFSET}"))
-    same_table = F.col(f"own{m.SOURCE_TABLE}").eqNullSafe(F.col(f"final{m.SOURCE_TABLE}"))
-    collided = F.col("code") == str(Code.KEY_COLLISION)
-    return overtaken.join(own, is_own, "left").where(~collided | same_table)
-
-
 def _broken_again(told: DataFrame) -> DataFrame:
     """The codes and rules that each message which was read again was found to break, in all of its changes together."""
     own = told.where(F.col(fold.CURRENT))
-    return own.groupBy(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")).agg(
-        F.flatten(F.collect_list("broken")).alias("broken")
-    )
+    return own.groupBy("partition", "offset").agg(F.flatten(F.collect_list("broken")).alias("broken"))
 
 
 def _is_among(broken: str) -> Column:

@@ -279,7 +279,7 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
         start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
         start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())
         start = replace(start, settles=None, warned=(), swapped=None)
-        told = sides.live.lake.rows(base.quarantine) if base is not None and base.quarantine is not None else None
+        told = base.held(sides.live) if base is not None else None
         there = base.rows(sides.live, mirror) if base is not None else None
         for name in (bases.quarantine.name, mirror.name):
             drop_branches(lake, name, REPLAY_BRANCH)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import life
+from cdc_materializer import batch, life
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
@@ -22,6 +22,7 @@ from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, cdc_struct
+from cdc_materializer.offsets import Offsets
 from cdc_materializer.rebuild_start import Start, is_before, wanted_offsets
 
 if TYPE_CHECKING:
@@ -51,6 +52,15 @@ class Base:
         cdc = conformed(F.col(CDC), ddl_of(found.schema[CDC].dataType), ours).alias(CDC)
         return found.select(*life.in_columns(found, now.schema), cdc)
 
+    def held(self, line: Line) -> DataFrame | None:
+        """What was in quarantine then; of later messages a batch, or the attempt at one, may have held some already."""
+        if self.quarantine is None:
+            return None
+        read = batch.whole(Offsets(), marker_of(self.mirror).offsets, line.table.topic)
+        # What the table as a whole broke is no message's, and was told where the batch ended.
+        is_then = batch.within(read, "partition", "offset") | (F.col("batch_id") == "")
+        return line.lake.rows(self.quarantine).where(is_then)
+
 
 def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]) -> Base | None:
     """What a replay goes on from; None where it begins with nothing.
@@ -64,10 +74,7 @@ def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]
         what = f"Columns of {line.mirror} would get other types: {', '.join(sorted(retypes))}."
         raise UsageError(what, f"Rows from before have the old ones; {_EARLIEST}")
     wanted = wanted_offsets(start, marker_of(live.mirror).offsets, _first_since(line, live.raw, start))
-    mirror = newest_before(line, live.mirror, wanted)
-    if mirror is None:
-        what = f"No snapshot of {line.mirror} is left from before these messages: expiry has removed them."
-        raise UsageError(what, _EARLIEST)
+    mirror, until = _newest_before(line, live.mirror, wanted)
     reached = marker_of(mirror).offsets
     if not reached:
         return None
@@ -78,21 +85,53 @@ def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]
     if changed:
         what = f"The rows of {line.mirror} were masked otherwise then: {', '.join(changed)}."
         raise UsageError(what, _EARLIEST)
-    held = live.quarantine
-    quarantine = newest_before(line, held, reached) if held is not None else None
-    if held is not None and quarantine is None:
-        what = f"No snapshot of {held.name} is left from then, so nothing tells what was held."
-        raise UsageError(what, _EARLIEST)
-    return Base(mirror, quarantine)
+    return Base(mirror, _held_then(line, live.quarantine, until) if live.quarantine is not None else None)
 
 
-def newest_before(line: Line, table: LakeTable, wanted: Mapping[int, int]) -> LakeTable | None:
-    """A table at its newest marked snapshot that has nothing from the wanted offsets on."""
-    for number, _, _, summary in summaries(line.lake.iceberg(table.name), table.head):
+def _newest_before(line: Line, mirror: LakeTable, wanted: Mapping[int, int]) -> tuple[LakeTable, int | None]:
+    """The mirror as readers last saw it without anything from the wanted offsets on, and until when they did.
+
+    Raises:
+        UsageError: no such state is left, or it is from before what a replay has put in the place of all.
+    """
+    table, until = line.lake.iceberg(mirror.name), None
+    # A replay's batches are among the ancestors of what it has published, and nobody has seen them.
+    seen = {int(entry.snapshotId()) for entry in table.history()}
+    for number, made_at, _, summary in summaries(table, mirror.head):
         marker = Marker.from_summary(summary)
-        if marker is not None and is_before(marker.offsets, wanted):
-            return at_snapshot(line, table, number)
-    return None
+        if marker is None or number not in seen:
+            continue
+        if is_before(marker.offsets, wanted):
+            return at_snapshot(line, mirror, number), until
+        if marker.swapped is not None:
+            what = f"{line.mirror} was swapped in by a replay, or taken back, since it had none of these messages."
+            raise UsageError(what, f"Going on from before that would undo it; {_EARLIEST}")
+        until = made_at
+    what = f"No snapshot of {line.mirror} is left from before these messages: expiry has removed them."
+    raise UsageError(what, _EARLIEST)
+
+
+def _held_then(line: Line, held: LakeTable, until: int | None) -> LakeTable | None:
+    """Quarantine as it was when readers saw a state of the mirror: told of what ended with it, and of nothing later.
+
+    By time, because its offsets tell of what was only tried as well.
+
+    Args:
+        line: the table's way.
+        held: quarantine as it is.
+        until: when the next state of the mirror was published, in milliseconds since 1970; None where there is none.
+
+    Raises:
+        UsageError: that snapshot is gone.
+    """
+    found = summaries(line.lake.iceberg(held.name), held.head)
+    for number, made_at, _, summary in found:
+        if Marker.from_summary(summary) is not None and (until is None or made_at < until):
+            return at_snapshot(line, held, number)
+    if found and found[-1][2]:
+        return None
+    what = f"No snapshot of {held.name} is left from then, so nothing tells what was held."
+    raise UsageError(what, _EARLIEST)
 
 
 def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:

@@ -68,7 +68,7 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
     """
     here, era = comparable(), []
     if forgets:
-        placed, era = placed.withColumn(ERA, F.count_if(_is_unplaced()).over(before)), [F.col(ERA)]
+        placed, era = placed.withColumn(ERA, F.count_if(is_unplaced()).over(before)), [F.col(ERA)]
     mark = F.when(here, F.struct(*era, *_place()))
     told = {"signature": F.col(m.SIGNATURE), "micros": micros(), "log": F.col(m.LOG)}
     told |= {"number": F.col(m.LOG_NUMBER), "epoch": F.col(m.EPOCH)}
@@ -231,7 +231,7 @@ def reach(position: Column) -> Column:
     return F.greatest(position, F.regexp_replace(position, PAIR, "$1$2/$2"))
 
 
-def _is_unplaced() -> Column:
+def is_unplaced() -> Column:
     """Whether a message is a delete without its place."""
     return (F.col(m.OP) == m.TOMBSTONE) & F.col(m.POSITION).isNull()
 

@@ -26,6 +26,8 @@ OUTCOME = "__cdc_outcome"
 PASSES = "__cdc_passes"
 #: Whether the state is the one of its key that goes into the mirror.
 PUBLISHED = "__cdc_published"
+#: Whether a later state of the row is PUBLISHED, so that nothing waits for this one's message any more.
+OVERTAKEN = "__cdc_overtaken"
 #: Whether another state of the same key is PUBLISHED too, which must never be.
 DOUBLED = "__cdc_doubled"
 #: Whether the row was gone already.
@@ -120,7 +122,9 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
     judged = masking.judged(states, broken, lists, fold.CARRIED)
     judged = _with_previous_delete(judged, cuts)
-    passes = _passes(judgement)
+    # The past of a row is judged anew: what a stricter contract holds by now, readers have had since before it.
+    stands = F.col(fold.STANDS) if fold.STANDS in states.columns else F.lit(False)
+    passes = _passes(judgement, stands)
     of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))
     last = F.max(F.when(passes, F.col(ORDER))).over(of_key)
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
@@ -133,6 +137,7 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     return placed.withColumns(
         {
             PUBLISHED: published,
+            OVERTAKEN: F.coalesce(here < F.col("__cdc_final"), F.lit(False)) & ~judgement.is_another_row(),
             DOUBLED: published & (F.count_if(published).over(of_key) > 1),
             OUTCOME: _outcome(after_final, judgement),
             VIOLATIONS: _violations(after_final, judgement),
@@ -241,10 +246,11 @@ def broken_rules() -> Column:
     return F.when(is_judged(), F.concat(FAILED, WARNED)).otherwise(F.array().cast(fold.NO_NAMES))
 
 
-def _passes(judgement: Judgement) -> Column:
-    bad = is_misfit() | (F.size(FAILED) > 0)
+def _passes(judgement: Judgement, stands: Column) -> Column:
+    breaks = F.size(FAILED) > 0
     if judgement.strict:
-        bad = bad | _is_unsure(judgement)
+        breaks = breaks | _is_unsure(judgement)
+    bad = is_misfit() | (breaks & ~stands)
     return effective() & F.when(is_delete(), ~F.col(_PREVIOUS_DELETE)).otherwise(~bad)
 
 

@@ -106,6 +106,7 @@ class Recorder:
             self._builder(message).skip(message["skip"], partition=message.get("partition", 0))
             return
         self._headers = [(name, str(text).encode()) for name, text in message.get("headers", {}).items()]
+        is_timed = not {"topic", "written"}.isdisjoint(message)
         self._builder(message).add(
             _replaced(_damaged(self._encoded_key(message, key), message.get("append_key", ""), 0), message),
             _replaced(
@@ -118,7 +119,7 @@ class Recorder:
             ),
             partition=message.get("partition", 0),
             # One clock for all topics.
-            timestamp=EPOCH + timedelta(milliseconds=self._sent) if "topic" in message else None,
+            timestamp=EPOCH + timedelta(milliseconds=message.get("written", self._sent)) if is_timed else None,
             headers=self._headers or None,
         )
         self._sent += 1

@@ -111,7 +111,7 @@ class Reading:
         return [replace(found, op="d", image=None, held=False), replace(found, op="c", key=new, held=False)]
 
     def _read(self, partition: int, offset: int, at: int, message: Mapping[str, Any]) -> Message:
-        bare = Message(partition, offset, None, time=at)
+        bare = Message(partition, offset, None, time=message.get("written", at))
         if "record" in message:
             assert message["record"]["name"].endswith(_IGNORED), message["record"]["name"]
             return bare

@@ -100,16 +100,14 @@ class KeyState:
 class Table:
     """A mirror that takes messages batch by batch and shows rows."""
 
-    def __init__(self, *, partitions: int = 1, truncate: str = "apply", forgets: bool = False) -> None:
+    def __init__(self, *, partitions: int = 1, truncate: str = "apply") -> None:
         """Begin with nothing.
 
         Args:
             partitions: of the topic; with one, offsets are all the order there is.
             truncate: the table's setting.
-            forgets: whether a delete may come without its place, as in flattened topics.
         """
-        self._several, self._forgets = partitions > 1, forgets
-        self._truncate = truncate
+        self._several, self._truncate = partitions > 1, truncate
         self._log: list[Message] = []
         self._clear()
 
@@ -124,7 +122,7 @@ class Table:
         found = as_sent(batch)
         self._log += found
         if self._several:
-            found = in_order(with_reached(self._log) if self._forgets else self._log)
+            found = in_order(with_reached(self._log))
             self._clear()
         # A truncate wipes what is at earlier positions, wherever the batch has it.
         self._truncates += [message for message in found if self._wipes(message)]
@@ -136,7 +134,7 @@ class Table:
 
     def copy(self) -> "Table":
         """The table as it is, for a batch that crashes before it is published."""
-        found = Table(truncate=self._truncate, forgets=self._forgets)
+        found = Table(truncate=self._truncate)
         found._several, found._log = self._several, list(self._log)
         found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
         found._passed = list(self._passed)
@@ -173,7 +171,7 @@ class Table:
         """The key's state after one more message, as §2.3 says."""
         if message.op == "tombstone":
             message = with_position_of_its_delete(message, state.before)
-            state = forgotten(state) if self._forgets and message.position is None else state
+            state = forgotten(state) if message.position is None else state
         state = replace(state, before=message)
         if message.held:
             return after_unread(replace(state, shows=message))

@@ -127,6 +127,10 @@ class Shop:
         """What readers see."""
         return {row["id"]: row["price"] for row in self.spark.table(f"lake.{self.mirror}").collect()}
 
+    def held(self) -> dict[int, str]:
+        """What quarantine has, by offset: what became of it."""
+        return {row["offset"]: row["status"] for row in self.spark.table(f"lake.{self.mirror}__quarantine").collect()}
+
     def refs(self) -> set[str]:
         """The table's branches and tags."""
         return {row["name"] for row in self.spark.table(f"lake.{self.mirror}.refs").collect()}

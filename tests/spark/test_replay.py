@@ -9,6 +9,7 @@ import yaml
 
 from cdc_materializer.branches import BEFORE_REPLAY, REPLAY_BRANCH
 from cdc_materializer.config import Config, TableConfig, load_config
+from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
@@ -227,6 +228,44 @@ def test_a_replay_from_an_offset_needs_a_snapshot_from_before_it(shop: Shop) -> 
     assert found.error is not None
     assert (found.error.code, "--from earliest" in found.error.message) == ("UsageError", True)
     assert shop.replay(start="offset:20").error is not None, "the mirror has not read so far"
+
+
+def test_a_replay_from_an_offset_takes_nothing_over_from_a_replay_that_nobody_saw(shop: Shop) -> None:
+    """What was rebuilt stands for all before it: its batches were never a state of the mirror."""
+    shop.judge("2", 20)
+    assert shop.replay(publish=True).published
+    shop.send(("u", 3, 31), ("c", 5, 50))
+    shop.run()
+    held = shop.held()
+
+    found = shop.replay(start="offset:4")
+    assert found.error is not None
+    assert (found.error.code, "swapped in by a replay" in found.error.message) == ("UsageError", True)
+    assert (shop.replay(start="offset:6", publish=True).base_offsets, shop.held()) == ({"0": 6}, held)
+
+
+def test_a_replay_from_an_offset_has_what_was_held_though_more_had_been_tried(shop: Shop) -> None:
+    """A long batch was held and not published, and went again in two: quarantine's offsets are of the long one."""
+    shop.send(("c", 5, -5), ("u", 3, 31), ("c", 6, -6), ("c", 7, 70))
+
+    def dying(self: Lake, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever it is
+        if shop.mirror in [str(getattr(argument, "name", "")) for argument in arguments]:
+            raise KeyboardInterrupt
+        return publish(self, *arguments, **options)
+
+    publish = Lake._fast_forward
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Lake, "_fast_forward", dying)
+        with pytest.raises(KeyboardInterrupt):
+            shop.run()
+    shop.configure(records_max=2)
+    shop.run()
+    held = shop.held()
+    assert len(held) == 3
+
+    found = shop.replay(start="offset:8", publish=True)
+
+    assert (found.base_offsets, found.published, shop.held()) == ({"0": 8}, True, held)
 
 
 class Family:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.facts import Facts, gtids_after, highest
+from cdc_materializer.facts import Facts, reached
 from cdc_materializer.gtids import _NEAR, _RUNS_MAX, GtidSets
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
@@ -63,8 +63,7 @@ def _read(file: int, pos: int, number: int, marker: Marker | None = None) -> Mar
     """The marker behind a batch that ends in a transaction."""
     gtids = GtidSets({_LOG: {0: ((number, number),)}}, {0: (_LOG, number)})
     facts = Facts(positions={0: _position(file, pos)}, gtids=gtids)
-    found = Marker("p", "b", "t", None, Offsets(), highest(marker, facts)[0], None, None, {})
-    return replace(found, gtids=gtids_after(marker, facts))
+    return replace(Marker("p", "b", "t", None, Offsets(), {}, None, None, {}), **reached(marker, facts, ()))
 
 
 def test_a_batch_goes_on_with_the_transaction_that_the_last_one_ended_in() -> None:
