@@ -347,7 +347,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     # History behind the audit: what a rule about the table blocks, the next run may decide otherwise.
     keep = partial(history.keep, line, tables, reached, marker, decided, unseen)
     head = line.lake.publish(mirror, marker, stage_and_audit, keep)
-    tell_quarantine(line, held, marker, decided, warned)
+    tell_quarantine(line, raw, held, replace(marker, warned=tuple(warned)), decided)
     offsets = marker_of(raw).in_topic(marker.offsets)
     return Batch(decided.counts, decided.violations_with(len(warned)), offsets, raw.head or 0, head, gone)
 

@@ -282,24 +282,25 @@ def after(table: LakeTable, marker: Marker) -> Marker:
 
 
 def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
-    """End what a batch that readers see has ended: stops that no message carries, and violations that hold no more.
+    """End the violations that hold no more since a batch that readers see.
 
     After the mirror's commit and not before: where a run is killed between, keys are folded from their first message
     once more that need not be, and the next run ends them (`settling`).
     """
-    _resolve(line, go_on(line, quarantine), replace(marker, settled=marker.batch), decided)
+    _resolve(line, quarantine, replace(marker, settled=marker.batch), decided)
 
 
-def go_on(line: Line, quarantine: LakeTable) -> LakeTable:
+def go_on(line: Line, quarantine: LakeTable, *, has_read: bool) -> LakeTable:
     """End the stops that a batch which readers see has overcome, and return quarantine as it is then.
 
     That a topic has lost its end is never overcome: when it has grown again, the stop is all that still tells of it,
-    and a person decides (`cdcm adopt`).
+    and a person decides (`cdcm adopt`). Nor is any loss by a batch that has read nothing new.
     """
-    if not has_stops(quarantine) or rewound_topics(line, quarantine):
+    is_kept = bool(rewound_topics(line, quarantine)) if has_read else has_losses(line, quarantine)
+    if is_kept or not has_stops(quarantine):
         return quarantine
     release_stops(line, quarantine)
-    return reload(line, line.mirror.quarantine)
+    return reload(line, quarantine.name)
 
 
 def _resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:

@@ -12,7 +12,7 @@ Likewise where a mirror was swapped in, or taken back: its marker says which sna
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from cdc_materializer import batch, crash_points, quarantine
@@ -29,28 +29,26 @@ from cdc_materializer.offsets import Offsets, Span
 _LOG = logging.getLogger(__name__)
 
 
-def tell_quarantine(
-    line: Line, held: LakeTable | None, marker: Marker, decided: Decided, warned: Sequence[str]
-) -> None:
+def tell_quarantine(line: Line, raw: LakeTable, held: LakeTable | None, marker: Marker, decided: Decided) -> None:
     """Note what a batch that readers see by now warns of, then end what it ends (`Marker.settles`).
 
     Where another process is first there, that is left to the next look (`settled`): the batch is published.
 
     Args:
         line: the table's way.
+        raw: raw as it was folded.
         held: quarantine as the batch's violations were committed to it; None where there is none.
         marker: the batch's.
         decided: the batch.
-        warned: the rules about the table that it breaks and that only warn.
 
     Raises:
         CommitConflict: another process was first, and the batch has read nothing new (`release`): do it again.
     """
     try:
-        if warned:
-            held = quarantine.warn_of(line, warned, marker)
+        if marker.warned:
+            held = quarantine.warn_of(line, marker.warned, marker)
         if held is not None and marker.settles is not None:
-            quarantine.settle(line, held, marker, decided)
+            quarantine.settle(line, _gone_on(line, raw, held, decided.span), marker, decided)
     except CommitConflict as lost:
         if decided.span.is_empty:  # No look ends what was read again, and reading it again does.
             raise
@@ -58,12 +56,22 @@ def tell_quarantine(
         _LOG.warning(what, line.mirror, lost.what)
 
 
+def _gone_on(line: Line, raw: LakeTable, held: LakeTable, span: Span) -> LakeTable:
+    """Quarantine, once the stops are ended that a batch has overcome which reads a span, to where the mirror is.
+
+    One that reads nothing new (`release`) overcomes nothing that keeps messages waiting.
+    """
+    if span.is_empty and span.end != marker_of(raw).offsets:
+        return held
+    return quarantine.go_on(line, held, has_read=not span.is_empty)
+
+
 def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables, Span], Decided]) -> Tables:
     """The tables, once quarantine was told what the mirror's newest batch has ended; as a rule it was.
 
     Where the batch comes to anything else today, because of its rules, its schemas or snapshots that have expired, what
     it ended stays open until the next change of the row; so does what was released (`release`), until that is asked for
-    again. It is looked at once. Stops that no message carries are ended in any case: the batch is published.
+    again. It is looked at once. Stops that no message carries are ended in any case where it has read on.
 
     Args:
         line: the table's way.
@@ -80,11 +88,11 @@ def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables,
     mirror, held = tables.mirror, tables.quarantine
     if mirror is None or held is None or not is_unsettled(mirror.marker, held.marker):
         return tables
-    held = quarantine.go_on(line, held)
     marker, before = marker_of(mirror), _before(line, mirror)
     fingerprint = line.contract.fingerprint if line.contract is not None else None
     reached = marker_of(before).offsets if before is not None else marker.offsets
     span = batch.whole(reached, marker.offsets, line.table.topic)
+    held = _gone_on(line, raw, held, span)
     if before is None or span.is_empty or fingerprint != marker.contract:
         _leave(line, held, marker)
     else:

@@ -16,7 +16,9 @@ from cdc_materializer.config import Config
 from cdc_materializer.errors import (
     EXIT_BUG,
     EXIT_SOURCE,
+    CdcError,
     CommitConflict,
+    ContractBlocked,
     OffsetGap,
     OffsetRegression,
     RegistryUnavailable,
@@ -27,6 +29,7 @@ from cdc_materializer.marker import STOPPED, Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.proof import VerifyOptions, verify_tables
+from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import RunOptions, open_work, run_once
 from cdc_materializer.session import adopt_session
@@ -211,9 +214,45 @@ def test_a_stop_that_only_a_person_ends_is_ended_by_no_batch(spark: "SparkSessio
     held = line.lake.load(MIRROR.quarantine)
     assert held is not None
 
-    assert quarantine.go_on(line, held) == held
+    assert quarantine.go_on(line, held, has_read=True) == held
     assert quarantine.has_losses(line, held)
     assert (3, "OFFSET_REGRESSION", "open") in _statuses(config)
+
+
+_GAP, _BLOCKED = OffsetGap("a", "b", (0, _FIRST)), ContractBlocked("a", "b", ("few rows",))
+
+
+@pytest.mark.parametrize(
+    ("waits", "stop", "status"),
+    [
+        pytest.param(True, _BLOCKED, "open", id="a batch is blocked"),
+        pytest.param(False, _BLOCKED, "released", id="nothing is blocked any more"),
+        pytest.param(False, _GAP, "open", id="messages are lost"),
+    ],
+)
+def test_a_release_ends_no_stop_of_what_it_has_not_read(
+    waits: bool,  # noqa: FBT001
+    stop: CdcError,
+    status: str,
+    spark: "SparkSession",
+    config: Config,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Old messages say nothing of new ones; the next batch of those that readers see does."""
+    if waits:
+        _killed(config, spark, "raw.published", monkeypatch)
+    line, code = _line(config, spark), str(stop.code)
+    with pytest.raises(type(stop)), quarantine.noting_stops(line, pipeline.load(line)):
+        raise stop
+    other = _pipeline(tmp_path, incompatible_schema="new_column")
+
+    assert release_held(other, str(MIRROR), Wanted(), spark).released == 1
+
+    assert {(2, "SCHEMA_INCOMPATIBLE", "released"), (_FIRST, code, status)} <= _statuses(other)
+    assert _told(run_once(other, spark)) == (0, 1)
+    assert (_FIRST, code, "released") in _statuses(other)
+    assert not is_unsettled(*_markers(other))
 
 
 def _without_registry(patched: pytest.MonkeyPatch) -> Callable[[], None]:
