@@ -33,7 +33,7 @@ def code_of(
             differs = differs | (told.isNotNull() & ~F.col("key")[name].eqNullSafe(told))
     # Where `key:` is set and the value, or a bare key, tells all of it, nothing is read of a key that cannot be.
     is_needed = F.lit(not options.key) | ~has_key
-    misfits = (Code.SCHEMA_INCOMPATIBLE, Code.OUT_OF_RANGE) if options.format.needs_contract else ()
+    misfits = (*([Code.SCHEMA_INCOMPATIBLE] if options.format.needs_contract else []), Code.OUT_OF_RANGE)
     reasons = [
         (value_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
         (key_writer.isin(*writers.unknown) & is_needed, Code.SCHEMA_UNKNOWN),
@@ -43,6 +43,7 @@ def code_of(
         (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
         (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
         *[(~has_key & _is_in_key(shown, code, target), code) for code in misfits],
+        (~has_key & wire_key["beyond"], Code.OUT_OF_RANGE),
         ((op != m.TRUNCATE) & ~has_key, Code.KEY_NULL),
         (differs | nameless, Code.KEY_VALUE_MISMATCH),
     ]

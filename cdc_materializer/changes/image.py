@@ -16,6 +16,7 @@ from cdc_materializer.changes.masking import masked
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.reading import Reading
+from cdc_materializer.decode.texts import any_of
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
@@ -82,7 +83,8 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
             values.append(F.lit(None).cast(column.type).alias(column.name))
             missing += _never_told(source, column)
             continue
-        reading, on_wire = reader.read(kinds[names[0]]), source.value(names)
+        read = reader.read_key if column.name in options.key else reader.read
+        reading, on_wire = read(kinds[names[0]]), source.value(names)
         is_known = (column.beside or column.name) in options.always_known
         marks = None if is_known else reading.unavailable
         unknown = F.coalesce(marks(on_wire), F.lit(False)) if marks is not None else None
@@ -139,7 +141,7 @@ def told_names(wire: WireType, column: TableColumn) -> tuple[str, ...]:
 
 
 def typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
-    """The named columns of a record in the table's types; NULL for one that does not fit or is not there."""
+    """The named columns of a key in the table's types; NULL for one that does not fit or is not there."""
     parts = [] if names else [F.lit(None).cast("string").alias("none")]
     kinds = dict(wire.fields)
     for name in names:
@@ -148,10 +150,20 @@ def typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, 
         if not told:
             parts.append(F.lit(None).cast(column.type).alias(name))
             continue
-        reading, on_wire = reader.read(kinds[told[0]]), F.coalesce(*[record[one] for one in told])
+        reading, on_wire = reader.read_key(kinds[told[0]]), F.coalesce(*[record[one] for one in told])
         fitted, _ = fit(reading.apply(on_wire), reading.ddl, column.type, retyped=column.retyped)
         parts.append(fitted.alias(name))
     return F.struct(*parts)
+
+
+def is_beyond(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
+    """Whether a named column of a key has a value of which no exact one can be made."""
+    kinds, tests = dict(wire.fields), []
+    for told in filter(None, (told_names(wire, target.column(name)) for name in names)):
+        test = reader.read_key(kinds[told[0]]).invalid
+        tests += [F.coalesce(test(F.coalesce(*[record[one] for one in told])), F.lit(False))] if test else []
+    found = any_of(tests)
+    return found if found is not None else F.lit(False)
 
 
 def _placed(

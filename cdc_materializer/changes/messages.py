@@ -19,7 +19,7 @@ from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
 from cdc_materializer.changes.identity import ENTRY, identified
-from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, names_by_message, typed
+from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.positions import log, position, snapshot_place, source_table
 from cdc_materializer.changes.readable import as_told
@@ -193,7 +193,7 @@ def _images(writers: Writers, target: TableSchema, options: Options) -> list[Col
     keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
     wire_key, bare = _by_selector("key_writer", keys, _key_type(target)), bare_key(target, options)
     if bare is not None:
-        told = F.struct(F.lit(False).alias("corrupt"), bare.alias("key")).cast(_key_type(target))
+        told = F.struct(F.lit(False), F.lit(False), bare).cast(_key_type(target))
         wire_key = F.coalesce(wire_key, F.when(bare.isNotNull(), told))
     return [
         _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
@@ -218,7 +218,7 @@ def _value_type(target: TableSchema, options: Options) -> str:
 
 def _key_type(target: TableSchema) -> str:
     fields = {name: target.types[name] for name in target.key} or {"none": "string"}
-    return f"struct<corrupt:boolean,key:{_struct_ddl(fields)}>"
+    return f"struct<corrupt:boolean,beyond:boolean,key:{_struct_ddl(fields)}>"
 
 
 def _struct_ddl(fields: dict[str, str]) -> str:
@@ -300,15 +300,13 @@ def _source(said: Said) -> Column:
 
 
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
-    datum = F.col(f"key{at}")
-    body = writer.body(datum)
-    key = typed(body, writer.wire, target.key, options.reader(writer), target)
-    corrupt = writer.is_corrupt(datum)
+    datum, reader = F.col(f"key{at}"), options.reader(writer)
+    body, corrupt = writer.body(datum), writer.is_corrupt(datum)
+    key, beyond = (read(body, writer.wire, target.key, reader, target) for read in (typed, is_beyond))
     if writer.leaves_texts:
-        reader = options.reader(writer)
         no_text = any_of([has_no_text(body[name], reader.read(kind).wire) for name, kind in writer.wire.fields])
         corrupt = corrupt if no_text is None else corrupt | no_text
-    return F.struct(corrupt.alias("corrupt"), F.when(~corrupt, key).alias("key"))
+    return F.struct(corrupt.alias("corrupt"), beyond.alias("beyond"), F.when(~corrupt, key).alias("key"))
 
 
 # --- third projection, in `identity`: which rows; then the fourth: what becomes of each

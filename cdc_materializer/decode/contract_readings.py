@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.decimals import fits
 from cdc_materializer.decode.declared_times import declared_moment
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.times import Ends, time_text
+from cdc_materializer.decode.times import Ends, has_fine_fraction, has_nanos, time_text
 from cdc_materializer.decode.units import UNIT, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
@@ -41,11 +41,8 @@ _NO_DAY = rf"(({_NO_YEAR}|{_LATER_YEAR})-\d{{2}}-\d{{2}}|\d{{4}}-00-\d{{2}}|\d{{
 _INFINITE = r"(?i)\A-?infinity\z"
 _BEFORE = rf"(?i)\A(-infinity\z|{_NO_YEAR}-)| BC\z"
 _AFTER = rf"(?i)\A(infinity\z|{_LATER_YEAR}-)"
-#: A fraction of a second with more than the microseconds that a column has.
-_FINER = r"\.\d{6}\d*[1-9]"
 _TIME_OF_DAY = r"\A(\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)\z"
 _TIME = r"\A((([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)|24:00(:00(\.0{1,9})?)?)\z"
-_NANOS = 1000
 
 
 def contract_reading(settings: Settings, wire: WireType, declared: DeclaredType) -> Reading:
@@ -116,7 +113,7 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
         return is_no_day(text) | is_infinite(text) | (is_told(text) & ends.are_left_by(text, read(text)))
 
     def read(text: Column) -> Column:
-        is_exact = is_told(text) & ~is_no_day(text) & ~_is(text.rlike(_FINER))
+        is_exact = is_told(text) & ~is_no_day(text) & ~_is(has_fine_fraction(text))
         return F.when(is_exact, _spelled_out(text)).try_cast(ddl)
 
     def value(text: Column) -> Column:
@@ -148,7 +145,7 @@ def _time(settings: Settings, wire: WireType) -> Reading:
     clock, is_told, is_time = time_text(settings, wire), _matches(_TIME_OF_DAY), _matches(_TIME)
 
     def value(text: Column) -> Column:
-        return clock.apply(F.when(is_time(text) & ~_is(text.rlike(_FINER)), text))
+        return clock.apply(F.when(is_time(text) & ~_is(has_fine_fraction(text)), text))
 
     return Reading(
         "bigint",
@@ -185,7 +182,7 @@ def _counted(settings: Settings, declared: DeclaredType) -> Reading:
     special, out = of_text(texts.special), of_text(texts.invalid)
 
     def is_finer(count: Column) -> Column:
-        return _is(count % _NANOS != 0) & ~special(count) if is_fine else F.lit(False)
+        return _is(has_nanos(count)) & ~special(count) if is_fine else F.lit(False)
 
     return Reading(
         declared.ddl,

@@ -8,12 +8,13 @@ only where the contract says its unit (`units`). Otherwise it is foreign: by a w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode import times
-from cdc_materializer.decode.reading import Reading, Settings
+from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.units import UNIT, TimeUnit
 from cdc_materializer.decode.wire import WireType
 
@@ -81,7 +82,7 @@ def declared_moment(settings: Settings, wire: WireType) -> Reading:
     ddl, unit = wire.parameters["ddl"], unit_of(wire)
     texts = times.zoned(ddl)(settings, wire)
     if unit is TimeUnit.UNSETTLED:
-        return _without_counts(settings, texts)
+        return replace(_without_counts(settings, texts), finer=_finer(unit))
 
     def is_special(count: Column) -> Column:
         return count.isin(*sorted(set(_SPECIAL[unit])))
@@ -94,7 +95,7 @@ def declared_moment(settings: Settings, wire: WireType) -> Reading:
     low, high = ((end * factor[0]) // factor[1] for end in (times.MICROS_MIN, times.MICROS_MAX))
     # A long of nanoseconds ends before the years do, at its infinities: there is no last one to clamp those to.
     bounds, clamps = (max(low, _LONG[0] + 1), min(high, _LONG[1] - 1)), unit is not TimeUnit.NANOSECONDS
-    return _with_counts(settings, texts, bounds, made, is_special, clamps=clamps)
+    return replace(_with_counts(settings, texts, bounds, made, is_special, clamps=clamps), finer=_finer(unit))
 
 
 def declared_clock(settings: Settings, wire: WireType) -> Reading:
@@ -111,9 +112,18 @@ def declared_clock(settings: Settings, wire: WireType) -> Reading:
         return is_none if is_settled else is_none & ~_is_count(text)
 
     foreign = None if is_settled else _is_count
-    return Reading(
-        "bigint", "string", value, invalid=invalid, unavailable=settings.text_is_placeholder, foreign=foreign
-    )
+    marks = settings.text_is_placeholder
+    return Reading("bigint", "string", value, None, invalid, marks, foreign, finer=_finer(unit))
+
+
+def _finer(unit: TimeUnit) -> Convert:
+    """Whether a text, or a count of a unit, tells parts of a microsecond."""
+
+    def test(text: Column) -> Column:
+        found = times.has_fine_fraction(text)
+        return found | _is(times.has_nanos(_count(text))) if unit is TimeUnit.NANOSECONDS else found
+
+    return test
 
 
 def _told(text: Column, ddl: str) -> Column:

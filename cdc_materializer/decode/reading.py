@@ -29,6 +29,7 @@ class Reading:
         unavailable: true where the value is the connector's placeholder for one that it did not know (§1.7).
         foreign: true where the wire holds a value of another kind: text where the column has numbers.
         absent: true where the message does not have the column at all.
+        finer: true where the wire tells parts of what the column counts, nanoseconds of a moment say: they are cut off.
     """
 
     ddl: str
@@ -39,6 +40,7 @@ class Reading:
     unavailable: Convert | None = None
     foreign: Convert | None = None
     absent: Convert | None = None
+    finer: Convert | None = None
 
     def apply(self, column: Column) -> Column:
         """The column of the wire value."""

@@ -63,7 +63,7 @@ def time(_: Settings, wire: WireType) -> Reading:
         micros = _seconds(parts) * 1_000_000 + fraction
         return F.when(_is_clock(parts) & (fraction >= 0) & (micros <= _HOURS * 3_600_000_000), micros)
 
-    return _reading("bigint", wire, value)
+    return _reading("bigint", wire, value, 10**6)
 
 
 def zoned_time(_: Settings, wire: WireType) -> Reading:
@@ -81,7 +81,7 @@ def zoned_time(_: Settings, wire: WireType) -> Reading:
         is_time = _is_clock(parts) & (nanos >= 0) & (far <= _OFFSET_MAX)
         return F.when(is_time, F.concat(clock, fraction, F.when(offset == 0, "Z").otherwise(zone)))
 
-    return _reading("string", wire, value)
+    return _reading("string", wire, value, 10**9)
 
 
 def duration(_: Settings, wire: WireType) -> Reading:
@@ -132,14 +132,22 @@ def _of_calendar(settings: Settings, wire: WireType, ddl: str, read: Convert) ->
     def invalid(parts: Column) -> Column:
         return parts.isNotNull() & ~is_special(parts) & read(parts).isNull()
 
-    return Reading(ddl, _on_wire(wire), value, lambda parts: parts.isNotNull() & is_special(parts), invalid)
+    def is_told_special(parts: Column) -> Column:
+        return parts.isNotNull() & is_special(parts)
+
+    return Reading(ddl, _on_wire(wire), value, is_told_special, invalid, finer=_is_finer(wire, 10**6))
 
 
-def _reading(ddl: str, wire: WireType, read: Convert) -> Reading:
+def _reading(ddl: str, wire: WireType, read: Convert, unit: int = 10**12) -> Reading:
+    """A reading of parts, whose fractions of a second are cut to a unit of which so many are one."""
+
     def value(parts: Column) -> Column:
         return F.when(parts.isNotNull(), read(parts))
 
-    return Reading(ddl, _on_wire(wire), value, invalid=lambda parts: parts.isNotNull() & value(parts).isNull())
+    def invalid(parts: Column) -> Column:
+        return parts.isNotNull() & value(parts).isNull()
+
+    return Reading(ddl, _on_wire(wire), value, invalid=invalid, finer=_is_finer(wire, unit))
 
 
 def _on_wire(wire: WireType) -> str:
@@ -188,6 +196,14 @@ def _fraction(parts: Column, wire: WireType, unit: int) -> Column:
             inside = F.when(told.between(1 - own, own - 1), told)
             return inside * (unit // own) if unit >= own else F.floor(inside / (own // unit)).cast("bigint")
     return F.lit(0).cast("bigint")
+
+
+def _is_finer(wire: WireType, unit: int) -> Convert | None:
+    """Whether a fraction of a second has parts of a unit of which so many are one; None where it has none."""
+    for name, own in _FRACTIONS.items():
+        if wire.get(name) is not None and own > unit:
+            return lambda parts: parts[name] % (own // unit) != 0
+    return None
 
 
 def _moment(parts: Column, wire: WireType) -> Column:

@@ -18,6 +18,9 @@ Read = Callable[[Settings, WireType], Reading]
 #: counts).
 DAYS_MIN, DAYS_MAX = -719_162, 2_932_896
 MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
+#: A fraction of a second with more than the microseconds that a column has.
+FINER = r"\.\d{6}\d*[1-9]"
+_NANOS = 1000
 #: How texts begin that a zone, or a year 0, may put outside of the years 1 to 9999.
 _AT_ENDS = "^(9999-12-31|000[01]-)"
 
@@ -72,6 +75,16 @@ def floor_thousandth(count: Column) -> Column:
     return F.floor(count / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
 
 
+def has_nanos(count: Column) -> Column:
+    """Whether a count of nanoseconds is one of no whole microseconds."""
+    return count % _NANOS != 0
+
+
+def has_fine_fraction(text: Column) -> Column:
+    """Whether a text has a fraction of a second with parts of a microsecond."""
+    return text.rlike(FINER)
+
+
 def timestamp_nanos(_: Settings, __: WireType) -> Reading:
     """Nanoseconds since 1970-01-01 00:00, without a time zone; cut to microseconds, Spark's finest."""
 
@@ -82,12 +95,14 @@ def timestamp_nanos(_: Settings, __: WireType) -> Reading:
     def value(count: Column) -> Column:
         return F.when(~is_infinite(count), _micros_to_ntz(floor_thousandth(count)))
 
-    return Reading("timestamp_ntz", "bigint", value=value, special=is_infinite)
+    return Reading("timestamp_ntz", "bigint", value=value, special=is_infinite, finer=has_nanos)
 
 
 def _instant_nanos(_: Settings, __: WireType) -> Reading:
     """Nanoseconds since 1970-01-01 00:00 in UTC, cut to microseconds; a long of them ends in 1677 and 2262."""
-    return Reading("timestamp", "bigint", value=lambda count: F.timestamp_micros(floor_thousandth(count)))
+    return Reading(
+        "timestamp", "bigint", value=lambda count: F.timestamp_micros(floor_thousandth(count)), finer=has_nanos
+    )
 
 
 def moment(without_zone: Read, instant: Read) -> Read:
@@ -163,7 +178,8 @@ def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
         def invalid(text: Column) -> Column:
             return text.isNotNull() & ~is_special(text) & value(text).isNull() & ~settings.text_is_placeholder(text)
 
-        return Reading(ddl, "string", value, is_special, invalid, settings.text_is_placeholder)
+        marks = settings.text_is_placeholder
+        return Reading(ddl, "string", value, is_special, invalid, marks, finer=has_fine_fraction)
 
     return reading
 
@@ -181,7 +197,7 @@ def time(unit_micros: int, wire_type: str) -> Callable[[Settings, WireType], Rea
 
 def time_nanos(_: Settings, __: WireType) -> Reading:
     """Nanoseconds, of the day or of a span of time, as microseconds."""
-    return Reading("bigint", "bigint", value=floor_thousandth)
+    return Reading("bigint", "bigint", value=floor_thousandth, finer=has_nanos)
 
 
 def time_text(settings: Settings, _: WireType) -> Reading:
@@ -198,4 +214,5 @@ def time_text(settings: Settings, _: WireType) -> Reading:
     def invalid(text: Column) -> Column:
         return text.isNotNull() & value(text).isNull() & ~settings.text_is_placeholder(text)
 
-    return Reading("bigint", "string", value=value, invalid=invalid, unavailable=settings.text_is_placeholder)
+    marks = settings.text_is_placeholder
+    return Reading("bigint", "string", value, invalid=invalid, unavailable=marks, finer=has_fine_fraction)

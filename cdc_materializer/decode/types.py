@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 
@@ -64,6 +64,23 @@ class Reader(Settings):
             return made_of(self, wire)
         message = f"the wire type {wire.literal!r} has no table form"
         raise WireSchemaInvalid(message)
+
+    def read_key(self, wire: WireType) -> Reading:
+        """The reading of a part of a key: a value that another one may become too, cut or clamped, is none.
+
+        Raises:
+            WireSchemaInvalid: the type has no table form.
+        """
+        found = self.read(wire)
+        clamped = found.special if self.special_values == "clamp" else None
+        tests = [test for test in (found.finer, clamped, found.invalid) if test is not None]
+        if found.finer is None and clamped is None:
+            return found
+
+        def invalid(column: Column) -> Column:
+            return reduce(operator.or_, [F.coalesce(test(column), F.lit(False)) for test in tests])
+
+        return replace(found, value=lambda column: F.when(~invalid(column), found.apply(column)), invalid=invalid)
 
 
 def _literal(reader: Reader, wire: WireType) -> Reading:

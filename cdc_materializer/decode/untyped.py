@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.decode.decimals import DOUBLE_DIGITS, declared_decimal
 from cdc_materializer.decode.reading import Convert, Reading, Settings
+from cdc_materializer.decode.times import has_fine_fraction
 from cdc_materializer.decode.wire import ABSENT, BASE64, BYTES, HEX, LATIN_1, SET, WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
@@ -148,7 +149,10 @@ def _integer(ddl: str) -> Reading:
     def foreign(given: Column) -> Column:
         return text_of(given).isNotNull() & ~_is_number(given) & value(given).isNull()
 
-    return _reading(ddl, value, foreign, whole.invalid)
+    def is_finer(given: Column) -> Column:
+        return _micros(given).isNotNull() & has_fine_fraction(text_of(given))
+
+    return replace(_reading(ddl, value, foreign, whole.invalid), finer=is_finer)
 
 
 def _micros(given: Column) -> Column:
@@ -229,7 +233,10 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
     def foreign(given: Column) -> Column:
         return text(given).isNotNull() & ~is_special(given) & read(given).isNull()
 
-    return Reading(ddl, "variant", value, special=is_special, foreign=foreign)
+    def is_finer(given: Column) -> Column:
+        return has_fine_fraction(moment_text(text(given)))
+
+    return Reading(ddl, "variant", value, special=is_special, foreign=foreign, finer=is_finer)
 
 
 # --- texts and bytes
