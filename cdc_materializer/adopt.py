@@ -28,7 +28,7 @@ from cdc_materializer.marker import Accepted, Adoption, Marker
 from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import load
-from cdc_materializer.progress import check_servers
+from cdc_materializer.progress import asked_again, check_servers
 from cdc_materializer.report.models import Adopted, AdoptReport
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
@@ -98,7 +98,7 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
     if tables.raw is not None:
         marker = marker_of(tables.raw)
         check_servers(line.table, marker)
-        topic = as_raw_counts(topic, marker)
+        topic = as_raw_counts(asked_again(line.source, line.table, topic, marker), marker)
         rewound = quarantine.rewound_topics(line, tables.quarantine)
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound)
         if (after.bases, after.offsets) != (marker.bases, marker.offsets):

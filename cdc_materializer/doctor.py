@@ -214,7 +214,7 @@ def _table(
             yield problem("topic", error, name)
     if lake is not None:
         try:
-            yield from check_table(config.name, table, lake, topic, _limit(table))
+            yield from check_table(config.name, table, lake, topic, _limit(table), source)
         except CdcError as error:
             yield problem("tables", error, name)
 

@@ -24,18 +24,23 @@ from cdc_materializer.errors import (
 from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, recovery, shown
-from cdc_materializer.progress import plan_reading
+from cdc_materializer.progress import asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.setup_models import DoctorCheck
 from cdc_materializer.report.wording import quantity
-from cdc_materializer.source import TopicState
+from cdc_materializer.source import Source, TopicState
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def check_table(
-    pipeline: str, table: TableConfig, lake: Tables, topic: TopicState | None, limit: Limit | None = None
+    pipeline: str,
+    table: TableConfig,
+    lake: Tables,
+    topic: TopicState | None,
+    limit: Limit | None = None,
+    source: Source | None = None,
 ) -> Iterator[DoctorCheck]:
     """Look at a mirror and the tables beside it.
 
@@ -45,6 +50,7 @@ def check_table(
         lake: the catalog.
         topic: where the topic begins and ends; None where it cannot be asked.
         limit: how much of a batch the contract lets be held; None: any.
+        source: where the topic is asked again if a run has landed more of it since; None where it cannot be.
 
     Raises:
         LakeUnavailable: a table cannot be read.
@@ -61,7 +67,7 @@ def check_table(
         return
     faults += _origin(pipeline, table, raw, mirror)
     faults += _not_there(table, lake)
-    lost = [*_losses(table, topic, raw)]
+    lost = [*_losses(table, topic, raw, source)]
     stops = list(_stops(lake, table, limit))
     faults += lost or stops
     if not any(fault.outcome == "problem" for fault in stops):
@@ -183,12 +189,14 @@ def _not_there(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
             yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
 
 
-def _losses(table: TableConfig, topic: TopicState | None, raw: Marker | None) -> Iterator[DoctorCheck]:
+def _losses(
+    table: TableConfig, topic: TopicState | None, raw: Marker | None, source: Source | None
+) -> Iterator[DoctorCheck]:
     """Whether the topic still has what raw waits for."""
     if topic is None or raw is None:
         return
     try:
-        plan_reading(table, topic, raw)
+        plan_reading(table, topic if source is None else asked_again(source, table, topic, raw), raw)
     except SourceRewound as loss:
         yield DoctorCheck(
             name="topic",

@@ -24,7 +24,7 @@ from cdc_materializer.merge import CDC, Origin, cdc_struct, is_truncated
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
 from cdc_materializer.pipeline_aliases import told_by
-from cdc_materializer.progress import backlogs, plan_reading
+from cdc_materializer.progress import asked_again, backlogs, plan_reading
 from cdc_materializer.quarantine import find_retries, rewound_topics
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
@@ -151,7 +151,7 @@ def unlanded(line: Line, raw: LakeTable | None, topic: TopicState) -> tuple[Data
     """
     known = marker_of(raw) if raw is not None else None
     every = line.table.model_copy(update={"records_max": _ALL_MESSAGES})
-    counted = as_raw_counts(topic, known)
+    counted = as_raw_counts(asked_again(line.source, line.table, topic, known), known)
     rewound = rewound_topics(line, line.lake.load(line.mirror.quarantine))
     span = plan_reading(every, counted, known, rewound)
     there = span if known is None else Span(span.topic, known.in_topic(span.start), known.in_topic(span.end))

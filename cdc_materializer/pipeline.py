@@ -29,7 +29,7 @@ from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_trunc
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
-from cdc_materializer.progress import check_unchanged, plan_reading
+from cdc_materializer.progress import asked_again, check_unchanged, plan_reading
 from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
@@ -123,13 +123,14 @@ def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, rewound: 
     Args:
         line: the table's way.
         raw: the raw table; None where there is none yet.
-        topic: its beginnings and ends.
+        topic: its beginnings and ends, as they were asked at any time before.
         rewound: the numbers of the topics that the table stopped for; those may have grown to their length again.
 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
     """
-    return plan_reading(line.table, topic, None if raw is None else marker_of(raw), rewound)
+    known = marker_of(raw) if raw is not None else None
+    return plan_reading(line.table, asked_again(line.source, line.table, topic, known), known, rewound)
 
 
 def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> LakeTable:

@@ -121,6 +121,24 @@ def plan_reading(
     return plan_span(topic.topic, raw.next_of(ends), beginnings, ends, table.records_max)
 
 
+def asked_again(source: Source, table: TableConfig, topic: TopicState, raw: Marker | None) -> TopicState:
+    """The topic as it is now, where it was asked before another process landed more of it; else as it was asked.
+
+    Taken for all that there is, its earlier ends would tell that it has lost its end; one that has does so still.
+
+    Args:
+        source: where the topic is.
+        table: the table's settings.
+        topic: its beginnings and ends, as they were asked.
+        raw: raw's marker, which may have been read since; None where there is none.
+    """
+    if raw is None:
+        return topic
+    ends = raw.in_table(as_raw_counts(topic, raw).ends)
+    is_passed = any(ends.get(partition, -1) < offset for partition, offset in raw.next_of(ends).items())
+    return state_of(source, table.topic, table.topics) if is_passed else topic
+
+
 def _begun_late(topic: TopicState, raw: Marker) -> dict[int, int]:
     return begun_late(raw.offsets, same_topics(raw.topic_id, topic.topic_id), topic.beginnings)
 

@@ -190,6 +190,7 @@ class World:
         except Killed:
             return "killed"
         except SourceRewound as stop:
+            self.check_rewound(stop, lake.load(RAW))
             return str(stop.code)
         except (LakeUnavailable, CommitUnknown, SourceUnavailable) as error:
             now = self.catalog.tables
@@ -211,6 +212,8 @@ class World:
 
         def overtake() -> None:
             self.catalog.fault = self.pause = _no_fault
+            # The topic has grown since the one that sleeps has asked for its ends.
+            self.change(0, f"v{len(self.sent)}")
             self.met.add(f"overtaken, {self.run(batches, unaware=unaware)}")
 
         if after:
@@ -315,6 +318,15 @@ class World:
         head = next(self.catalog.tables[PATHS[MIRROR]].line())
         return list(broken_in(str(MIRROR), [SnapshotLine(head.number, head.parent, 0, head.told)], is_raw=False))
 
+    def check_rewound(self, stop: SourceRewound, raw: LakeTable | None) -> None:
+        """A topic is said to be another one where it is.
+
+        Raises:
+            AssertionError: it has only grown, and another process has landed that.
+        """
+        is_same = raw is not None and marker_of(raw).topic_id == f"t{self.topic_id}"
+        assert stop.code != "OFFSET_REGRESSION" or not is_same, "a topic that only grew was taken for another"
+
     def check_lines(self) -> None:
         """No table is another one than it was, and what readers see stands on what they saw before.
 
@@ -374,7 +386,9 @@ def advance(world: World, lake: Lake, topic: TopicState) -> bool:
     tables = Tables(lake.load(RAW), mirror, lake.load(QUARANTINE), lake.load(HISTORY))
     check_pair(tables)
     table = TABLE.model_copy(update={"records_max": world.records_max})
-    span = progress.plan_reading(table, topic, None if tables.raw is None else marker_of(tables.raw))
+    known = marker_of(tables.raw) if tables.raw is not None else None
+    source: Any = SimpleNamespace(state=lambda _: world.state())
+    span = progress.plan_reading(table, progress.asked_again(source, table, topic, known), known)
     raw = _land(world, lake, tables.raw, span, topic)
     landed, mirror = marker_of(raw), tables.mirror
     if mirror is None:

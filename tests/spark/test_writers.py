@@ -13,16 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_materializer import adopt
+from cdc_materializer import pipeline as line_steps
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
-from cdc_materializer.errors import EXIT_DONE, EXIT_LAKE
+from cdc_materializer.errors import EXIT_DONE, EXIT_LAKE, UsageError
+from cdc_materializer.fresh import fresh_rows
+from cdc_materializer.lake import Lake
+from cdc_materializer.line import Line
 from cdc_materializer.proof import verify_tables
-from cdc_materializer.run import run_once
-from cdc_materializer.session import adopt_session
+from cdc_materializer.run import RunOptions, open_work, run_once
+from cdc_materializer.session import adopt_session, beside
 from cdc_materializer.status import read_status
+from cdc_materializer.testing import EPOCH
 from tests.spark.marks import TURNS
 from tests.spark.passages import ALL
-from tests.spark.processes import CHANGES, MIRROR, TABLES, command, content, environment, pipeline, refs, what_is_broken
+from tests.spark.processes import (
+    CHANGES,
+    MIRROR,
+    TABLES,
+    TOPIC,
+    command,
+    content,
+    environment,
+    pipeline,
+    refs,
+    what_is_broken,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,6 +142,29 @@ def _wait_for_sleep(process: "subprocess.Popen[str]") -> None:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "it never came to its point"
         time.sleep(0.1)
+
+
+def test_a_topic_that_another_run_read_on_meanwhile_is_not_taken_for_one_that_lost_its_end(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Who asks for its ends, and starts Spark then, finds more in raw than there was: a run, a reader, `adopt`."""
+    config = pipeline(tmp_path, 1, records_max=100, history=False)
+    assert run_once(config, spark).exit_code == EXIT_DONE
+    work = open_work(config, RunOptions())
+    asked = work.source.state(TOPIC)
+    pipeline(tmp_path, 2, records_max=100, history=False)
+    assert run_once(config, spark).exit_code == EXIT_DONE
+    lake = Lake(beside(spark, config), config.catalog.name)
+    line = Line(config.name, work.tables[0], work.source, work.registry, None, lake)
+    raw = lake.load(MIRROR.raw)
+
+    assert line_steps.advance(line, asked) is None
+    assert fresh_rows(line, asked).messages == 0
+    with pytest.raises(UsageError, match="nothing to accept"):
+        adopt._adopt(line, line_steps.load(line), asked, adopt.Decision("tests", EPOCH))
+
+    assert lake.load(MIRROR.raw) == raw
+    assert not [row for row in content(config)[str(MIRROR.quarantine)] if row["code"] == "OFFSET_REGRESSION"]
 
 
 def test_a_foreign_commit_is_told_by_run_and_status_and_judged_by_verify(spark: "SparkSession", tmp_path: Path) -> None:

@@ -255,6 +255,24 @@ def test_a_topic_that_was_made_again_is_noticed_by_its_id(examined: tuple[Config
     assert "`cdcm adopt public.well`" in (fault.do or "")
 
 
+def test_a_topic_of_which_a_run_has_landed_more_meanwhile_is_no_other_one(
+    examined: tuple[Config, DoctorReport],
+) -> None:
+    """It was asked for its end before raw was looked at."""
+    table, lake = examined[0].tables[0], open_tables(examined[0].catalog)
+    raw = lake.marker_of(table.mirror.raw)
+    assert raw is not None
+    now, before = (
+        TopicState(table.topic, raw.topic_id, Offsets(dict.fromkeys(raw.offsets, 0)), ends)
+        for ends in (raw.offsets, Offsets({p: at - 1 for p, at in raw.offsets.items()}))
+    )
+    source: Any = SimpleNamespace(state=lambda _: now)
+
+    faults = [[*check_table("shop", table, lake, before, None, one)] for one in (source, None)]
+
+    assert ["OFFSET_REGRESSION" in str(found) for found in faults] == [False, True]
+
+
 def test_a_column_that_is_called_always_known_and_is_not_there_is_told(examined: tuple[Config, DoctorReport]) -> None:
     """What the setting was to say of a column is not done for it; names count as they are written."""
     config = examined[0]

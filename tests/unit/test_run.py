@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +15,18 @@ import yaml
 from cdc_materializer import plan, proof, rebuild
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
-from cdc_materializer.errors import ConfigError, InvariantBroken, LakeUnavailable, SourceUnavailable, TopicMissing
+from cdc_materializer.errors import (
+    ConfigError,
+    InvariantBroken,
+    LakeUnavailable,
+    OffsetRegression,
+    SourceUnavailable,
+    TopicMissing,
+)
 from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.progress import Backlog, backlogs, landed
+from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, plan_reading
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
 from cdc_materializer.run_contracts import tell_changes, with_changes
@@ -135,6 +143,35 @@ def test_a_topic_that_was_made_again_is_not_done(config: Config) -> None:
     assert not backlog(config, {0: 15}, here, here, topic_id="new").is_done
     assert backlog(config, {0: 15}, here, here, topic_id="old").is_done
     assert backlog(config, {0: 15}, here, here, topic_id=None).is_done
+
+
+@pytest.mark.parametrize(
+    ("now", "is_lost"), [({0: 17}, False), ({0: 19, 1: 12}, False), ({0: 15}, True)], ids=["landed", "more", "lost"]
+)
+def test_a_topic_is_asked_again_before_it_is_taken_for_one_that_lost_its_end(
+    now: dict[int, int],
+    is_lost: bool,  # noqa: FBT001
+    config: Config,
+) -> None:
+    """Another process may have landed more of it since it was asked, partitions that were added too."""
+    asked: list[str] = []
+
+    def state(topic: str) -> TopicState:
+        asked.append(topic)
+        return TopicState(topic, None, Offsets(dict.fromkeys(now, 10)), Offsets(now))
+
+    source: Any = SimpleNamespace(state=state)
+    table, before = config.tables[0], TopicState(TOPICS[0], None, Offsets({0: 10}), Offsets({0: 15}))
+    for raw in (None, marker({0: 12}), marker({0: 15})):
+        assert asked_again(source, table, before, raw) is before
+    assert asked == []
+    raw = marker({p: min(end, 17) if p == 0 else end for p, end in now.items()} | ({0: 17} if is_lost else {}))
+
+    topic = asked_again(source, table, before, raw)
+
+    assert asked == [TOPICS[0]]
+    with pytest.raises(OffsetRegression, match="ends at offset 15") if is_lost else nullcontext():
+        assert plan_reading(table, topic, raw).end == now
 
 
 def test_messages_that_wait_for_their_schema_are_work(config: Config) -> None:
