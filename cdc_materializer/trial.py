@@ -22,6 +22,7 @@ from cdc_materializer import batch, fold, rows, verdict
 from cdc_materializer.audit import Result, judge_table
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract, Rule, load_contract
+from cdc_materializer.contract.table_rules import ROW_CHANGE
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code, UsageError
@@ -34,7 +35,14 @@ from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.trial_models import CodeTrial, LimitTrial, RuleTrial, TableRuleTrial, TrialReport
+from cdc_materializer.report.trial_models import (
+    ONE_STATE,
+    CodeTrial,
+    LimitTrial,
+    RuleTrial,
+    TableRuleTrial,
+    TrialReport,
+)
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.run_contracts import with_key
 from cdc_materializer.schema import TableSchema
@@ -113,12 +121,12 @@ def try_contract(
 
 @dataclass(frozen=True)
 class _History:
-    """What is judged: messages as raw stores them, and the mirror that they have made, if there is one."""
+    """What is judged: messages as raw stores them, the mirror that they have made, and raw, if there are these."""
 
     stored: DataFrame
     span: Span
     mirror: LakeTable | None
-    is_raw: bool
+    raw: LakeTable | None
 
 
 def _history(line: Line) -> _History:
@@ -126,7 +134,7 @@ def _history(line: Line) -> _History:
     mirror, raw = line.load_mirror(), lake.load(line.mirror.raw)
     if raw is not None:
         span = batch.whole(Offsets(), marker_of(raw).offsets, topic)
-        return _History(lake.rows(raw).where(batch.within(span, "partition", "offset")), span, mirror, is_raw=True)
+        return _History(lake.rows(raw).where(batch.within(span, "partition", "offset")), span, mirror, raw)
     there = state_of(line.source, topic, line.table.topics)
     if there.beginnings == there.ends:
         raise UsageError(f"{topic} has no messages to try the contract on.", "See `cdcm status`.")
@@ -135,7 +143,7 @@ def _history(line: Line) -> _History:
         rows.raw_rows(read_span(line.source, lake.spark, span, there.topics), "", {}, line.id_bytes),
         span,
         mirror,
-        is_raw=False,
+        None,
     )
 
 
@@ -151,11 +159,11 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     epochs = marker_of(mirror).epochs if mirror is not None else ()
     routed = mirror is not None and mirror.routed
     recorded = Recorded(partitions=len(history.span.end), epochs=epochs, is_final=True, routed=routed)
-    folded = batch.fold_batch(
-        messages, decoders, Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate)
-    )
+    watch = line.watch(None, marker_of(history.raw) if history.raw is not None else None, history.span.end)
+    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, watch=watch)
+    folded = batch.fold_batch(messages, decoders, past)
     try:
-        judgement = line.judgement(decoders.folded, recorded.partitions, routed=folded.facts.routed)
+        judgement = line.judgement(decoders.folded, recorded.partitions, folded.snapshots, routed=folded.facts.routed)
         judged, unjudged = without_failing(
             line, folded.states, judgement, lambda by: _counted(folded.states, by, since)
         )
@@ -177,7 +185,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         version=contract.version,
         fingerprint=contract.fingerprint,
         in_force=mirror is not None and marker_of(mirror).contract == contract.fingerprint,
-        read_from="raw" if history.is_raw else "topic",
+        read_from="raw" if history.raw is not None else "topic",
         since=since,
         rules=_rules(contract.row_rules, found, unjudged, sums["judged"]),
         table_rules=of_table,
@@ -284,9 +292,11 @@ def _table_rules(line: Line, contract: Contract, decided: DataFrame, target: Tab
         return []
     live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
     final = live.select(*[m.column(name).cast(ddl).alias(name) for name, ddl in target.types.items()]).persist()
-    found = judge_table(Result(line.lake, line.mirror, final, target.types, None, target.key), contract.table_rules)
+    alone = [rule for rule in contract.table_rules if rule.expectation != ROW_CHANGE]
+    found = judge_table(Result(line.lake, line.mirror, final, target.types, None, target.key), alone)
     final.unpersist()
-    broken = {one.rule.name: one for one in found}
+    why = {one.rule.name: one.why for one in found}
+    why |= {rule.name: ONE_STATE for rule in contract.table_rules if rule.expectation == ROW_CHANGE}
     return [
         TableRuleTrial(
             rule=rule.name,
@@ -295,8 +305,8 @@ def _table_rules(line: Line, contract: Contract, decided: DataFrame, target: Tab
             action=rule.told_action,
             severity=rule.severity,
             states=rule.description,
-            holds=None if rule.name in broken and broken[rule.name].why else rule.name not in broken,
-            why=broken[rule.name].why if rule.name in broken else None,
+            holds=None if why.get(rule.name) else rule.name not in why,
+            why=why.get(rule.name),
         )
         for rule in contract.table_rules
     ]

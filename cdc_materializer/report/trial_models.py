@@ -8,6 +8,9 @@ from pydantic import Field, computed_field
 from cdc_materializer.errors import MAX_QUARANTINED
 from cdc_materializer.report.models import MessagePlace, Report
 
+#: Why a rule is not judged that compares the table with what it was before a batch: history ends with one state of it.
+ONE_STATE = "it compares a batch with the one before"
+
 
 class RuleTrial(Report):
     """How one rule of a contract fares over history."""
@@ -44,7 +47,7 @@ class TableRuleTrial(Report):
     severity: str = Field(description="Severity that the rule states.")
     states: str | None = Field(default=None, description="What the contract says of it in words.")
     holds: bool | None = Field(description="Whether the table is as it says; null: it cannot be judged.")
-    why: str | None = Field(default=None, description="What went wrong where it cannot be judged, by its name.")
+    why: str | None = Field(default=None, description="Why it cannot be judged: what went wrong, by its name.")
 
 
 class CodeTrial(Report):
@@ -89,8 +92,12 @@ class TrialReport(Report):
     @computed_field(description="Rules that would have stopped batches.")  # type: ignore[prop-decorator] # mypy 4473
     @property
     def blocks(self) -> list[str]:
-        """Name the rules with the action `block` that something breaks, those that cannot be judged, and the limit."""
+        """Name the rules with the action `block` that something breaks, those that cannot be judged, and the limit.
+
+        A rule that only batches can be judged by is none of them.
+        """
         of_rows = [rule.rule for rule in self.rules if rule.action == "block" and rule.messages]
-        broken = [rule for rule in self.table_rules if not rule.holds and rule.action != "shadow"]
+        of_table = [rule for rule in self.table_rules if rule.why != ONE_STATE]
+        broken = [rule for rule in of_table if not rule.holds and rule.action != "shadow"]
         limit = [MAX_QUARANTINED] if self.limit is not None and self.limit.blocked else []
         return [*of_rows, *[rule.rule for rule in broken if rule.action == "block" or rule.holds is None], *limit]

@@ -87,13 +87,13 @@ class Things:
         return path
 
     def send(self, *changes: tuple[Any, ...]) -> None:
-        """Add changes to the topic: operation, key, price, and the position if it is not a later one."""
+        """Add changes to the topic: operation, key, price, the position if it is not a later one, and the snapshot."""
         for op, row, price, *position in changes:
             key = debezium_json({"id": row}, connect_key_schema("t", _KEY))
             image = {"id": row, "name": f"thing {row}", "price": price}
             before, after = (image, None) if op == "d" else (None, image)
             lsn = position[0] if position else 100 + len(self._topic.messages)
-            envelope = debezium_envelope(op, before, after, lsn=lsn)
+            envelope = debezium_envelope(op, before, after, lsn=lsn, snapshot="".join(position[1:]) or "false")
             value = debezium_json(envelope, connect_envelope_schema("t", _COLUMNS))
             self._topic.add(key, None if op == "tombstone" else value)
         self._topic.write(self.folder)
@@ -271,6 +271,33 @@ def test_rules_about_the_table_are_tried_on_what_history_ends_with(things: Thing
         ("nowhere", "warn", None),
     ]
     assert found.blocks == ["two-rows", "nowhere"]
+
+
+def test_a_trial_leaves_out_the_rows_that_a_snapshot_did_not_show(spark: "SparkSession", lake_config: Config) -> None:
+    """As a run does that reads the topic; what compares one batch with another is told as not judged."""
+    shop = Things(spark, lake_config, "trial_swept", 9)
+    (table,) = shop.config.tables
+    config = shop.config.model_copy(update={"tables": [table.model_copy(update={"snapshot_sweep": True})]})
+    told = [(1, "first", 100), (2, "last", 100), (2, "first", 600), (3, "last", 600)]
+    for row, snapshot, lsn in told:
+        shop.send(("r", row, 10, lsn, snapshot))
+    of_table = """
+    quality:
+      - {name: two-rows, metric: rowCount, mustBe: 2}
+      - {name: steady, metric: rowCount, mustBe: 0, arguments: {comparedTo: previous}}
+    properties:"""
+    path = shop.contract("swept.yaml", least=0)
+    path.write_text(path.read_text("utf-8").replace("\n    properties:", of_table), encoding="utf-8")
+
+    ahead = try_contract(config, shop.mirror, path, None, spark)
+    assert run_once(config, spark).exit_code == 0
+    behind = try_contract(config, shop.mirror, path, None, spark)
+
+    assert shop.rows() == {2: 10, 3: 10}
+    assert (ahead.read_from, behind.read_from) == ("topic", "raw")
+    for found in (ahead, behind):
+        assert [(one.rule, one.holds) for one in found.table_rules] == [("two-rows", True), ("steady", None)]
+        assert found.blocks == []
 
 
 # --- a rule that is only tried, and fails at a row ---------------------------------------------------------------

@@ -17,7 +17,7 @@ from cdc_materializer.contract.model import Limit
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, UsageError
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.terminal import render
-from cdc_materializer.report.trial_models import CodeTrial, RuleTrial, TrialReport
+from cdc_materializer.report.trial_models import ONE_STATE, CodeTrial, RuleTrial, TableRuleTrial, TrialReport
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _CONTRACT = Contract(Path("c.yaml"), "Orders", "2", (), ())
@@ -101,6 +101,21 @@ def test_a_tried_rule_that_cannot_be_judged_is_told_in_a_terminal() -> None:
 
     assert "known-status  cannot be judged (CAST_INVALID_INPUT)" in text.getvalue()
     assert told.blocks == []
+
+
+@pytest.mark.parametrize(("why", "blocks"), [(ONE_STATE, []), ("CAST_INVALID_INPUT", ["steady"])])
+def test_a_rule_that_history_as_a_whole_cannot_tell_of_is_told_and_stops_nothing(why: str, blocks: list[str]) -> None:
+    """Unlike one that goes wrong where it is judged, which would stop batches."""
+    rule = TableRuleTrial(
+        rule="steady", expectation="rowCountChange", action="block", severity="error", holds=None, why=why
+    )
+    found = report("quarantine", 0).model_copy(update={"table_rules": [rule]})
+    text = io.StringIO()
+
+    Console(file=text, width=100, no_color=True).print(render(found, now=NOW))
+
+    assert f"steady  cannot be judged ({why})" in text.getvalue()
+    assert found.blocks == blocks
 
 
 @pytest.mark.parametrize(
