@@ -14,7 +14,7 @@ CdcError                          70  a bug of ours
     + TopicMissing                    the topic does not exist
     + RegistryUnavailable             the schema registry cannot be asked
     + DatabaseUnavailable             a source database cannot be asked (`verify --source`)
-    + SourceBehind                    a mirror has not come up to its database in the time it was given
+    + SourceBehind                    a mirror has not come up to what `verify` holds it against
   x LakeUnavailable                4  the catalog or the warehouse cannot be used
     + CommitConflict                  another writer committed first
     + SparkEnded                      Spark's Java process is gone, or was told to stop
@@ -249,7 +249,7 @@ class DatabaseUnavailable(SourceUnavailable):
 
 
 class SourceBehind(SourceUnavailable):
-    """Raised when a mirror has not come up to where its database was, in the time it was given."""
+    """Raised when a mirror that is to be proven has not come up to what it is held against: it waits for a run."""
 
 
 class LakeUnavailable(CdcError):

@@ -37,6 +37,7 @@ from cdc_materializer.pipeline import settle
 from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
+from cdc_materializer.quarantine import find_retries
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
@@ -213,16 +214,24 @@ def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, ta
 
 
 def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions | None = None) -> TableVerify:
-    """What differs between a mirror and the fold of its raw table, both as they were loaded; repaired if asked to."""
+    """What differs between a mirror and the fold of its raw table, both as they were loaded; repaired if asked to.
+
+    Raises:
+        SourceBehind: it differs, and held messages can be read by now: only a run tells quarantine what they were.
+    """
     options = options or VerifyOptions()
     check_deletes(line, mirror)
     check_masks(line, mirror)
     error = _raw_error(line, raw)
+    tables = Tables(raw=raw, mirror=mirror, quarantine=line.lake.load(line.mirror.quarantine))
     if options.repair and error is None:
         # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open.
-        settle(line, raw, Tables(raw=raw, mirror=mirror, quarantine=line.lake.load(line.mirror.quarantine)))
+        tables = settle(line, raw, tables)
     with refolded(line, raw, mirror) as fold:
         difference = difference_from(line, fold.expected, mirror)
+        if error is None and not difference.is_none and find_retries(line, raw, tables) is not None:
+            what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."
+            raise SourceBehind(what, f"Nothing was repaired. `cdcm run --table {line.mirror}`, then verify it again.")
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")
         log = fold.decided.agg(messages, held_keys()).collect()[0]
         repaired = None

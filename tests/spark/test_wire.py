@@ -16,11 +16,13 @@ from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, named_in_bytes
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable
+from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.pipeline import advance
+from cdc_materializer.proof import VerifyOptions, compare
 from cdc_materializer.registry import RegisteredSchema, Wanted
+from cdc_materializer.report.models import TableVerify
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (
     MemoryRegistry,
@@ -158,7 +160,10 @@ def test_messages_land_while_the_registry_is_down_and_the_mirror_resumes(line: L
 
 
 def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> None:
-    """The registry's own 'not found' holds that schema's messages and lets the others through."""
+    """The registry's own 'not found' holds that schema's messages and lets the others through.
+
+    Once it is found, they are no difference to be repaired: they wait for a run.
+    """
     registry = _Away(MemoryRegistry({1: KEY, 2: VALUE, 3: {**VALUE, "doc": "another"}}), hidden={3})
     line = replace(line, registry=registry)
     topic = TopicBuilder(TOPIC)
@@ -170,10 +175,21 @@ def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> 
     _bring_up(line)
     held, rows = _held(line), sorted(_rows(line))
     registry.hidden.clear()
+    with pytest.raises(SourceBehind, match="known by now wait for a run"):
+        _verify(line, repair=True)
+    waiting = sorted(_rows(line))
     _bring_up(line)
 
-    assert (held, rows) == ({1: "SCHEMA_UNKNOWN"}, [0, 2])
+    assert (held, rows, waiting) == ({1: "SCHEMA_UNKNOWN"}, [0, 2], [0, 2])
     assert sorted(_rows(line)) == [0, 1, 2]
+    assert _verify(line).equal
+
+
+def _verify(line: Line, *, repair: bool = False) -> TableVerify:
+    raw, mirror = line.lake.load(line.mirror.raw), line.load_mirror()
+    assert raw is not None
+    assert mirror is not None
+    return compare(line, raw, mirror, VerifyOptions(repair=repair))
 
 
 # --- names in bytes and headers
