@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from cdc_materializer.config import CatalogConfig, reveal
 from cdc_materializer.errors import LakeUnavailable
-from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker
+from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker, with_seen
 from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.retry import NEVER, Deadline
@@ -207,6 +207,11 @@ def _ddl(iceberg: str) -> str:
 
 def snapshots_of(table: "Table") -> Iterator[SnapshotLine]:
     """Give every snapshot that PyIceberg's table keeps, of all its branches."""
+    log = [(entry.snapshot_id, entry.timestamp_ms) for entry in table.metadata.snapshot_log]
+    return with_seen(_snapshots(table), log)
+
+
+def _snapshots(table: "Table") -> Iterator[SnapshotLine]:
     for found in table.metadata.snapshots:
         summary: Mapping[str, str] = {}
         if found.summary:

@@ -22,7 +22,7 @@ from cdc_materializer.differences import compare_rows
 from cdc_materializer.earlier import at_places, lying_at
 from cdc_materializer.errors import UsageError
 from cdc_materializer.judging import cached, without_failing
-from cdc_materializer.lake_line import summaries
+from cdc_materializer.lake_line import heads, summaries
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
@@ -118,11 +118,13 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
 
 
 def batches_of(log: Log) -> list[Publication]:
-    """The batches that the mirror is made of, as far as its snapshots tell."""
-    table, head = log.line.lake.iceberg(log.mirror.name), log.mirror.head
-    found = [
-        Kept(number, at, Marker.from_summary(told), is_first) for number, at, is_first, told in summaries(table, head)
-    ]
+    """The batches that the mirror is made of, as far as its snapshots tell; those of a replay were seen at its end."""
+    table = log.line.lake.iceberg(log.mirror.name)
+    seen, found = heads(table), []
+    first, shown = min(seen.values(), default=2**63), None
+    for number, at, is_first, told in summaries(table, log.mirror.head):
+        shown = (number, at) if shown is None or number in seen or at < first else shown
+        found.append(Kept(*shown, Marker.from_summary(told), is_first))
     return publications(found)
 
 

@@ -35,6 +35,15 @@ def summaries(table: Any, head: int | None) -> list[tuple[int, int, bool, dict[s
     return found
 
 
+def heads(table: Any) -> dict[int, int]:  # noqa: ANN401 - as above
+    """The snapshots that readers of main have stood on, each since when, in milliseconds since 1970.
+
+    As far back as the table's log goes, which expiry shortens. What a replay folds comes into main's line all at once,
+    and only its last snapshot is one of these.
+    """
+    return {int(entry.snapshotId()): int(entry.timestampMillis()) for entry in table.history()}
+
+
 def markers(table: Any, head: int | None) -> Iterator[tuple[int, Marker]]:  # noqa: ANN401 - a Java object
     """The marked ones of a snapshot and those before it that are kept, newest first, with what they say."""
     snapshot = table.snapshot(head) if head is not None else None

@@ -12,7 +12,7 @@ import json
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -39,13 +39,18 @@ class NotReadable(Exception):
 
 @dataclass(frozen=True)
 class SnapshotLine:
-    """One snapshot as the metadata lists it."""
+    """One snapshot as the metadata lists it.
+
+    `is_seen` says whether readers of main have stood on it, as far back as the table's log goes: what a replay folds
+    comes into main's line all at once, and only its last snapshot is seen.
+    """
 
     snapshot_id: int
     parent_id: int | None
     sequence: int
     summary: Mapping[str, str]
     timestamp_ms: int = 0
+    is_seen: bool = True
 
     @property
     def at(self) -> datetime:
@@ -56,6 +61,20 @@ class SnapshotLine:
 def rows_in(summary: Mapping[str, str]) -> int:
     """Rows that a reader of a snapshot sees: those written, less those that deletes took away by their position."""
     return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+
+
+def with_seen(snapshots: Iterable[SnapshotLine], log: Iterable[tuple[int, int]]) -> Iterator[SnapshotLine]:
+    """Snapshots, with whether main has stood on them.
+
+    Args:
+        snapshots: of a table.
+        log: which of them main has stood on since when, in milliseconds since 1970; expiry shortens it.
+    """
+    since = dict(log)
+    first = min(since.values(), default=None)
+    for snapshot in snapshots:
+        is_older = first is None or snapshot.timestamp_ms < first
+        yield replace(snapshot, is_seen=is_older or snapshot.snapshot_id in since)
 
 
 def main_line(snapshots: Iterable[SnapshotLine], head: int | None) -> tuple[SnapshotLine, ...]:
@@ -117,7 +136,8 @@ class LocalTable:
 
     def lines(self) -> tuple[SnapshotLine, ...]:
         """Return the snapshots of main that are kept, newest first."""
-        return main_line(self._snapshots(), self.head)
+        log = [(entry["snapshot-id"], entry["timestamp-ms"]) for entry in self.metadata.get("snapshot-log", ())]
+        return main_line(with_seen(self._snapshots(), log), self.head)
 
     def columns(self) -> tuple[dict[str, str], frozenset[str]]:
         """Return Iceberg's types of the columns by name, of nested ones only the kind, and who identifies a row."""

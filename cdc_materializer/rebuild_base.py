@@ -16,7 +16,7 @@ from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
-from cdc_materializer.lake_line import summaries
+from cdc_materializer.lake_line import heads, summaries
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.line_then import at_snapshot
@@ -96,7 +96,7 @@ def _newest_before(line: Line, mirror: LakeTable, wanted: Mapping[int, int]) -> 
     """
     table, until = line.lake.iceberg(mirror.name), None
     # A replay's batches are among the ancestors of what it has published, and nobody has seen them.
-    seen = {int(entry.snapshotId()) for entry in table.history()}
+    seen = heads(table)
     for number, made_at, _, summary in summaries(table, mirror.head):
         marker = Marker.from_summary(summary)
         if marker is None or number not in seen:

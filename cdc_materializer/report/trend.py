@@ -30,6 +30,10 @@ class Snapshot(Protocol):
     def at(self) -> datetime:
         """When it was made."""
 
+    @property
+    def is_seen(self) -> bool:
+        """Whether readers have seen it; batches of a replay's branch nobody has."""
+
 
 class TrendPoint(Report):
     """What became of the messages of one batch, or of several that follow each other."""
@@ -94,7 +98,7 @@ def last_published(mirror: Iterable[Snapshot]) -> datetime | None:
     at: datetime | None = None
     for snapshot in mirror:
         marker = Marker.from_summary(snapshot.summary)
-        if marker is None or not marker.counts:
+        if marker is None or not marker.counts or not snapshot.is_seen:
             continue
         if batch not in {None, marker.batch}:
             break
@@ -106,7 +110,10 @@ def _batches(snapshots: Iterable[Snapshot], *, stopped: bool) -> dict[str, _Batc
     found: dict[str, _Batch] = {}
     for snapshot in snapshots:
         marker = Marker.from_summary(snapshot.summary)
-        if marker is not None and marker.counts:  # a table's first snapshot marks where it starts, and counts nothing
+        # A table's first snapshot marks where it starts, and counts nothing. What was swapped in, or taken back, is no
+        # batch: those that it is made of were counted when they were read for the first time.
+        is_batch = marker is not None and marker.counts and snapshot.is_seen and marker.swapped is None
+        if marker is not None and is_batch:
             found[marker.batch] = _Batch(marker.batch, snapshot.at, stopped, marker.counts)
     return found
 

@@ -8,12 +8,15 @@ import pytest
 import yaml
 
 from cdc_materializer.branches import BEFORE_REPLAY, REPLAY_BRANCH
+from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig, load_config
+from cdc_materializer.explain import Asked, why
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.report.trend import trend
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
     EPOCH,
@@ -242,6 +245,10 @@ def test_a_replay_from_an_offset_takes_nothing_over_from_a_replay_that_nobody_sa
     assert found.error is not None
     assert (found.error.code, "swapped in by a replay" in found.error.message) == ("UsageError", True)
     assert (shop.replay(start="offset:6", publish=True).base_offsets, shop.held()) == ({"0": 6}, held)
+    lines = open_tables(shop.config.catalog).lines_of(shop.config.tables[0].mirror)
+    told = why(shop.config, shop.mirror, Asked(key='{"id": 3}'), shop.spark).messages
+    assert {one.snapshot for one in told} <= {one.snapshot_id for one in lines if one.is_seen}
+    assert sum(point.read for point in trend(lines, [], {})) == 8, "each message was in one batch"
 
 
 def test_a_replay_from_an_offset_has_what_was_held_though_more_had_been_tried(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from cdc_materializer import local_table
 from cdc_materializer.catalog import snapshots_of
-from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker
+from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker, with_seen
 from cdc_materializer.marker import Marker
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
@@ -117,6 +117,14 @@ def _raw(lake: Lake) -> None:
     for partition, offsets in ((0, range(5)), (0, range(5, 9)), (1, range(5))):
         ids = [offset * 10 if offset % 2 else None for offset in offsets]
         table.append(pa.table([[partition] * len(ids), list(offsets), ids], schema=schema))
+
+
+def test_what_only_came_with_a_replay_was_never_seen() -> None:
+    """Main's log says so, as far back as it goes: expiry shortens it."""
+    line = [SnapshotLine(number, number - 1, number, {}, 100 * number) for number in (5, 4, 3, 2, 1)]
+
+    assert [one.is_seen for one in with_seen(line, [(2, 200), (5, 510)])] == [True, False, False, True, True]
+    assert all(one.is_seen for one in with_seen(line, []))
 
 
 def test_messages_are_found_by_their_place(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

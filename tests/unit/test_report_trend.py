@@ -6,6 +6,7 @@ from datetime import timedelta
 from cdc_materializer.marker import STOPPED, Marker, beside_mirror
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.trend import OUTCOMES, POINTS_MAX, last_published, trend
+from cdc_materializer.swapped import Swapped
 from tests.unit.quarantines import NOW, line
 
 
@@ -45,6 +46,20 @@ def test_a_batch_that_is_marked_again_is_counted_once() -> None:
 
     assert [(point.batch, point.read, point.stopped) for point in found] == [("b1", 10, 0)]
     assert found[0].until == NOW - timedelta(minutes=60)
+
+
+def test_a_replay_is_no_batch() -> None:
+    """Its batches are in main's line once it is published, and their messages were counted when they were read."""
+    batches = [line(3, 20, "r2", read=4), line(2, 25, "r1", read=6)]
+    swapped = line(4, 10, "r2", read=4)
+    marker = Marker.from_summary(swapped.summary)
+    assert marker is not None
+    swap = replace(swapped, summary=replace(marker, swapped=Swapped(7, None)).to_summary())
+    seen = [line(5, 5, "b2", read=1), swap, line(1, 60, "b1", read=10)]
+    mirror = [*seen[:2], *(replace(one, is_seen=False) for one in batches), seen[2]]
+
+    assert [(point.batch, point.read) for point in trend(mirror, [], {})] == [("b1", 10), ("b2", 1)]
+    assert last_published(mirror[1:]) == swap.at
 
 
 def test_a_batch_that_is_only_beside_mirror_was_stopped() -> None:
