@@ -162,12 +162,15 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
 
 def land_rest(line: Line, topic: TopicState) -> None:
     """Land everything up to the topic's ends, batch by batch, or until the line is over."""
-    while not line.is_over():
-        raw = line.lake.load(line.mirror.raw)
-        span = plan_landing(line, raw, topic)
-        if span.is_empty:
-            return
-        land(line, raw, span, topic)
+    held = line.lake.load(line.mirror.quarantine)
+    rewound = quarantine.rewound_topics(line, held)
+    with quarantine.noting_stops(line, Tables(None, None, held)):
+        while not line.is_over():
+            raw = line.lake.load(line.mirror.raw)
+            span = plan_landing(line, raw, topic, rewound)
+            if span.is_empty:
+                return
+            land(line, raw, span, topic)
 
 
 def append_read(stage: Stage, messages: DataFrame, line: Line, topic: TopicState, span: Span) -> None:

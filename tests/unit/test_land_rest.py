@@ -5,13 +5,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cdc_materializer import pipeline
+from cdc_materializer import pipeline, quarantine
 from cdc_materializer.errors import (
     BatchBlocked,
     CdcError,
     ContractInvalid,
+    OffsetRegression,
     PositionRegression,
     RegistryUnavailable,
+    SchemaRefused,
     TruncateStopped,
 )
 from cdc_materializer.offsets import Offsets, Span
@@ -40,7 +42,7 @@ def _topic(
     monkeypatch.setattr(pipeline, "land", land)
     monkeypatch.setattr(pipeline, "fold_next", fold)
     lake = SimpleNamespace(load=lambda _: None)
-    mirror = SimpleNamespace(raw="shop.t__raw")
+    mirror = SimpleNamespace(raw="shop.t__raw", quarantine="shop.t__quarantine")
     line = SimpleNamespace(mirror=mirror, lake=lake, is_over=lambda: is_over(landed), follows_aliases=False)
     return line, landed
 
@@ -66,3 +68,28 @@ def test_no_further_batch_lands_when_the_run_is_to_end(monkeypatch: pytest.Monke
         pipeline.advance(line, SimpleNamespace())  # type: ignore[arg-type]
 
     assert landed == [0, 1]
+
+
+def test_a_topic_that_lost_its_end_lands_nothing_though_the_mirror_cannot_be_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That the table stopped for it is asked for, for it may have grown again; and if it is new, it is noted."""
+    line, landed = _topic(monkeypatch, 5, lambda _: False)
+    noted: list[str] = []
+
+    def load(_: object) -> NoReturn:
+        raise SchemaRefused("A column cannot be renamed.", "Mend it.")
+
+    def plan(*arguments: object) -> NoReturn:
+        assert arguments[-1] == frozenset({0})
+        raise OffsetRegression("It lost its end.", "Accept it.", (0, 3))
+
+    monkeypatch.setattr(pipeline, "load", load)
+    monkeypatch.setattr(pipeline, "plan_landing", plan)
+    monkeypatch.setattr(quarantine, "rewound_topics", lambda *_: frozenset({0}))
+    monkeypatch.setattr(quarantine, "_note", lambda _line, _tables, code, _place: noted.append(code))
+
+    with pytest.raises(OffsetRegression):
+        pipeline.advance(line, SimpleNamespace())  # type: ignore[arg-type]
+
+    assert (noted, landed) == (["OFFSET_REGRESSION"], [])
