@@ -29,7 +29,7 @@ from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_trunc
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
-from cdc_materializer.progress import asked_again, check_unchanged, plan_reading
+from cdc_materializer.progress import check_unchanged, plan_up_to
 from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
@@ -129,8 +129,7 @@ def plan_landing(line: Line, raw: LakeTable | None, topic: TopicState, rewound: 
     Raises:
         OffsetRegression, OffsetGap: the topic was made again, or lost messages before they were read.
     """
-    known = marker_of(raw) if raw is not None else None
-    return plan_reading(line.table, asked_again(line.source, line.table, topic, known), known, rewound)
+    return plan_up_to(line.source, line.table, topic, None if raw is None else marker_of(raw), rewound)
 
 
 def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> LakeTable:

@@ -6,7 +6,7 @@ A run asks this first: when nothing has come since the last one there is no reas
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
@@ -137,6 +137,22 @@ def asked_again(source: Source, table: TableConfig, topic: TopicState, raw: Mark
     ends = raw.in_table(as_raw_counts(topic, raw).ends)
     is_passed = any(ends.get(partition, -1) < offset for partition, offset in raw.next_of(ends).items())
     return state_of(source, table.topic, table.topics) if is_passed else topic
+
+
+def plan_up_to(
+    source: Source, table: TableConfig, topic: TopicState, raw: Marker | None, rewound: frozenset[int] = frozenset()
+) -> Span:
+    """As `plan_reading`, on a topic that is asked again where that is needed, and no further than it was asked first.
+
+    Another process may have landed more of it since: who followed that would not end as long as messages come.
+    """
+    now = asked_again(source, table, topic, raw)
+    span = plan_reading(table, now, raw, rewound)
+    if raw is None or now is topic:
+        return span
+    asked = raw.in_table(as_raw_counts(topic, raw).ends)
+    ends = {p: min(end, max(start, asked.get(p, start))) for p, start, end in span.ranges()}
+    return replace(span, end=Offsets({**span.start, **ends}))
 
 
 def _begun_late(topic: TopicState, raw: Marker) -> dict[int, int]:

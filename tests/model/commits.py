@@ -388,7 +388,7 @@ def advance(world: World, lake: Lake, topic: TopicState) -> bool:
     table = TABLE.model_copy(update={"records_max": world.records_max})
     known = marker_of(tables.raw) if tables.raw is not None else None
     source: Any = SimpleNamespace(state=lambda _: world.state())
-    span = progress.plan_reading(table, progress.asked_again(source, table, topic, known), known)
+    span = progress.plan_up_to(source, table, topic, known)
     raw = _land(world, lake, tables.raw, span, topic)
     landed, mirror = marker_of(raw), tables.mirror
     if mirror is None:

@@ -26,7 +26,7 @@ from cdc_materializer.errors import (
 from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, plan_reading
+from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, plan_reading, plan_up_to
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
 from cdc_materializer.run_contracts import tell_changes, with_changes
@@ -172,6 +172,20 @@ def test_a_topic_is_asked_again_before_it_is_taken_for_one_that_lost_its_end(
     assert asked == [TOPICS[0]]
     with pytest.raises(OffsetRegression, match="ends at offset 15") if is_lost else nullcontext():
         assert plan_reading(table, topic, raw).end == now
+
+
+def test_a_run_goes_no_further_than_it_asked_for_whoever_has_landed_more(config: Config) -> None:
+    """It would not end as long as messages come; what it asked for and nobody has landed it still takes."""
+    asked, ends = Offsets({0: 15, 1: 14}), Offsets({0: 19, 1: 30, 2: 18})
+    before, now = (TopicState(TOPICS[0], None, Offsets(dict.fromkeys(found, 10)), found) for found in (asked, ends))
+    source: Any = SimpleNamespace(state=lambda _: now)
+
+    spans = [
+        plan_up_to(source, config.tables[0], before, marker(raw))
+        for raw in ({0: 17, 1: 12}, {0: 17, 1: 14, 2: 11}, {0: 12, 1: 12})
+    ]
+
+    assert [dict(span.end) for span in spans] == [{0: 17, 1: 14, 2: 10}, {0: 17, 1: 14, 2: 11}, {0: 15, 1: 14}]
 
 
 def test_messages_that_wait_for_their_schema_are_work(config: Config) -> None:
