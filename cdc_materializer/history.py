@@ -25,7 +25,7 @@ from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id
-from cdc_materializer.quarantine import after, is_ahead
+from cdc_materializer.quarantine import after, held_places, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import merge_types, type_word
 
@@ -33,6 +33,8 @@ _PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enable
 #: What tells one history row from all others; a message can be two changes, of two keys.
 _IDENTITY = ("topic", "partition", "offset", "op")
 _TOLD = "told"
+#: Whether a change is of an earlier message that was held, and that a changed contract lets pass.
+_ADMITTED = "__cdc_admitted"
 _GONE_VIEW = "__cdc_not_applied"
 
 
@@ -56,12 +58,14 @@ def keep(
     sweeps = decided.snapshots.sweeps
     looks = _unpublished_looks(line, tables)
     was_tried = bool(looks) or is_ahead(tables.history, reached)
-    if not line.table.history or not (decided.applied or decided.truncates or sweeps or was_tried):
+    is_asked = decided.applied or decided.facts.held or decided.truncates or sweeps or was_tried
+    if not line.table.history or not is_asked:
         return
     target = decided.decoders.plan.target
     history = _prepare(line, tables.history, decided, marker)
     is_end = functools.reduce(operator.or_, map(sweeping.is_sweep_of, sweeps), F.lit(False))
-    changes = decided.states.where((F.col(CURRENT) | is_end) & F.col(life.APPLIED))
+    is_told = (F.col(CURRENT) | is_end) & F.col(life.APPLIED)
+    changes = _with_admitted(line, tables, decided).where(is_told | F.col(_ADMITTED)).drop(_ADMITTED)
     found = rows.change_rows(_with_known(line, tables.mirror, changes, target), target)
     if unseen is not None and tables.mirror is not None:
         live = life.live_rows(line.lake.rows(tables.mirror), target)
@@ -77,6 +81,21 @@ def keep(
     if was_tried or decided.again or decided.facts.held or sweeps:
         found = _not_there(found, there, target)
     line.lake.publish(history, after(history, marker), lambda stage: _stage(stage, found, gone))
+
+
+def _with_admitted(line: Line, tables: Tables, decided: Decided) -> DataFrame:
+    """A batch's states, with _ADMITTED: held messages of a row are judged again with its next change."""
+    held = held_places(line, tables.quarantine) if decided.facts.held else None
+    if held is None:
+        return decided.states.withColumn(_ADMITTED, F.lit(False))
+    places = held.distinct().select(*[F.col(name).alias(f"held_{name}") for name in held.columns])
+    here = [
+        F.col(at) == F.col(f"held_{name}")
+        for at, name in zip((m.KEY, m.PARTITION, m.OFFSET), held.columns, strict=True)
+    ]
+    is_past = F.col(life.APPLIED) & ~F.col(CURRENT)
+    found = decided.states.join(F.broadcast(places), [*here, is_past], "left")
+    return found.withColumn(_ADMITTED, F.col("held_offset").isNotNull()).drop(*places.columns)
 
 
 def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
