@@ -28,6 +28,7 @@ from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
 from cdc_materializer.decoders_contract import Declared
 from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
+from cdc_materializer.decoders_keys import with_signs
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
@@ -132,8 +133,8 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     They come in the order of their first messages; `last` is the time, offset and partition of their last one.
     """
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
-    values = {name: _writer("value", name, block, lookup) for name, block in _named(rows, "value").items()}
-    keys = {name: _writer("key", name, block, lookup) for name, block in _named(rows, "key").items()}
+    values = _writers("value", rows, lookup)
+    keys = with_signs(_writers("key", rows, lookup), values, rows, lookup)
     as_sent, sent = values, [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
     readings = Declared.of(lookup, sent)
     readings.check([found for found in values.values() if isinstance(found, Writer)], ", ".join(lookup.topics))
@@ -147,11 +148,8 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         format=lookup.options.format,
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
-    if (
-        lookup.registry is None
-        and writers.unknown
-        and not any(_is_read(row, *pair, lookup.options) for row, pair in zip(rows, pairs, strict=True))
-    ):
+    is_blind = lookup.registry is None and writers.unknown
+    if is_blind and not any(_is_read(row, *pair, lookup.options) for row, pair in zip(rows, pairs, strict=True)):
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
     described, masks = _described(pairs, lookup), lookup.options.masks
@@ -232,9 +230,10 @@ def _comments(described: Sequence[TableSchema]) -> dict[str, str]:
     return {column.name: column.doc for schema in described for column in schema.columns if column.doc}
 
 
-def _named(rows: Sequence[Row], side: str) -> dict[str, str | None]:
-    """The schema block, None where it has none, of each selector of one side."""
-    return {row[f"{side}_writer"]: row[f"{side}_block"] for row in rows if row[f"{side}_writer"] is not None}
+def _writers(side: str, rows: Sequence[Row], lookup: Lookup) -> dict[str, Found]:
+    """What is known of each selector of one side; only some have a schema block."""
+    blocks = {row[f"{side}_writer"]: row[f"{side}_block"] for row in rows}
+    return {name: _writer(side, name, block, lookup) for name, block in blocks.items() if name is not None}
 
 
 def _described(pairs: Sequence[tuple[Found, Found]], lookup: Lookup) -> list[TableSchema]:

@@ -96,6 +96,11 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 #: `column.propagate.source.type` tells that a column is one.
 UNSIGNED_DDL = "decimal(20,0)"
 
+#: The parameter of an unsigned integer that may be a signed one, if it is negative on the wire.
+UNTOLD_SIGN = "untold"
+_SOURCE_TYPE = "__debezium.source.column.type"
+_UNSIGNED = "BIGINT UNSIGNED"
+
 _MONEY_DIGITS = 19
 
 #: Unions of two numbers, with the column of the one number that Spark's Avro reader makes of them; of all other unions
@@ -235,7 +240,12 @@ def wider_number(wire: WireType) -> str | None:
 
 def is_unsigned(wire: WireType) -> bool:
     """Whether a signed integer on the wire stands for an unsigned one."""
-    return wire.literal == "long" and not wire.name and _source_type(wire).startswith("BIGINT UNSIGNED")
+    return wire.literal == "long" and not wire.name and _source_type(wire).startswith(_UNSIGNED)
+
+
+def as_unsigned(wire: WireType) -> WireType:
+    """A type that is told to be unsigned, if it is an integer of eight bytes."""
+    return replace(wire, parameters={**wire.parameters, _SOURCE_TYPE: _UNSIGNED})
 
 
 def is_money(wire: WireType) -> bool:
@@ -244,7 +254,7 @@ def is_money(wire: WireType) -> bool:
 
 
 def _source_type(wire: WireType) -> str:
-    return wire.parameters.get("__debezium.source.column.type", "").upper()
+    return wire.parameters.get(_SOURCE_TYPE, "").upper()
 
 
 def decimal_type(wire: WireType) -> tuple[int, int]:

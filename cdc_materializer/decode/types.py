@@ -22,6 +22,7 @@ from cdc_materializer.decode.columns import (
     DEBEZIUM,
     LITERALS,
     UNSIGNED_DDL,
+    UNTOLD_SIGN,
     is_unsigned,
     meaning,
     struct_of,
@@ -85,6 +86,11 @@ class Reader(Settings):
 
 def _literal(reader: Reader, wire: WireType) -> Reading:
     if is_unsigned(wire):
+        if UNTOLD_SIGN in wire.parameters:
+            plain = UNSIGNED_DDL
+            return Reading(
+                plain, "bigint", lambda count: F.when(count >= 0, count).cast(plain), invalid=lambda count: count < 0
+            )
         return Reading(UNSIGNED_DDL, "bigint", value=_unsigned)
     ddl = LITERALS[wire.literal]
     if ddl == "string":

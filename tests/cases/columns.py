@@ -51,6 +51,7 @@ class ColumnType:
     items: "ColumnType | None" = None
     default: str | None = None
     symbols: tuple[str, ...] = ()
+    source: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "ColumnType":  # noqa: PLR0911 - one line a type
@@ -62,6 +63,8 @@ class ColumnType:
         optional = plain != text
         if plain in _WHOLE:
             return _WHOLE[plain](optional)
+        if plain == "unsigned":
+            return cls("int64", optional, source="BIGINT UNSIGNED")
         if plain.startswith("decimal("):
             precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
             return cls("bytes", optional, _DECIMAL, precision, scale)
@@ -94,6 +97,8 @@ class ColumnType:
             found["parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
         if self.default is not None:
             found["default"] = self.default
+        if self.source:
+            found["parameters"] = {"__debezium.source.column.type": self.source}
         return found
 
     def avro(self) -> Any:  # noqa: ANN401 - JSON
@@ -116,6 +121,8 @@ class ColumnType:
         if self.name == _DECIMAL:
             found |= {"scale": self.scale, "precision": self.precision, "logicalType": "decimal"}
             found["connect.parameters"] = {"scale": str(self.scale), "connect.decimal.precision": str(self.precision)}
+        if self.source:
+            found = {"type": found, "connect.parameters": {"__debezium.source.column.type": self.source}}
         if self.default is not None:
             # A default that is not null puts its type first.
             found = {**(found if isinstance(found, dict) else {"type": found}), "connect.default": self.default}

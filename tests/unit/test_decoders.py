@@ -279,3 +279,33 @@ def test_a_unit_that_a_clock_would_not_be_read_in_is_told_with_its_line(tmp_path
 
     with pytest.raises(ContractInvalid, match=r"orders\.yaml:10: `code` is declared as a time of day in milliseconds"):
         decoders_of(rows, Lookup(None, contract, Options(), None, ("t",)))
+
+
+@pytest.mark.parametrize(
+    ("sources", "known", "ddl", "is_open"),
+    [
+        (["BIGINT UNSIGNED"], "bigint", "decimal(20,0)", False),
+        (["BIGINT UNSIGNED", "BIGINT UNSIGNED ZEROFILL"], "decimal(20,0)", "decimal(20,0)", False),
+        (["BIGINT UNSIGNED", "BIGINT"], "decimal(20,0)", "bigint", False),
+        (["BIGINT"], "decimal(20,0)", "bigint", False),
+        ([], "decimal(20,0)", "decimal(20,0)", True),
+        ([], "bigint", "bigint", False),
+    ],
+)
+def test_a_key_is_unsigned_as_its_rows_are(sources: list[str], known: str, ddl: str, is_open: bool) -> None:  # noqa: FBT001
+    """Debezium tells a column's type in its source in schemas of values alone; a batch of tombstones has none."""
+    key = json.dumps(connect_key_schema("t", {"id": {"type": "int64", "optional": False}}))
+    ids = [{"type": "int64", "parameters": {"__debezium.source.column.type": source}} for source in sources]
+    blocks = [json.dumps(connect_envelope_schema("t", {"id": {**one, "optional": False}})) for one in ids]
+    rows = [
+        Row(value_writer=name, key_writer="block:k", value_block=block, key_block=key, last=(at, 0, 0))
+        for at, (name, block) in enumerate(
+            [(f"block:{at}", block) for at, block in enumerate(blocks)] or [(None, None)]
+        )
+    ]
+    current = TableSchema((Column("id", known),), ("id",))
+
+    (found,) = decoders_of(rows, Lookup(None, None, Options(), current, ("t",))).writers.keys
+
+    reading = Options().reader(found).read_key(found.wire.fields[0][1])
+    assert (reading.ddl, reading.invalid is not None) == (ddl, is_open)
