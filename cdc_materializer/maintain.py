@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import Tables, open_tables
-from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.config import Config
 from cdc_materializer.errors import CdcError, LakeUnavailable, worst_exit_code
 from cdc_materializer.invariants import cut_in, foreign
 from cdc_materializer.local_table import main_line
@@ -93,7 +93,7 @@ def maintain_tables(config: Config, options: MaintainOptions, spark: SparkSessio
     found: list[MaintainedTable] = []
     waiting: list[_Work] = []
     for table in configured_tables(config, options.tables):
-        for entry in _planned(config, lake, table, now):
+        for entry in _planned(config, lake, table.mirror, now):
             if isinstance(entry, _Work):
                 waiting.append(entry)
             else:
@@ -134,10 +134,9 @@ def _session(config: Config, spark: SparkSession | None, waiting: Sequence[_Work
 
 
 def _planned(
-    config: Config, lake: Tables, table: TableConfig, now: int, *, orphans: bool = True
+    config: Config, lake: Tables, names: TableName, now: int, *, orphans: bool = True
 ) -> Iterator[_Work | MaintainedTable]:
     """The tables of a mirror that are there, each with its plan, or with why it has none."""
-    names = table.mirror
     for name in (names, names.raw, names.quarantine, names.history):
         try:
             work = _work(lake, name, Rule.of(config.maintenance), now, orphans=orphans)
@@ -318,15 +317,16 @@ class Between:
         """Take note of a round, and maintain the tables whose turn it is."""
         for run in report.tables:
             self._batches[run.table] = self._batches.get(run.table, 0) + run.batches
-        due = [name for name, batches in self._batches.items() if batches >= BATCHES_BETWEEN]
-        for table in configured_tables(self._config, due) if due else ():
-            name = str(table.mirror)
+        for name in [name for name, batches in self._batches.items() if batches >= BATCHES_BETWEEN]:
             self._batches[name] = 0
-            for found in self._maintained(table, lakes.of(name)):
-                _log(found)
+            try:
+                for found in self._maintained(TableName.parse(name), lakes.of(name)):
+                    _log(found)
+            except CdcError as failure:
+                _LOG.warning("Maintenance of %s: %s", name, failure)
 
-    def _maintained(self, table: TableConfig, there: Lake) -> Iterator[MaintainedTable]:
-        for entry in _planned(self._config, self._lake, table, self._options.now_ms(), orphans=False):
+    def _maintained(self, mirror: TableName, there: Lake) -> Iterator[MaintainedTable]:
+        for entry in _planned(self._config, self._lake, mirror, self._options.now_ms(), orphans=False):
             if isinstance(entry, _Work):
                 yield _done(entry, there, self._lake, Rule.of(self._config.maintenance), self._options)
             else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -16,7 +16,7 @@ from cdc_materializer import maintain, maintain_steps
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.cli.following import maintaining
 from cdc_materializer.config import Config
-from cdc_materializer.errors import EXIT_LAKE, EXIT_UNKNOWN, CommitConflict, CommitUnknown
+from cdc_materializer.errors import EXIT_LAKE, EXIT_UNKNOWN, CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.invariants import cut_in
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.maintain import BATCHES_BETWEEN, Between, MaintainOptions, maintain_tables
@@ -327,6 +327,26 @@ def test_a_table_is_looked_at_after_some_batches_and_maintained_where_it_pays(sh
     steps.failure = CommitConflict("Another writer was first.", "Run again.")
     between.after(lakes, _round(BATCHES_BETWEEN))
     assert steps.done == ["compact"] * 2, "a failure is told, and the run goes on"
+
+
+def test_maintenance_between_batches_needs_no_topics_and_ends_no_follower(
+    shop: Shop, steps: Steps, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A source that does not answer keeps no table from it, a Spark that gives no session is told once a turn."""
+    globs = [table.model_copy(update={"topic": "shop.public.*"}) for table in shop.config.tables]
+    (shop.config.root / "recorded").rmdir()
+    between = Between(shop.config.model_copy(update={"tables": globs}), MaintainOptions(lambda: NOW))
+    lakes: Any = SimpleNamespace(of=lambda _: SimpleNamespace())
+    between.after(lakes, _round(BATCHES_BETWEEN))
+    assert steps.done == ["compact"]
+
+    def refuse(_: str) -> NoReturn:
+        raise LakeUnavailable("Spark gives no session.", "Start it.")
+
+    refusing: Any = SimpleNamespace(of=refuse)
+    between.after(refusing, _round(BATCHES_BETWEEN))
+    between.after(refusing, _round(1))
+    assert caplog.text.count("Maintenance of public.orders: Spark gives no session.") == 1
 
 
 def test_following_maintains_unless_it_is_told_not_to(shop: Shop) -> None:
