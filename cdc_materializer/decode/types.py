@@ -149,17 +149,21 @@ def _pairs(reader: Reader, pair: WireType, item: Reading) -> Reading:
         message = "a map of other keys than texts, with values that are no plain ones, has no table form in JSON"
         raise WireSchemaInvalid(message)
 
-    # `get`, because there may be less than two: `[]` would stop Spark.
-    told = [(F.lit(at), part) for at, part in enumerate(parts)]
+    def part(two: Column, at: int) -> Column:
+        # There may be fewer than two, and `two[1]` would stop Spark.
+        return F.get(two, F.lit(at))
 
     def value(column: Column) -> Column:
         return F.transform(
             column,
-            lambda two: F.struct(*[F.get(two, at).try_cast(part.ddl).alias(name) for at, (name, part) in told]),
+            lambda two: F.struct(
+                *[part(two, at).try_cast(one.ddl).alias(name) for at, (name, one) in enumerate(parts)]
+            ),
         )
 
     def is_none(two: Column) -> Column:
-        lost = [F.get(two, at).isNotNull() & F.get(two, at).try_cast(part.ddl).isNull() for at, (_, part) in told]
+        typed = [(part(two, at), part(two, at).try_cast(one.ddl)) for at, (_, one) in enumerate(parts)]
+        lost = [told.isNotNull() & read.isNull() for told, read in typed]
         return (F.coalesce(F.size(two), F.lit(0)) != len(parts)) | lost[0] | lost[1]
 
     return Reading(f"array<{item.ddl}>", "array<array<string>>", value=value, invalid=_any(is_none))
