@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_materializer.catalog import Tables, open_tables, snapshots_of
 from cdc_materializer.config import Config, TableConfig, resolve_tables
 from cdc_materializer.errors import (
+    EXIT_BUG,
     EXIT_DONE,
     CdcError,
     ConfigError,
@@ -117,8 +118,8 @@ def exit_code_of_error(error: ErrorInfo) -> int:
 
 
 def _exit_codes() -> Mapping[str, int]:
-    """Exit codes by what an `ErrorInfo` calls an error: its violation code, or the name of its class."""
-    known: dict[str, int] = {}
+    """Exit codes by what an `ErrorInfo` calls an error: its violation code, the name of its class, or a bug."""
+    known = {"BUG": EXIT_BUG}
     classes = [CdcError]
     for cls in classes:
         known[cls.__name__] = cls.exit_code

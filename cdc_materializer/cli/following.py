@@ -8,6 +8,7 @@ from cdc_materializer.catalog import needs_spark
 from cdc_materializer.cli.output import now
 from cdc_materializer.errors import worst_exit_code
 from cdc_materializer.report.models import RunReport, TableRun
+from cdc_materializer.status import exit_code_of_error
 
 if TYPE_CHECKING:
     from cdc_materializer.config import Config
@@ -52,7 +53,7 @@ class Following:
             self._tables[run.table] = run if known is None else added(known, run)
             self._failures.pop(run.table, None)
             if run.error is not None:
-                self._failures[run.table] = found.exit_code
+                self._failures[run.table] = exit_code_of_error(run.error)
 
     def report(self) -> RunReport:
         """All rounds as one: sums, and the last state of each table."""

@@ -17,12 +17,13 @@ import yaml
 from cdc_materializer.cli.following import Following
 from cdc_materializer.clocks import SystemClock
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import EXIT_BUG, LakeUnavailable, SourceUnavailable
+from cdc_materializer.errors import EXIT_BUG, EXIT_REWOUND, EXIT_SOURCE, LakeUnavailable, SourceUnavailable
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, run_forever
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import TopicBuilder
@@ -133,6 +134,22 @@ def test_one_bad_table_does_not_stop_the_others(follow: Follow) -> None:
     assert told.exit_code == EXIT_BUG
     assert worked["public.three"] >= 4
     assert {run.table: run.batches > 0 for run in told.report().tables}["public.three"]
+
+
+def test_a_follower_ends_with_what_each_table_met_last() -> None:
+    """Not with what another table, which has recovered, met in the same round."""
+
+    def failed(name: str, code: str) -> TableRun:
+        return TableRun(table=name, topic="t", error=ErrorInfo(code=code, message="It stopped."))
+
+    told = Following("shop")
+    both = [failed("one", "OFFSET_GAP"), failed("two", "SourceUnavailable")]
+    told.add(RunReport(pipeline="shop", tables=both, exit_code=EXIT_REWOUND))
+    assert told.exit_code == EXIT_REWOUND
+    told.add(RunReport(pipeline="shop", tables=[TableRun(table="one", topic="t")]))
+    assert told.exit_code == EXIT_SOURCE
+    told.add(RunReport(pipeline="shop", tables=[failed("one", "BUG")], exit_code=EXIT_BUG))
+    assert told.exit_code == EXIT_BUG
 
 
 def test_a_table_that_failed_is_tried_again_when_its_pause_is_over(follow: Follow) -> None:
