@@ -25,6 +25,7 @@ from cdc_materializer.maintain_plan import Rule, hint
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.progress import asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN, held_messages, in_utc, is_of_table
 from cdc_materializer.report.models import (
     ErrorInfo,
@@ -136,12 +137,12 @@ class _Topics:
         self._source = source
         self._silent: CdcError | None = None
 
-    def state(self, table: TableConfig) -> TopicState:
-        """Return the topic's ends; raise what the source says otherwise."""
+    def state(self, table: TableConfig, raw: Marker | None) -> TopicState:
+        """Return the topic's ends, asked again if raw is past them; raise what the source says otherwise."""
         if self._silent is not None:
             raise self._silent
         try:
-            return state_of(self._source, table.topic, table.topics)
+            return asked_again(self._source, table, state_of(self._source, table.topic, table.topics), raw)
         except TopicMissing:
             raise
         except CdcError as error:
@@ -211,7 +212,11 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
     except CdcError as failure:
         error = failure
     try:
-        topic = as_raw_counts(topics.state(table), raw.marker if raw is not None else None)
+        landed = raw.marker if raw is not None else None
+        topic = as_raw_counts(topics.state(table, landed), landed)
+        known["ends"] = as_json(topic.ends)
+        # Of a topic that was made again, or cut, the ends say nothing about how far the mirror is behind.
+        plan_reading(table, topic, landed)
         known |= _lag(topic, _published(mirror, raw), mirror, as_of)
     except CdcError as failure:
         error = error or failure
@@ -303,7 +308,6 @@ def _lag(topic: TopicState, published: Offsets | None, mirror: _Stored | None, a
     at = _newest_change(mirror) or _published_at(mirror) if mirror is not None else None
     seconds = None if at is None else (as_of - at).total_seconds()
     return {
-        "ends": as_json(topic.ends),
         "lag_messages": behind,
         "lag_seconds": 0.0 if behind == 0 else seconds and round(max(seconds, 0.0), 3),
     }

@@ -147,7 +147,7 @@ class TableStatus(Report):
         default=None,
         description="With lag_messages above 0: seconds since the source made the newest change that the mirror has, "
         "or, where the source tells no times, since the last publish. 0 without lag; null: nothing was published yet, "
-        "or the ends are not known.",
+        "or the ends are not known, or those of a topic that lost messages.",
     )
     freshness_seconds: float | None = Field(
         default=None,
@@ -176,7 +176,7 @@ class TableStatus(Report):
         description="Commits of other programs that changed rows of the mirror or of raw, as far as their snapshots "
         "are kept; `cdcm verify` says what they did.",
     )
-    error: ErrorInfo | None = Field(default=None, description="Why the table's state could not be read.")
+    error: ErrorInfo | None = Field(default=None, description="Why the table's state, or its lag, is not known.")
 
 
 class StatusReport(Report):

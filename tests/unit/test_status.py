@@ -186,6 +186,29 @@ def test_a_table_that_was_never_run_has_all_of_its_topic_to_go(tmp_path: Path) -
     assert found.error is None
 
 
+@pytest.mark.parametrize(
+    ("left", "code"),
+    [(range(3, 8), "OFFSET_REGRESSION"), (range(1), "OFFSET_REGRESSION"), (range(11, 14), "OFFSET_GAP")],
+)
+def test_a_topic_that_was_cut_or_made_again_has_no_lag_but_an_error(tmp_path: Path, left: range, code: str) -> None:
+    """It was told as lag 0 and not late; raw has got to 9, and the run stops."""
+    config = _config(tmp_path)
+    lake = open_writer(tmp_path / "lake")
+    _fill(lake)
+    lake.engine.dispose()
+    _record(tmp_path / "recorded", _TOPIC, left)
+    contract = tmp_path / "orders.yaml"
+    contract.write_text(HEAD + "slaProperties: [{property: freshness, value: 1, unit: s}]\n", encoding="utf-8")
+    tables = [table.model_copy(update={"contract": contract}) for table in config.tables]
+
+    found = read_status(config.model_copy(update={"tables": tables}), _NOW, ["public.orders"]).tables[0]
+
+    assert (found.published, found.ends) == ({"0": 7}, {"0": left.stop})
+    assert (found.lag_messages, found.lag_seconds, found.late) == (None, None, None)
+    assert found.error is not None
+    assert found.error.code == code
+
+
 def test_a_missing_topic_is_that_tables_error(filled: Filled) -> None:
     """The other table is told as ever, and the command ends well."""
     found = read_status(filled.config, _NOW)
