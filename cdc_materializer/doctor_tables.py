@@ -56,10 +56,11 @@ def check_table(
         LakeUnavailable: a table cannot be read.
     """
     name = str(table.mirror)
-    raw_faults, raw = _marker(lake, table.mirror.raw, name)
+    # Raw last: beside a follower, which lands before it publishes, an earlier look at raw is behind the mirror.
     mirror_faults, mirror = _marker(lake, table.mirror, name)
     held_faults, held = _marker(lake, table.mirror.quarantine, name)
     history_faults, history = _marker(lake, table.mirror.history, name)
+    raw_faults, raw = _marker(lake, table.mirror.raw, name)
     faults = [*raw_faults, *mirror_faults, *held_faults, *history_faults]
     faults += _invariants(table, lake, raw, mirror, {table.mirror.quarantine: held, table.mirror.history: history})
     if not faults and raw is None and mirror is None:

@@ -21,7 +21,9 @@ from cdc_materializer.contract.model import Limit
 from cdc_materializer.doctor import examine, exit_code
 from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_LAKE, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.recognise import recognise
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport
@@ -174,6 +176,31 @@ def test_what_is_wrong_with_a_table_is_told_with_a_remedy(
     assert (fault.outcome, fault.exit_code) == (outcome, ends)
     assert said in fault.message
     assert do in (fault.do or "")
+
+
+def test_a_follower_that_publishes_meanwhile_is_no_fault(tmp_path: Path) -> None:
+    """Raw is looked at last, as what follows it cannot be ahead of it then."""
+    writer = open_writer(tmp_path / "lake")
+    writer.create_namespace("public")
+    for name, offset in (("live__raw", 5), ("live", 5)):
+        writer.create_table(f"public.{name}", schema=_ROWS.schema).append(_ROWS, _marker("live", offset).to_summary())
+    config = load_config(_pipeline(tmp_path, ("live",)))
+    lake, looks = open_tables(config.catalog), list[str]()
+    lines_of = lake.lines_of
+
+    def publishing(name: TableName) -> tuple[SnapshotLine, ...]:
+        looks.append(str(name))
+        if len(looks) == 2:
+            for each in ("live__raw", "live"):
+                writer.load_table(f"public.{each}").append(_ROWS, _marker("live", 9).to_summary())
+        return lines_of(name)
+
+    lake.lines_of = publishing  # type: ignore[method-assign]
+    state = TopicState("s.public.live", "one", Offsets({0: 3}), Offsets({0: 10}))
+    found = [*check_table("shop", config.tables[0], lake, state)]
+    writer.engine.dispose()
+
+    assert [check.outcome for check in found] == ["ok"], found
 
 
 @pytest.mark.parametrize("table", ["well", "new"])
