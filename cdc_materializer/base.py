@@ -19,7 +19,6 @@ from cdc_materializer.fold import (
     PROBLEM,
     REBUILT,
     SEGMENT,
-    STANDS,
     Partial,
     effective,
     link,
@@ -89,20 +88,6 @@ def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial
         for at, name in enumerate(carried)
     }
     return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
-
-
-def with_standing(folded: DataFrame, base: DataFrame) -> DataFrame:
-    """Add STANDS to the states of keys that are folded with their past.
-
-    Args:
-        folded: what `fold.states` gave.
-        base: rows of the mirror, with the KEY, PARTITION and OFFSET of the messages that they are from.
-    """
-    names = (m.KEY, m.PARTITION, m.OFFSET)
-    shown = base.select(*[F.col(name).alias(f"__cdc_shown{name}") for name in names])
-    is_of = [F.col(name).eqNullSafe(F.col(f"__cdc_shown{name}")) for name in names]
-    joined = folded.join(shown, is_of[0] & is_of[1] & is_of[2] & F.col(REBUILT), "left")
-    return joined.select(*folded.columns, F.col(f"__cdc_shown{m.KEY}").isNotNull().alias(STANDS))
 
 
 def is_moved() -> Column:

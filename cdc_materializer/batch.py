@@ -27,6 +27,7 @@ from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
+from cdc_materializer.standing import with_standing
 from cdc_materializer.sweeping import Watch
 from cdc_materializer.truncates import Truncate, is_wiped
 
@@ -145,9 +146,8 @@ def _anew(folded: Folded, past: Past) -> Past | None:
         return past.routed()
     if facts.doubtful and not past.lookup.options.doubtful_keys:
         return past.doubting()
-    without_places = _without_places(folded, past)
-    if without_places is not None:
-        return without_places
+    if folded.facts.unplaced and _has_places(folded, past):
+        return past.forgetting()
     # Before any are held against their past, which is read once.
     is_asked = facts.unsure or (facts.wants_history and (facts.logs or recorded.logs))
     if is_asked and not recorded.exact:
@@ -160,8 +160,13 @@ def _without_places(folded: Folded, past: Past) -> Past | None:
 
     A copy of a topic may begin with a tombstone, which then ends what its own delete never did.
     """
-    has_places = folded.facts.positions or past.recorded.positions
-    return past.forgetting() if folded.facts.unplaced and has_places and not past.recorded.forgets else None
+    found = folded.facts.unplaced or (folded.facts.leading and past.recorded.keys_move)
+    return past.forgetting() if found and _has_places(folded, past) else None
+
+
+def _has_places(folded: Folded, past: Past) -> bool:
+    """Whether places tell what was sent before, and deletes without them are not thought of yet."""
+    return bool(folded.facts.positions or past.recorded.positions) and not past.recorded.forgets
 
 
 def _in_next_epoch(folded: Folded, past: Past) -> Past | None:
@@ -227,7 +232,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
     if history is not None and past.mirror is not None and past.judges:
-        folded.states = base.with_standing(folded.states, _base(past.mirror, target, ()))
+        folded.states = with_standing(folded.states, past.mirror, target)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
 

@@ -56,9 +56,8 @@ class Recorded:
         routed: whether several source tables feed the mirror, see `owners`.
         sharded: whether each topic of the mirror is of a server of its own, see `changes.shards`.
         forgets: whether a delete may come without its place, see `resends.with_highest`.
-        readings: how far rows of snapshots reach that were read of each partition, where keys move between them.
-        deleted_at: when the last delete without its place was written, in milliseconds since 1970; None without one,
-            and where keys do not move.
+        readings: how far rows of snapshots reach that were read of each partition, where there are several.
+        deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.
         home: how the keys of all messages so far are written, if Kafka's own partitioner has put each where it is, and
             behind how many partitions there were (`changes.home`); None before the first message, otherwise MOVES.
     """
@@ -80,7 +79,7 @@ class Recorded:
     sharded: bool = False
     forgets: bool = False
     readings: Mapping[int, str] = field(default_factory=dict)
-    deleted_at: int | None = None
+    deleted_at: Mapping[int, int] = field(default_factory=dict)
     home: str | None = MOVES
 
     @property
@@ -240,9 +239,7 @@ def is_late_reading(recorded: Recorded) -> Column:
 
 def _may_be_deleted(recorded: Recorded) -> Column:
     """Whether a delete without its place that was read may have been written behind a message."""
-    if recorded.deleted_at is None:
-        return F.lit(False)
-    return F.unix_millis(m.TIME) <= recorded.deleted_at
+    return F.unix_millis(m.TIME) <= _highest(recorded.deleted_at, recorded, "bigint")
 
 
 def highest_position(recorded: Recorded) -> Column:
@@ -255,13 +252,13 @@ def highest_position(recorded: Recorded) -> Column:
     return _highest(recorded.positions, recorded)
 
 
-def _highest(found: Mapping[int, str], recorded: Recorded) -> Column:
-    """The highest of some positions of partitions: of those of a change's own server, where there are several."""
+def _highest(found: Mapping[int, str] | Mapping[int, int], recorded: Recorded, ddl: str = "string") -> Column:
+    """The highest of what partitions have reached: of those of a change's own server, where there are several."""
     if not recorded.sharded:
-        return F.lit(max(found.values(), default=None)).cast("string")
-    highest = F.lit(None).cast("string")
+        return F.lit(max(found.values(), default=None)).cast(ddl)
+    highest = F.lit(None).cast(ddl)
     for number in sorted({topic_of(partition) for partition in found}):
-        own = max(position for partition, position in found.items() if topic_of(partition) == number)
+        own = max(at for partition, at in found.items() if topic_of(partition) == number)
         is_own = F.col(m.PARTITION).between(number * WIDTH, (number + 1) * WIDTH - 1)
         highest = F.when(is_own, own).otherwise(highest)
     return highest

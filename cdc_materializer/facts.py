@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -23,6 +23,9 @@ from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after
 from cdc_materializer.truncates import Truncate
 
+#: A position, or a time.
+Mark = TypeVar("Mark", str, int)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -31,8 +34,8 @@ class Facts:
     Attributes:
         positions: the highest streaming position of each partition.
         times: when the source made those changes, in microseconds since 1970.
-        readings: how far rows of snapshots reach in each partition, where keys move between them.
-        deleted_at: when the last delete without its place was written, likewise.
+        readings: how far rows of snapshots reach in each partition, where there are several.
+        deleted_at: when the last delete without its place was written in each, likewise.
         truncates: the batch's truncates.
         wants_history: how many states may depend on messages of their keys from before the batch.
         wants_base: how many lack a value that the mirror's row may have.
@@ -45,7 +48,8 @@ class Facts:
         epochs: all the epochs up to the end of the batch.
         doubtful: how many depend on a key that may be made up; see `changes.fillers`.
         unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
-        unplaced: how many are deletes of which no place is known.
+        unplaced: how many are deletes of which no place is known, so that they tell nothing of what follows them.
+        leading: how many of those are the first messages of their keys, which matters only where keys move.
         patched: how many show no document and say only how to make it of the one before.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
@@ -55,7 +59,7 @@ class Facts:
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
     readings: Mapping[int, str] = field(default_factory=dict)
-    deleted_at: int | None = None
+    deleted_at: Mapping[int, int] = field(default_factory=dict)
     truncates: tuple[Truncate, ...] = ()
     wants_history: int = 0
     wants_base: int = 0
@@ -69,6 +73,7 @@ class Facts:
     doubtful: int = 0
     unsure: int = 0
     unplaced: int = 0
+    leading: int = 0
     patched: int = 0
     table: str | None = None
     routed: bool = False
@@ -112,6 +117,7 @@ _COUNTED = (
     "doubtful",
     "unsure",
     "unplaced",
+    "leading",
     "patched",
     "continued",
 )
@@ -160,7 +166,6 @@ def facts_of(
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
             F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
             F.count_if(resends.IN_DOUBT).alias("unsure"),
-            F.count_if(_is_alone(recorded)).alias("unplaced"),
             F.count_if(F.col(m.PATCH).isNotNull() & fold.effective()).alias("patched"),
             *_ends("table", F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))),
             *_ends("home", F.when(F.col(CURRENT) & F.col(m.KEY).isNotNull() & says_something, F.col(m.HOME))),
@@ -176,8 +181,8 @@ def facts_of(
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
         times={partition: at["micros"] for partition, at in highest.items() if at["micros"] is not None},
-        readings=_highest_readings((row[m.PARTITION], row["reading"]) for row in rows),
-        deleted_at=max((row["deleted_at"] for row in rows if row["deleted_at"] is not None), default=None),
+        readings=_highest_of((row[m.PARTITION], row["reading"]) for row in rows),
+        deleted_at=_highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
         gtids=_gtids(rows, placed),
@@ -189,28 +194,23 @@ def facts_of(
     )
 
 
-def _is_alone(recorded: Recorded) -> Column:
-    """Whether a message is a delete of which no place is known, so that it tells nothing of what follows it.
-
-    Of a key's first message that matters only where partitions may be read in another order.
-    """
-    return fold.effective() & resends.is_unplaced() & (~F.col(fold.ORPHAN) | F.lit(recorded.keys_move))
-
-
 def _without_positions(recorded: Recorded) -> list[Column]:
-    """What messages tell that are no changes of the log, where another partition may have older ones."""
-    is_told = F.col(CURRENT) & F.lit(recorded.keys_move)
+    """What messages tell that are no changes of the log: another partition may have older ones where keys move."""
+    is_told = F.col(CURRENT) & F.lit(recorded.partitions > 1)
     reading = F.when(is_told & (F.col(m.OP) == "r"), resends.reach(F.col(m.POSITION)))
     delete = F.when(is_told & resends.is_unplaced(), F.unix_millis(m.TIME))
-    return [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]
+    is_alone = fold.effective() & resends.is_unplaced()
+    told = [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]
+    counts = {"unplaced": is_alone & ~F.col(fold.FIRST), "leading": is_alone & F.col(fold.FIRST)}
+    return [*told, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 
-def _highest_readings(found: Iterable[tuple[int, str | None]]) -> dict[int, str]:
+def _highest_of(found: Iterable[tuple[int, Mark | None]]) -> dict[int, Mark]:
     """The highest of each partition."""
-    highest: dict[int, str] = {}
-    for partition, reading in found:
-        if reading is not None:
-            highest[partition] = max(reading, highest.get(partition, ""))
+    highest: dict[int, Mark] = {}
+    for partition, at in found:
+        if at is not None:
+            highest[partition] = max(at, highest.get(partition, at))
     return highest
 
 
@@ -269,12 +269,12 @@ def reached(marker: Marker | None, facts: Facts, applied: Sequence[Truncate]) ->
         applied: its truncates that wipe rows.
     """
     positions, times = _highest(marker, facts)
-    before = (marker.readings, marker.deleted_at) if marker is not None else ({}, None)
+    readings, deleted_at = (marker.readings, marker.deleted_at) if marker is not None else ({}, {})
     return {
         "positions": positions,
         "times": times,
-        "readings": _highest_readings(chain(before[0].items(), facts.readings.items())),
-        "deleted_at": max((at for at in (before[1], facts.deleted_at) if at is not None), default=None),
+        "readings": _highest_of(chain(readings.items(), facts.readings.items())),
+        "deleted_at": _highest_of(chain(deleted_at.items(), facts.deleted_at.items())),
         "truncated": _last_truncates(marker, applied),
         "truncates": _count_truncates(marker, applied),
         "logs": _logs_after(marker, facts),

@@ -50,13 +50,15 @@ MISSING_COLUMNS = "__cdc_missing"
 #: Codes that the state has from values carried out of held messages: array<struct<column,code>>.
 CARRIED = "__cdc_carried"
 ORPHAN = "__cdc_orphan"
+#: Whether no message of the key is ahead, not even one that cannot be read.
+FIRST = "__cdc_first"
 #: Whether the message is one of the batch's own; history that is folded again is not counted again.
 CURRENT = "__cdc_current"
 #: Whether the key is folded from its first message, so that the mirror's row is no base for it.
 REBUILT = "__cdc_rebuilt"
 #: Whether the key has open held messages from earlier batches.
 HELD = "__cdc_held"
-#: Whether the mirror's row is as this message of its key's past has left it.
+#: Whether the mirror's row is as this message of its key's past has left it, see `standing`.
 STANDS = "__cdc_stands"
 
 #: DDL of a list of column names, and of what is wrong with one of them.
@@ -139,7 +141,7 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, sweeps)
     inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
-    lagged = (m.OP, m.NAMELESS, *inherited)
+    lagged = (m.OP, m.NAMELESS, m.PARTITION, *inherited)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
@@ -150,6 +152,7 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
             m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
             **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in inherited},
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
+            FIRST: previous[m.PARTITION].isNull(),
         }
     )
     placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
@@ -354,6 +357,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
             SEGMENT,
             OPENER,
             ORPHAN,
+            FIRST,
         ),
         _compact(open_columns, NO_NAMES).alias(OPEN_COLUMNS),
         _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),

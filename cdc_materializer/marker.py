@@ -93,9 +93,9 @@ class Marker:
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
         times: when the source made the changes of `positions`, in microseconds since 1970.
-        readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where keys move
-            between partitions.
-        deleted_at: when the last delete without its place was written, in milliseconds since 1970, likewise.
+        readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where there are
+            several.
+        deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.
         truncated: the highest position of a truncate that was applied, behind which no change counts any more; where
             the mirror has rows of several servers, of each of them.
         truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not
@@ -138,7 +138,7 @@ class Marker:
     counts: Mapping[str, int]
     times: Mapping[int, int] = field(default_factory=dict)
     readings: Mapping[int, str] = field(default_factory=dict)
-    deleted_at: int | None = None
+    deleted_at: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
     refilled: int = 0
@@ -167,7 +167,7 @@ class Marker:
         """A mirror's marker for reading its log once more: nothing read yet, and what was accepted stays so."""
         fresh = replace(other, batch="", offsets=Offsets(), source_snapshot=None, contract=None, counts={})
         fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
-        fresh = replace(fresh, readings={}, deleted_at=None)
+        fresh = replace(fresh, readings={}, deleted_at={})
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
         return replace(fresh, held_table=None)
 
@@ -208,7 +208,7 @@ class Marker:
             "positions": write(self.positions),
             "times": write(self.times),
             "readings": write(self.readings) if self.readings else None,
-            "deleted-at": None if self.deleted_at is None else str(self.deleted_at),
+            "deleted-at": write(self.deleted_at) if self.deleted_at else None,
             "truncated": " ".join(self.truncated) or None,
             "truncates": None if self.truncates is None else str(self.truncates),
             "refilled": str(self.refilled) if self.refilled else None,
@@ -250,8 +250,7 @@ class Marker:
                 f"The table's marker has version {version}; this cdc_materializer reads up to {MARKER_VERSION}.",
                 "Use the newer version of cdc_materializer that wrote it.",
             )
-        numbers = ("source-snapshot", "truncates", "deleted-at")
-        snapshot, truncates, deleted_at = (_number(summary, name) for name in numbers)
+        snapshot, truncates = (_number(summary, name) for name in ("source-snapshot", "truncates"))
         return cls(
             pipeline=_text(summary, "pipeline"),
             batch=_text(summary, "batch"),
@@ -261,7 +260,7 @@ class Marker:
             positions=read_partitions(_text(summary, "positions"), as_text),
             times=read_partitions(_text(summary, "times"), as_microseconds),
             readings=read_partitions(summary.get(MARKER_PREFIX + "readings", "{}"), as_text),
-            deleted_at=deleted_at,
+            deleted_at=read_partitions(summary.get(MARKER_PREFIX + "deleted-at", "{}"), as_offset),
             source_snapshot=snapshot,
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},

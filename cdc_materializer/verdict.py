@@ -122,7 +122,6 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
     judged = masking.judged(states, broken, lists, fold.CARRIED)
     judged = _with_previous_delete(judged, cuts)
-    # The past of a row is judged anew: what a stricter contract holds by now, readers have had since before it.
     stands = F.col(fold.STANDS) if fold.STANDS in states.columns else F.lit(False)
     passes = _passes(judgement, stands)
     of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))

@@ -42,6 +42,7 @@ LAYERS = (
             "rows",
             "verdict",
             "life",
+            "standing",
             "tally",
             "judging",
             "audit",

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 import yaml
-from pyspark.sql import functions as F
 
 from cdc_materializer import lake, pipeline
 from cdc_materializer.adopt import Decision, adopt_table
+from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.explain import fates
 from cdc_materializer.line import Batch, Line
@@ -286,7 +286,7 @@ def _fates(spark: "SparkSession", config: Config, passage: Passage) -> list[Fate
 
 def _readable(spark: "SparkSession", mirror: str, types: Mapping[str, str]) -> list["Row"]:
     # Instants as text: as Python values they would be in the machine's own time zone.
-    columns = [F.col(name).cast("string") if kind == "timestamp" else F.col(name) for name, kind in types.items()]
+    columns = [m.column(name).cast("string") if kind == "timestamp" else m.column(name) for name, kind in types.items()]
     return (
         spark.table(mirror).select(*[column.alias(name) for column, name in zip(columns, types, strict=True)]).collect()
     )
