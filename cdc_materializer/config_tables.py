@@ -264,6 +264,7 @@ class TableConfig(TableSettings):
         "out: the last two parts of the topic's name.",
     )
     _topics: tuple[str, ...] = PrivateAttr(default=())
+    _others: frozenset[str] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:
@@ -288,11 +289,15 @@ class TableConfig(TableSettings):
         """The topics that go to the one mirror of a glob, once `resolve_tables` was asked; none for all others."""
         return self._topics
 
-    def of_topics(self, topics: Iterable[str]) -> Self:
-        """The same entry, with the topics that its glob stands for."""
+    def of_topics(self, topics: Iterable[str], others: Iterable[str] = ()) -> Self:
+        """The same entry, with the topics that its glob stands for, and those that are other entries'."""
         found = self.model_copy()
-        found._topics = tuple(topics)  # noqa: SLF001 - of the same class
+        found._topics, found._others = tuple(topics), frozenset(others)  # noqa: SLF001 - of the same class
         return found
+
+    def would_take(self, topic: str) -> bool:
+        """Whether a topic that was made since `resolve_tables` was asked is one of `topics` from the next time on."""
+        return bool(self._topics) and topic not in self._others and fnmatch.fnmatchcase(topic, self.topic)
 
     @property
     def mirror(self) -> TableName:
@@ -363,9 +368,8 @@ def check_mirrors(tables: Iterable[TableConfig]) -> None:
 def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tuple[TableConfig, ...]:
     """Return ``tables`` with each glob replaced by the topics it matches, in order of name.
 
-    A glob with a `mirror` stays one table, of all the topics that it matches. A topic that has an entry of its own is
-    no glob's, and the first of two globs takes a topic; so the exact entry, then the earlier one, decides its settings.
-    Only a table's topics are taken (see `names.is_table_topic`).
+    A glob with a `mirror` stays one table, of all that it matches. A topic that has an entry of its own is no glob's,
+    and the first of two globs takes a topic, with its settings. Only a table's topics are taken (`is_table_topic`).
 
     Raises:
         TopicMissing: a glob matches no table's topic.
@@ -388,7 +392,7 @@ def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tupl
             )
         own = [topic for topic in matched if topic not in taken]
         if entry.given_mirror is not None:
-            resolved += [entry.of_topics(own)] if own or not matched else []
+            resolved += [entry.of_topics(own, taken)] if own or not matched else []
         else:
             resolved += (entry.model_copy(update={"topic": topic}) for topic in own)
         taken.update(matched)

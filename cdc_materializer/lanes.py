@@ -9,6 +9,7 @@ kind of partition (ADR 17).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.offsets import Offsets, Span
@@ -58,6 +59,12 @@ def split(span: Span, topics: Sequence[str]) -> tuple[tuple[int, Span], ...]:
 def joined_ids(ids: Sequence[str | None]) -> str | None:
     """The broker's ids of several topics as one text; None where none has one."""
     return _BETWEEN.join(one or "" for one in ids) if any(ids) else None
+
+
+def kept_ids(known: str | None, now: str | None) -> str | None:
+    """The ids of topics as they are now; of one that was not asked, the one that is known. See `other_topics`."""
+    pairs = zip_longest((known or "").split(_BETWEEN), (now or "").split(_BETWEEN), fillvalue="")
+    return joined_ids([later or earlier for earlier, later in pairs])
 
 
 def other_topics(known: str | None, now: str | None) -> frozenset[int]:

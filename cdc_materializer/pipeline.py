@@ -21,6 +21,7 @@ from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_stage import Stage
+from cdc_materializer.lanes import kept_ids
 from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
 from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_pair
@@ -148,7 +149,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         before,
         batch=batch_id(line.pipeline, raw.uuid, span),
         topic=span.topic,
-        topic_id=topic.topic_id or before.topic_id,
+        topic_id=kept_ids(before.topic_id, topic.topic_id),
         topics=topic.topics,
         offsets=Offsets({**before.offsets, **span.end}),
     )

@@ -136,7 +136,11 @@ def asked_again(source: Source, table: TableConfig, topic: TopicState, raw: Mark
         return topic
     ends = raw.in_table(as_raw_counts(topic, raw).ends)
     is_passed = any(ends.get(partition, -1) < offset for partition, offset in raw.next_of(ends).items())
-    return state_of(source, table.topic, table.topics) if is_passed else topic
+    if not is_passed:
+        return topic
+    # A topic of a glob that was made, and landed by another process, since this one listed them is no lost one.
+    made_since = [one for one in raw.topics if one not in table.topics and table.would_take(one)]
+    return state_of(source, table.topic, table.topics, made_since)
 
 
 def plan_up_to(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import ConfigError, TopicMissing
 from cdc_materializer.lanes import WIDTH, joined, joined_ids, numbered, split
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Source, TopicState
@@ -19,18 +19,29 @@ if TYPE_CHECKING:
     from cdc_materializer.marker import Marker
 
 
-def state_of(source: Source, topic: str, topics: Sequence[str]) -> TopicState:
+def state_of(source: Source, topic: str, topics: Sequence[str], perhaps: Sequence[str] = ()) -> TopicState:
     """Where a table's topic begins and ends now.
 
     Args:
         source: where it is.
         topic: its name, or the glob of several.
         topics: the names of those; none where it is one topic.
+        perhaps: the names of further ones, which need not be there.
 
     Raises:
         TopicMissing, SourceUnavailable: as `Source.state` does.
     """
-    return _together(topic, [source.state(one) for one in topics]) if topics else source.state(topic)
+    if not topics:
+        return source.state(topic)
+    further = [found for one in perhaps if (found := _state_if_there(source, one)) is not None]
+    return _together(topic, [*(source.state(one) for one in topics), *further])
+
+
+def _state_if_there(source: Source, topic: str) -> TopicState | None:
+    try:
+        return source.state(topic)
+    except TopicMissing:
+        return None
 
 
 def as_raw_counts(state: TopicState, raw: Marker | None) -> TopicState:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import ConfigError, OffsetRegression
-from cdc_materializer.lanes import WIDTH, joined, joined_ids, numbered, other_topics, split, topic_of
+from cdc_materializer.lanes import WIDTH, joined, joined_ids, kept_ids, numbered, other_topics, split, topic_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span
@@ -56,6 +56,16 @@ def test_only_the_topic_that_was_made_again_is_another() -> None:
     assert other_topics("a", "b") == {0}
     assert joined_ids(["a", None]) == "a,"
     assert joined_ids([None, None]) is None
+
+
+def test_the_id_of_a_topic_that_was_not_asked_is_kept() -> None:
+    """Else one that is made again would not be noticed; what was asked is told as it is."""
+    assert kept_ids("a,b,c", "a,,d") == "a,b,d"
+    assert kept_ids("a,b", "x") == "x,b"
+    assert kept_ids("a", "a,b") == "a,b"
+    assert kept_ids("a,b", None) == "a,b"
+    assert kept_ids(None, "a") == "a"
+    assert kept_ids(None, None) is None
 
 
 def _state(topic: str, end: int) -> TopicState:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cdc_materializer import plan, proof, rebuild
-from cdc_materializer.config import Config, load_config
+from cdc_materializer.config import Config, TableConfig, load_config, resolve_tables
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
     ConfigError,
@@ -23,6 +23,7 @@ from cdc_materializer.errors import (
     SourceUnavailable,
     TopicMissing,
 )
+from cdc_materializer.lanes import WIDTH
 from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
@@ -30,7 +31,7 @@ from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, pl
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
 from cdc_materializer.run_contracts import tell_changes, with_changes
-from cdc_materializer.source import TopicState
+from cdc_materializer.source import TopicState, state_of
 from cdc_materializer.swapped import Swapped
 from cdc_materializer.testing import TopicBuilder
 from cdc_materializer.testing_clock import FixedClock
@@ -186,6 +187,32 @@ def test_a_run_goes_no_further_than_it_asked_for_whoever_has_landed_more(config:
     ]
 
     assert [dict(span.end) for span in spans] == [{0: 17, 1: 14, 2: 10}, {0: 17, 1: 14, 2: 11}, {0: 15, 1: 14}]
+
+
+@pytest.mark.parametrize(
+    ("there", "own"), [(True, False), (False, False), (True, True)], ids=["new", "gone", "another's"]
+)
+def test_a_topic_of_a_glob_that_another_process_landed_first_is_no_lost_one(
+    there: bool,  # noqa: FBT001
+    own: bool,  # noqa: FBT001
+) -> None:
+    """It was made since this one listed them. One that is gone, or has an entry of its own, is missed as ever."""
+    ends = {"a.t": 5, "b.t": 7} if there else {"a.t": 5}
+
+    def state(topic: str) -> TopicState:
+        if topic not in ends:
+            raise TopicMissing("There is no such topic.", "Make it.")
+        return TopicState(topic, f"id-{topic}", Offsets({0: 0}), Offsets({0: ends[topic]}))
+
+    source: Any = SimpleNamespace(state=state)
+    entries = [{"topic": "*.t", "mirror": "shop.t"}] + ([{"topic": "b.t", "mirror": "shop.b"}] if own else [])
+    table, *_ = resolve_tables([TableConfig.model_validate(entry) for entry in entries], ["a.t"])
+    topic = state_of(source, table.topic, table.topics)
+    raw = replace(marker({0: 4, WIDTH: 6}, "id-a.t,id-b.t"), topic="*.t", topics=("a.t", "b.t"))
+
+    with nullcontext() if there and not own else pytest.raises(OffsetRegression):
+        assert plan_reading(table, asked_again(source, table, topic, raw), raw).end == {0: 5, WIDTH: 7}
+        assert plan_up_to(source, table, topic, raw).end == {0: 5, WIDTH: 6}
 
 
 def test_messages_that_wait_for_their_schema_are_work(config: Config) -> None:
