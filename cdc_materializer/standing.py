@@ -36,11 +36,11 @@ def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema) -> 
     rows = mirror.select(*in_columns(mirror, target))
     # The mirror is many times what is asked for.
     found = rows.join(F.broadcast(wanted), [m.column(name) == F.col(short) for name, short in asked.items()])
-    shown = found.select(*asked.values(), _row(target).alias(_SHOWN))
+    # Each once: a row that another engine has doubled doubles no state.
+    shown = found.select(*asked.values(), _row(target).alias(_SHOWN)).distinct()
     match = [m.column(name) == F.col(short) for name, short in asked.items()]
-    joined = folded.join(shown, [past, *match], "left")
-    stands = F.col(_SHOWN).isNotNull() & F.col(_SHOWN).eqNullSafe(_row(target))
-    return joined.select(*[m.column(name) for name in folded.columns], stands.alias(STANDS))
+    joined = folded.join(shown, [past, *match, F.col(_SHOWN).eqNullSafe(_row(target))], "left")
+    return joined.select(*[m.column(name) for name in folded.columns], F.col(_SHOWN).isNotNull().alias(STANDS))
 
 
 def _row(target: TableSchema) -> Column:
