@@ -39,6 +39,7 @@ from cdc_materializer.run_contracts import (
     tell_changes,
     with_changes,
 )
+from cdc_materializer.run_topics import ListedTopics
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -84,6 +85,10 @@ class RunOptions:
     def is_over(self) -> bool:
         """Whether no further batch is to be begun."""
         return self.stop.is_set() or self.deadline.is_over
+
+    def asked_of(self, known: Sequence[TableConfig]) -> tuple[TableConfig, ...]:
+        """Those of the tables that are to be brought forward."""
+        return tuple(table for table in known if not self.tables or str(table.mirror) in self.tables)
 
 
 @dataclass(frozen=True)
@@ -133,18 +138,21 @@ def run_forever(
     """Bring every table forward again and again, until `options.stop` is set; yields what each round did, if anything.
 
     A table that failed is left alone for longer each time it fails again; the others go on. Without Spark none does.
-    Contracts are read again where their files were changed, between two rounds.
+    Between two rounds contracts are read again where their files were changed, and topics listed where there are globs.
     """
     from cdc_materializer.session_watch import has_ended
 
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
     quiet: dict[str, tuple[float, int]] = {}
-    files = ContractFiles(config, work.tables, work.contracts)
+    files, listed = ContractFiles(config, work.tables, work.contracts), ListedTopics(config, work.source, work.known)
     changes: dict[str, ContractChange] = {}
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
         while not options.is_over:
+            if listed.look():
+                work = replace(work, known=listed.known, tables=options.asked_of(listed.known))
+                files.follow(work.tables)
             for mirror in files.look():
                 quiet.pop(mirror, None)
             work = replace(work, contracts=dict(files.contracts))
@@ -208,7 +216,7 @@ def open_work(config: Config, options: RunOptions, *, refuse: bool = True) -> Wo
     """
     source = open_source(config.source, options.deadline)
     known = resolve_tables(config.tables, source.topics() if any(table.is_glob for table in config.tables) else ())
-    tables = tuple(table for table in known if not options.tables or str(table.mirror) in options.tables)
+    tables = options.asked_of(known)
     missing = sorted(set(options.tables) - {str(table.mirror) for table in known})
     if missing:
         what = f"There is no table {', '.join(missing)} in {config.path.name}."

@@ -101,14 +101,23 @@ class ContractFiles:
     def __init__(self, config: Config, tables: Iterable[TableConfig], contracts: Mapping[str, Stated]) -> None:
         """Begin with what was read when the run began."""
         self._config, self.contracts = config, dict(contracts)
-        self._tables = [table for table in tables if table.contract is not None]
+        self._tables = list(tables)
         self._seen: dict[str, bytes | None] = {}
         self._taken: dict[str, bytes | None] = {}
-        self._untold = set(self.contracts) | {str(table.mirror) for table in tables}
+        self._untold = set(self.contracts) | {str(table.mirror) for table in self._tables}
+
+    def follow(self, tables: Iterable[TableConfig]) -> None:
+        """Take up tables that came since, with their contracts."""
+        known = {str(table.mirror) for table in self._tables}
+        came = [table for table in tables if str(table.mirror) not in known]
+        self._tables += came
+        self.contracts |= read_contracts(self._config, came)
+        self._untold |= {str(table.mirror) for table in came}
 
     def look(self) -> set[str]:
         """Look at the files, and give the mirrors whose contract is to be followed from here on as it is by now."""
-        return {str(table.mirror) for table in self._tables if self._is_taken_up(table)}
+        stated = [table for table in self._tables if table.contract is not None]
+        return {str(table.mirror) for table in stated if self._is_taken_up(table)}
 
     def tell(self, waiting: Sequence[Backlog], deadline: Deadline = NEVER) -> dict[str, ContractChange]:
         """Say once what those of the tables whose contract is another one have by it, as `tell_changes` does."""

@@ -16,7 +16,7 @@ import yaml
 
 from cdc_materializer.cli.following import Following
 from cdc_materializer.clocks import SystemClock
-from cdc_materializer.config import Config, load_config
+from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_BUG, EXIT_REWOUND, EXIT_SOURCE, LakeUnavailable, SourceUnavailable
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
 from cdc_materializer.line import Batch, Line
@@ -36,7 +36,9 @@ Advance = Callable[[Line, TopicState], Batch | None]
 class Follow(Protocol):
     """Follows; see `follow`."""
 
-    def __call__(self, advance: Advance, rounds: int, clock: FixedClock | None = None) -> Following:
+    def __call__(
+        self, advance: Advance, rounds: int, clock: FixedClock | None = None, config: Config | None = None
+    ) -> Following:
         """So many rounds; with a clock, which goes on only while it is waited, by five seconds."""
 
 
@@ -72,7 +74,9 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
         def of(self, _: str) -> Any:  # noqa: ANN401 - as much of a Lake as is asked
             return SimpleNamespace(prepare=lambda _: None, spark=session)
 
-    def go(advance: Advance, rounds: int, clock: FixedClock | None = None) -> Following:
+    pipeline = config
+
+    def go(advance: Advance, rounds: int, clock: FixedClock | None = None, config: Config | None = None) -> Following:
         options = RunOptions()
         left = itertools.count(1)
 
@@ -87,7 +91,7 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
         monkeypatch.setattr("cdc_materializer.pipeline.advance", advance)
         told = Following("shop")
         asked = RunOptions(stop=stop, clock=clock or SystemClock())  # type: ignore[arg-type]
-        for report in run_forever(config, options=asked, poll=0.0 if clock is None else 5.0):
+        for report in run_forever(config or pipeline, options=asked, poll=0.0 if clock is None else 5.0):
             told.add(report)
         return told
 
@@ -185,6 +189,64 @@ def test_a_table_that_another_process_works_on_is_left_to_it(follow: Follow, mon
     follow(advance, 2)
 
     assert set(worked) == {"public.one", "public.three"}
+
+
+@pytest.fixture
+def globs(config: Config) -> Config:
+    """The same topics by globs: a mirror of each of some, and one mirror of others."""
+    globs = [{"topic": "shop.public.t*"}, {"topic": "*.public.one", "mirror": "public.one"}]
+    return config.model_copy(update={"tables": [TableConfig.model_validate(entry) for entry in globs]})
+
+
+def _make(config: Config, name: str) -> None:
+    topic = TopicBuilder(name)
+    topic.add(b"1", b"{}")
+    topic.write(config.root / "recorded")
+
+
+def test_a_topic_that_comes_while_a_run_follows_is_taken_up(follow: Follow, globs: Config) -> None:
+    """As a table of its own, and as one more topic of a table; one that goes is told as missing, as before."""
+    seen: list[tuple[str, tuple[str, ...]]] = []
+
+    def advance(line: Line, topic: TopicState) -> Batch | None:
+        seen.append((str(line.mirror), topic.topics))
+        if len(seen) == 3:
+            _make(globs, "shop.public.ten")
+            _make(globs, "other.public.one")
+            (globs.root / "recorded" / "shop.public.two.jsonl").unlink()
+        return None
+
+    told = follow(advance, 2, config=globs)
+
+    assert sorted(seen[:3]) == [("public.one", ("shop.public.one",)), ("public.three", ()), ("public.two", ())]
+    both = ("other.public.one", "shop.public.one")
+    assert sorted(seen[3:]) == [("public.one", both), ("public.ten", ()), ("public.three", ())]
+    assert {run.table: run.error.code for run in told.report().tables if run.error} == {"public.two": "TopicMissing"}
+
+
+def test_a_run_goes_on_with_the_topics_that_it_knows(
+    follow: Follow, globs: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where they cannot be listed for some time, which is told once, and where none is listed."""
+    worked: Counter[str] = Counter()
+    answers: list[tuple[str, ...] | None] = [NAMES, NAMES, None, None, (), NAMES]
+
+    def topics(_: object) -> tuple[str, ...]:
+        found = answers.pop(0)
+        if found is None:
+            raise SourceUnavailable("It is down.", "Start it.")
+        return found
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        worked[str(line.mirror)] += 1
+        return None
+
+    monkeypatch.setattr("cdc_materializer.source.recorded.RecordedSource.topics", topics)
+    follow(advance, 5, config=globs)
+
+    assert answers == []
+    assert worked == dict.fromkeys(("public.one", "public.two", "public.three"), 5)
+    assert caplog.text.count("The run goes on with the topics that it knows: It is down.") == 1
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -167,6 +167,21 @@ def test_what_a_run_finds_at_its_beginning_is_read_again(config: Config) -> None
     assert [files.look(), files.look()] == [set(), {ORDERS}]
 
 
+def test_a_table_that_comes_while_a_run_follows_is_judged_by_its_contract(config: Config) -> None:
+    """Without it nobody would know what is masked; it is told of, and looked at, as those of the others are."""
+    work, path = open_work(config, RunOptions(), refuse=False), config.root / "orders.yaml"
+    files = ContractFiles(config, (), {})
+    assert (files.look(), files.tell(_done(config))) == (set(), {})
+
+    files.follow(work.tables)
+    files.follow(work.tables)
+
+    assert files.contracts.keys() == work.contracts.keys()
+    assert files.tell(_done(config)).keys() == {ORDERS}
+    path.write_text(f"{HEAD}{MASKED}", encoding="utf-8")
+    assert [files.look(), files.look(), files.look()] == [set(), {ORDERS}, set()]
+
+
 def test_half_of_a_contract_that_is_being_written_is_not_followed(config: Config) -> None:
     """It reads well, and lacks the masks that are yet to come."""
     (config.root / "orders.yaml").write_text(f"{HEAD}{MASKED}", encoding="utf-8")
