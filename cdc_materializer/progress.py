@@ -28,7 +28,7 @@ class Backlog:
         topic: the topic's beginnings and ends; None where it cannot be asked, and `error` says why.
         raw: the marker of the raw table; None where there is none, or where only Spark can open the catalog.
         mirror: likewise of the mirror.
-        retries: whether messages wait for a schema that the registry did not know.
+        retries: whether messages wait for a schema that the registry did not know, and there is a registry.
         unsettled: whether a run was killed before it told quarantine what follows from the mirror's newest commit.
         rewound: whether the topic ended before what was read, and nobody has accepted that yet: where it has grown to
             that length again, it does not show it.
@@ -61,6 +61,11 @@ class Backlog:
         return sum(max(end - start.get(partition, self.topic.beginnings[partition]), 0) for partition, end in ends)
 
     @property
+    def only_retries(self) -> bool:
+        """Whether all that a run could do is to read what waits for a schema."""
+        return self.retries and replace(self, retries=False).is_done
+
+    @property
     def is_done(self) -> bool:
         """Whether a run would find nothing to do."""
         if self.topic is None or self.raw is None or self.retries or self.unsettled or self.rewound:
@@ -86,7 +91,7 @@ def backlogs(
         lake = open_tables(config.catalog, deadline)
     except LakeUnavailable:
         lake = None
-    return [_backlog(lake, source, table) for table in tables]
+    return [_backlog(lake, source, table, has_registry=config.registry is not None) for table in tables]
 
 
 def plan_reading(
@@ -199,7 +204,7 @@ def check_servers(table: TableConfig, raw: Marker) -> None:
         raise ConfigError(f"{what}, which would give its rows other servers. Nothing was written.", do)
 
 
-def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog:
+def _backlog(lake: Tables | None, source: Source, table: TableConfig, *, has_registry: bool) -> Backlog:
     try:
         topic = state_of(source, table.topic, table.topics)
     except CdcError as error:
@@ -215,7 +220,7 @@ def _backlog(lake: Tables | None, source: Source, table: TableConfig) -> Backlog
         return Backlog(table, topic)
     except CdcError as error:
         return Backlog(table, None, error=error)
-    retries, rewound = Code.SCHEMA_UNKNOWN in unreleased, Code.OFFSET_REGRESSION in unreleased
+    retries, rewound = has_registry and Code.SCHEMA_UNKNOWN in unreleased, Code.OFFSET_REGRESSION in unreleased
     try:
         return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries, is_unsettled(mirror, held), rewound)
     except ConfigError as error:

@@ -28,7 +28,7 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, backlogs
 from cdc_materializer.registry import Registry, open_registry
 from cdc_materializer.report.models import ContractChange, ErrorInfo, RunReport, TableRun
-from cdc_materializer.retry import FOLLOW, NEVER, REPLAN, Deadline
+from cdc_materializer.retry import NEVER, REPLAN, Deadline
 from cdc_materializer.run_contracts import (
     ContractFiles,
     Stated,
@@ -39,6 +39,7 @@ from cdc_materializer.run_contracts import (
     tell_changes,
     with_changes,
 )
+from cdc_materializer.run_pauses import Pauses
 from cdc_materializer.run_topics import ListedTopics
 from cdc_materializer.source import Source, open_source
 
@@ -138,13 +139,14 @@ def run_forever(
     """Bring every table forward again and again, until `options.stop` is set; yields what each round did, if anything.
 
     A table that failed is left alone for longer each time it fails again; the others go on. Without Spark none does.
+    So is a message that waits for a schema, until its table has others to publish.
     Between two rounds contracts are read again where their files were changed, and topics listed where there are globs.
     """
     from cdc_materializer.session_watch import has_ended
 
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
-    quiet: dict[str, tuple[float, int]] = {}
+    pauses = Pauses(poll, options.clock)
     files, listed = ContractFiles(config, work.tables, work.contracts), ListedTopics(config, work.source, work.known)
     changes: dict[str, ContractChange] = {}
     with session_for(work, spark) as session:
@@ -154,16 +156,15 @@ def run_forever(
                 work = replace(work, known=listed.known, tables=options.asked_of(listed.known))
                 files.follow(work.tables)
             for mirror in files.look():
-                quiet.pop(mirror, None)
+                pauses.end(mirror)
             work = replace(work, contracts=dict(files.contracts))
-            now = options.clock.monotonic()
-            due = [table for table in work.tables if quiet.get(str(table.mirror), (0.0, 0))[0] <= now]
+            due = [table for table in work.tables if pauses.is_over(str(table.mirror))]
             found = backlogs(config, work.source, due, options.deadline)
             changes |= files.tell(found, options.deadline)
-            waiting = [one for one in found if not one.is_done or refusal(work.contracts, one.table) is not None]
+            waiting = [one for one in found if pauses.is_to_do(one) or refusal(work.contracts, one.table) is not None]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
             report = _run_tables(work, lakes, waiting, options)
-            _pause_failed(report, quiet, poll, options.clock)
+            pauses.note(waiting, report)
             if any(run.batches or run.error for run in report.tables):
                 yield with_changes(report, changes)
                 for run in report.tables:
@@ -189,16 +190,6 @@ def _leave_to_others(config: Config, waiting: Sequence[Backlog], own: str, clock
         else:
             _LOG.info("%s is being worked on by %s, and left to it for now.", backlog.table.mirror, shown(other))
     return found
-
-
-def _pause_failed(report: RunReport, quiet: dict[str, tuple[float, int]], poll: float, clock: Clock) -> None:
-    """Note until when each table that failed is left alone, and how often it has failed in a row."""
-    for run in report.tables:
-        if run.error is None:
-            quiet.pop(run.table, None)
-            continue
-        failures = quiet.get(run.table, (0.0, 0))[1] + 1
-        quiet[run.table] = (clock.monotonic() + replace(FOLLOW, base_seconds=poll).pause(failures), failures)
 
 
 def open_work(config: Config, options: RunOptions, *, refuse: bool = True) -> Work:

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +29,9 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, plan_reading, plan_up_to
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
-from cdc_materializer.run import RunOptions, _pause_failed, _report, open_work, run_once
+from cdc_materializer.run import RunOptions, _report, open_work, run_once
 from cdc_materializer.run_contracts import tell_changes, with_changes
+from cdc_materializer.run_pauses import Pauses
 from cdc_materializer.source import TopicState, state_of
 from cdc_materializer.swapped import Swapped
 from cdc_materializer.testing import TopicBuilder
@@ -325,20 +326,55 @@ def test_the_exit_code_is_no_part_of_the_document(config: Config) -> None:
     assert set(printed) == {"pipeline", "tables"}
 
 
+def _pause(clock: FixedClock, is_over: Callable[[], bool]) -> int:
+    """Seconds until a pause is over."""
+    seconds = 0
+    while not is_over():
+        clock.advance(1)
+        seconds += 1
+    return seconds
+
+
 def test_a_failing_table_is_left_alone_for_longer_each_time() -> None:
     """Twice as long, up to five minutes, and no longer at all after a success."""
-    quiet: dict[str, tuple[float, int]] = {}
-    pauses, failures, clock = [], [], FixedClock()
-    for _ in range(9):
-        clock.advance(1_000)
-        _pause_failed(RunReport(pipeline="p", tables=[run_of("TOPIC_MISSING")]), quiet, 5.0, clock)
-        pauses.append(quiet["shop.orders"][0] - clock.monotonic())
-        failures.append(quiet["shop.orders"][1])
-    _pause_failed(RunReport(pipeline="p", tables=[run_of()]), quiet, 5.0, clock)
+    clock = FixedClock()
+    pauses, found = Pauses(5.0, clock), []
+    for error in (*["TOPIC_MISSING"] * 9, None, "TOPIC_MISSING"):
+        pauses.note([], RunReport(pipeline="p", tables=[run_of(error)]))
+        found.append(_pause(clock, lambda: pauses.is_over("shop.orders")))
 
-    assert pauses == [5, 10, 20, 40, 80, 160, 300, 300, 300]
-    assert failures == list(range(1, 10))
-    assert quiet == {}
+    assert found == [5, 10, 20, 40, 80, 160, 300, 300, 300, 0, 5]
+
+
+def test_what_waits_for_a_schema_is_tried_less_and_less_often(config: Config) -> None:
+    """It held up nothing, and cost a look through quarantine and raw every five seconds; news are worked on at once."""
+    here, clock = marker({0: 15}), FixedClock()
+    waits = backlog(config, {0: 15}, here, here, retries=True)
+    news = backlog(config, {0: 16}, here, here, retries=True)
+    mirror = str(waits.table.mirror)
+    pauses, found = Pauses(5.0, clock), []
+    for batches in (0, 0, 0, 1, 0):
+        run = TableRun(table=mirror, topic=TOPICS[0], batches=batches)
+        pauses.note([waits], RunReport(pipeline="p", tables=[run]))
+        assert pauses.is_over(mirror)
+        assert pauses.is_to_do(news)
+        found.append(_pause(clock, lambda: pauses.is_to_do(waits)))
+
+    assert found == [5, 10, 20, 0, 5]
+
+
+def test_without_a_registry_nothing_waits_for_one(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run would start Spark each time, and find nothing to try."""
+    here = marker({0: 2})
+    monkeypatch.setattr("cdc_materializer.catalog.Tables.marker_of", lambda *_: here)
+    held = [{"code": "SCHEMA_UNKNOWN", "status": "open"}]
+    monkeypatch.setattr("cdc_materializer.catalog.Tables.values_of", lambda *_: held)
+    source, asked = open_work(config, RunOptions()).source, config.tables[:1]
+    registry: Any = SimpleNamespace()
+
+    assert [one.is_done for one in backlogs(config, source, asked)] == [True]
+    (one,) = backlogs(config.model_copy(update={"registry": registry}), source, asked)
+    assert (one.is_done, one.only_retries) == (False, True)
 
 
 def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
