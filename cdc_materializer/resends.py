@@ -30,6 +30,8 @@ IN_DOUBT = "__cdc_in_doubt"
 HIGHEST, AT_HIGHEST, _FIRST = "__cdc_highest", "__cdc_at_highest", "__cdc_first_at_highest"
 #: Counts the deletes of a key ahead of a message that no place is known of: what they ended was another row.
 ERA = "__cdc_era"
+#: Of the deletes of the key ahead of a message that tell their places, the highest; as HIGHEST and the like.
+_END, _AT_END, _FIRST_AT_END = "__cdc_end", "__cdc_at_end", "__cdc_first_at_end"
 #: Counts the pieces of transactions that servers have in one of their files, along the changes of a key.
 _PIECE = "__cdc_piece"
 #: How often a change has come in its piece.
@@ -64,7 +66,8 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
         placed: changes in the columns of `changes.model`.
         before: the changes of one key ahead of each, in their order.
         forgets: whether a delete may come without its place. Nothing then tells if it was sent before; it ends the row
-            each time, and so what the key had shown ahead of it tells nothing of the changes behind it.
+            each time, and so what the key had shown ahead of it tells nothing of the changes behind it. But for the
+            deletes that tell their places: what lies before one of those is no new row.
     """
     here, era = comparable(), []
     if forgets:
@@ -86,10 +89,17 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
     )
     if not forgets:
         return found
+    is_end = here & (F.col(m.OP) == "d")
+    end, first_end = (F.when(is_end, F.struct(*found)) for found in (_place(), (F.col(m.POSITION), -F.col(m.OFFSET))))
+    ends = {_END: F.max(end), _AT_END: F.max_by(shown, end), _FIRST_AT_END: F.max_by(F.col(m.SIGNATURE), first_end)}
+    found = found.withColumns({name: column.over(before) for name, column in ends.items()})
     is_of_row = F.col(HIGHEST)[ERA] == F.col(ERA)
-    highest = F.struct(*[F.col(HIGHEST)[name].alias(name) for name in (m.POSITION, "rank")])
-    kept = {HIGHEST: highest, AT_HIGHEST: F.col(AT_HIGHEST), _FIRST: F.col(_FIRST)}
-    return found.withColumns({name: F.when(is_of_row, column) for name, column in kept.items()})
+    highest = F.when(is_of_row, F.struct(*[F.col(HIGHEST)[name].alias(name) for name in (m.POSITION, "rank")]))
+    is_ended = F.coalesce(F.col(_END) > highest, F.col(_END).isNotNull())
+    kept = {HIGHEST: (_END, highest), AT_HIGHEST: (_AT_END, F.col(AT_HIGHEST)), _FIRST: (_FIRST_AT_END, F.col(_FIRST))}
+    return found.withColumns(
+        {name: F.when(is_ended, F.col(ended)).when(is_of_row, own) for name, (ended, own) in kept.items()}
+    )
 
 
 def looks_for_copies(recorded: Recorded) -> bool:
@@ -133,7 +143,18 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     here = Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order)
     anywhere = Window.partitionBy(group, *_NUMBERED).orderBy(order)
     seen = {_SEEN_HERE: _is_any(comparable(), here), _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
-    return placed.withColumns({_KNOWN: _is_any(counts, same), **seen, _COPIED: F.lit(False)})
+    is_known = _is_any(counts, same)
+    if forgets:
+        is_known = is_known | (_is_before_end() & _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order)))
+    return placed.withColumns({_KNOWN: is_known, **seen, _COPIED: F.lit(False)})
+
+
+def _is_before_end() -> Column:
+    """Whether a message tells of what a delete ahead of it, which tells its place, has ended; or is that delete."""
+    end = F.col(_END)[m.POSITION]
+    of_log = (F.col(m.POSITION) < end) | ((F.col(m.POSITION) == end) & (F.col(m.OP) == "d"))
+    found = F.when(F.col(m.OP) == "r", F.col(m.POSITION) < reach(end)).otherwise(of_log)
+    return F.coalesce(found, F.lit(False))
 
 
 def new_in_key(recorded: Recorded) -> Column:

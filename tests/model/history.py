@@ -332,7 +332,7 @@ def lives(seeds: Sequence[int], changes: int) -> list[Event]:
     return events
 
 
-def sent(events: Sequence[Event], seed: int, reach: int = 25) -> Iterator[tuple[int, Event]]:
+def sent(events: Sequence[Event], seed: int, reach: int = 25, *, alone: bool = False) -> Iterator[tuple[int, Event]]:
     """The events as a connector that crashes now and then sends them, each with its place in the history.
 
     After a crash it goes back to an offset that it had stored and sends the log from there once more, though not what
@@ -354,10 +354,9 @@ def sent(events: Sequence[Event], seed: int, reach: int = 25) -> Iterator[tuple[
             if at == reached:
                 copied = reached if is_copied else 0
             at = max(0, at - chance.randint(1, reach))
-            # A tombstone has the stored offset of its delete, so a connector never sends it again alone. A copy may
-            # begin with one: golden cases 0452 and 0459.
-            at -= int(at < len(events) and events[at].op == "tombstone")
             copied = 0 if _reads_twice(events[at:reached]) else copied
+            # A tombstone has the stored offset of its delete, so a connector never sends it again alone.
+            at -= int(not (alone and copied) and at < len(events) and events[at].op == "tombstone")
 
 
 def _reads_twice(events: Sequence[Event]) -> bool:
@@ -390,6 +389,8 @@ def topic(
     reach: int = 25,
     partitions: tuple[int, int] | None = None,
     key_of: Callable[[Event], bytes] | None = None,
+    *,
+    alone: bool = False,
 ) -> list[Sent]:
     """The events as messages of a topic with one partition or some, to which more may be added in mid-life.
 
@@ -399,12 +400,13 @@ def topic(
         reach: how many events a crash sends again at most, and after how many, on average, there is one.
         partitions: how many there are in the first half and in the second; left out, the seed decides.
         key_of: the key's bytes, by which Kafka's partitioner chooses; left out, the key's own number does.
+        alone: whether a copy may begin with a tombstone; until its end a row that was made behind that is not there.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     several, more = partitions or chance.choice(((1, 1), (1, 1), (3, 3), (1, 3), (2, 3)))
     grows_at, offsets, reached = len(events) // 2, dict.fromkeys(range(3), 0), 0
     found: list[Sent] = []
-    for at, event in sent(events, seed, reach):
+    for at, event in sent(events, seed, reach, alone=alone):
         reached = max(reached, at + 1)
         if reached > grows_at and events[reached - 1].settled:
             # What is sent from then on, also again, goes where its key belongs now.

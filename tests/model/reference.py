@@ -81,6 +81,8 @@ class KeyState:
         shows: the last message that was applied, or that nobody could read.
         before: the message of the key before this one.
         owned: the message that says whose live row the key is, where several source tables feed the mirror.
+        deleted: the position of the highest delete that tells one.
+        shown_by_then: what was applied in its moment, up to it.
     """
 
     published: dict[str, Any] | None = None
@@ -95,6 +97,8 @@ class KeyState:
     shows: Message | None = None
     before: Message | None = None
     owned: Message | None = None
+    deleted: Position | None = None
+    shown_by_then: list[Any] = field(default_factory=list)
 
 
 class Table:
@@ -238,8 +242,13 @@ def with_reached(messages: Iterable[Message]) -> list[Message]:
 
 
 def forgotten(state: KeyState) -> KeyState:
-    """A delete without its place may come again unknown, and the row behind it with it: that one is new each time."""
-    return replace(state, highest=None, shown=[], read=[], sent=(), shows=None)
+    """A delete without its place may come again unknown, and the row behind it with it: that one is new each time.
+
+    But nothing from before a delete that tells its place is.
+    """
+    end = state.deleted
+    read = [one for one in state.read if end is not None and one[0] < reach(end)]
+    return replace(state, highest=end, shown=state.shown_by_then, read=read, sent=(), shows=None)
 
 
 def with_position_of_its_delete(tombstone: Message, before: Message | None) -> Message:
@@ -368,6 +377,8 @@ def with_high_water(state: KeyState, message: Message) -> KeyState:
         return replace(state, read=[*state.read, event(message)]) if message.op == "r" else state
     goes_on = state.highest is not None and moment(here) == moment(state.highest)
     shown = state.shown if goes_on else []
+    if message.op == "d" and (state.deleted is None or moment(here) >= moment(state.deleted)):
+        state = replace(state, deleted=here, shown_by_then=[*shown, event(message)])
     return replace(state, highest=max(here, state.highest or here), shown=[*shown, event(message)])
 
 

@@ -22,9 +22,9 @@ _CHANGES = 80 if _ALL else 50
 _PINNED: tuple[int, ...] = ()
 
 
-def _life(seed: int) -> tuple[History, list[Sent]]:
+def _life(seed: int, *, alone: bool = False) -> tuple[History, list[Sent]]:
     history = History(seed, _CHANGES)
-    return history, topic(history.live(), seed)
+    return history, topic(history.live(), seed, alone=alone)
 
 
 def _partitions(messages: list[Sent]) -> int:
@@ -50,8 +50,8 @@ def _wrong_in_order(seed: int) -> str:
 
 
 def _wrong_out_of_order(seed: int) -> str:
-    """What is wrong at the end, where partitions are read at unequal speed."""
-    history, messages = _life(seed)
+    """What is wrong at the end, where partitions are read at unequal speed, and a copy may begin with a tombstone."""
+    history, messages = _life(seed, alone=True)
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     lanes = [[one for one in messages if one.partition == partition] for partition in range(3)]
     table = Table(partitions=_partitions(messages))
