@@ -146,7 +146,7 @@ def _anew(folded: Folded, past: Past) -> Past | None:
         return past.routed()
     if facts.doubtful and not past.lookup.options.doubtful_keys:
         return past.doubting()
-    if folded.facts.unplaced and _has_places(folded, past):
+    if facts.unplaced and _has_places(folded, past):
         return past.forgetting()
     # Before any are held against their past, which is read once.
     is_asked = facts.unsure or (facts.wants_history and (facts.logs or recorded.logs))
@@ -231,10 +231,11 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         known = _base(past.mirror, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
-    if history is not None and past.mirror is not None and past.judges:
-        folded.states = with_standing(folded.states, past.mirror, target)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
+    if history is not None and past.mirror is not None and past.judges:
+        # Last: by value, so that the states have to be whole.
+        folded.states = with_standing(folded.states, past.mirror, target)
 
 
 def _located(sweeps: Sequence[Sweep], own: DataFrame, past: Past, target: TableSchema) -> tuple[Sweep, ...]:

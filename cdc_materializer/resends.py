@@ -90,7 +90,7 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
     if not forgets:
         return found
     is_end = here & (F.col(m.OP) == "d")
-    end, first_end = (F.when(is_end, F.struct(*found)) for found in (_place(), (F.col(m.POSITION), -F.col(m.OFFSET))))
+    end, first_end = (F.when(is_end, F.struct(*at)) for at in (_place(), (F.col(m.POSITION), -F.col(m.OFFSET))))
     ends = {_END: F.max(end), _AT_END: F.max_by(shown, end), _FIRST_AT_END: F.max_by(F.col(m.SIGNATURE), first_end)}
     found = found.withColumns({name: column.over(before) for name, column in ends.items()})
     is_of_row = F.col(HIGHEST)[ERA] == F.col(ERA)

@@ -213,10 +213,10 @@ def test_a_number_that_a_mask_makes_text_is_rebuilt_as_text(spark: "SparkSession
     assert verify_tables(config, spark).equal
 
 
-def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession", lake_config: Config) -> None:
-    """What a replay that brought a mask has replaced is kept without it, and comes back only where that may be seen."""
+def _before_a_mask(spark: "SparkSession", lake_config: Config, what: str) -> tuple[Config, Path, str]:
+    """A mirror of one row whose card is masked and whose mail is not: its pipeline, its contract and its name."""
     space = f"masked_{next(_numbers)}"
-    recorder = Recorder(Case("kept", 993, _CASE, (), None), f"{space}.t.canaries")
+    recorder = Recorder(Case(what, 993, _CASE, (), None), f"{space}.t.canaries")
     contract = lake_config.root / f"{space}.contract.yaml"
     recorder.add({"op": "c", "after": {"id": 1, "mail": MAIL, "card": CARD}})
     recorder.write(lake_config.root / space)
@@ -224,6 +224,12 @@ def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession",
     config = _config(lake_config.root, space)
     (name,) = [str(table.mirror) for table in config.tables]
     assert run_once(config, spark).exit_code == 0
+    return config, contract, name
+
+
+def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession", lake_config: Config) -> None:
+    """What a replay that brought a mask has replaced is kept without it, and comes back only where that may be seen."""
+    config, contract, name = _before_a_mask(spark, lake_config, "kept")
     _contract(contract, {"mail": {"mask": "redact"}}, {})
     assert replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0].error is None
 
@@ -239,15 +245,7 @@ def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession",
 
 def test_what_was_published_before_a_mask_is_not_asked_for(spark: "SparkSession", lake_config: Config) -> None:
     """Until it is rebuilt; whether a message waits or not, and the history neither."""
-    space = f"masked_{next(_numbers)}"
-    recorder = Recorder(Case("asked", 994, _CASE, (), None), f"{space}.t.canaries")
-    contract = lake_config.root / f"{space}.contract.yaml"
-    recorder.add({"op": "c", "after": {"id": 1, "mail": MAIL, "card": CARD}})
-    recorder.write(lake_config.root / space)
-    _contract(contract, {"card": {"mask": "redact"}}, {})
-    config = _config(lake_config.root, space)
-    (name,) = [str(table.mirror) for table in config.tables]
-    assert run_once(config, spark).exit_code == 0
+    config, contract, name = _before_a_mask(spark, lake_config, "asked")
     assert run_query(config, f"SELECT mail, card FROM {name}", 1, spark=spark).rows == [[MAIL, "***"]]
 
     _contract(contract, {"mail": {"mask": "redact"}, "card": {"mask": "redact"}}, {})
