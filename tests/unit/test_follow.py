@@ -174,6 +174,24 @@ def test_a_table_that_failed_is_tried_again_when_its_pause_is_over(follow: Follo
     assert others == {5.0 * number for number in range(20)}
 
 
+def test_a_table_that_is_far_behind_ends_its_turn(follow: Follow) -> None:
+    """So that the others are looked at each time that it has worked for half a minute, and not only when it is done."""
+    clock, worked = FixedClock(), Counter[str]()
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        name = str(line.mirror)
+        worked[name] += 1
+        if name != "public.one" or worked[name] > 6:
+            return None
+        clock.advance(20.0)
+        return Batch({"upserted": 1}, {}, Offsets({0: 1}), 1, 1)
+
+    told = follow(advance, 1, clock)
+
+    assert worked == {"public.one": 7, "public.two": 4, "public.three": 4}, "three turns of two batches, and a look"
+    assert {run.table: run.batches for run in told.report().tables}["public.one"] == 6
+
+
 def test_a_table_that_another_process_works_on_is_left_to_it(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others go on."""
     worked: Counter[str] = Counter()
