@@ -10,6 +10,9 @@ from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.schema import TableSchema
 
+#: The columns of raw that a table of an earlier version lacks: none of its messages had a schema that a header names.
+_OF_LATER_VERSIONS = frozenset({"key_schema_name", "value_schema_name"})
+
 
 def check_pair(tables: Tables) -> None:
     """Refuse a mirror that says more than raw, that another raw table was folded into, or whose quarantine is gone.
@@ -46,6 +49,21 @@ def check_whole(line: Line, raw: LakeTable) -> None:
     cut = cut_in(snapshots_of(line.lake.iceberg(raw.name), raw.head))
     if cut is not None:
         raise LakeUnavailable(*cut.told(str(raw.name)))
+
+
+def check_raw(raw: LakeTable) -> None:
+    """Refuse to land in a raw table that another program has taken columns from.
+
+    Begun anew (`raw_columns`) they would be empty: every message that is there would be a tombstone to a replay.
+
+    Raises:
+        LakeUnavailable: says which columns, and what to do.
+    """
+    lost = [name for name in raw.dropped if name not in _OF_LATER_VERSIONS]
+    if lost:
+        what = f"Another program has dropped or renamed {', '.join(lost)} of {raw.name}. Nothing was written."
+        do = "Give a renamed one its name back. What was dropped is in the table's metadata from before: register that."
+        raise LakeUnavailable(what, do)
 
 
 def check_deletes(line: Line, mirror: LakeTable | None) -> None:

@@ -24,7 +24,7 @@ from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import kept_ids
 from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
-from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_pair
+from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_pair, check_raw
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
@@ -143,6 +143,7 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
+    check_raw(raw)
     raw = raw_columns(line, raw)
     before = marker_of(raw)
     marker = replace(

@@ -32,6 +32,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line, snapshots_of
 from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, marker_of, raw_columns, reload
+from cdc_materializer.line_checks import check_raw
 from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.pipeline import append_read, plan_landing
@@ -73,6 +74,7 @@ def refill(line: Line, *, restart: bool = False) -> int:
     if raw is None or line.load_mirror() is None:
         return 0
     with translated(raw.name):
+        check_raw(raw)
         raw = raw_columns(line, raw)
         begun = beside.load(raw.name)
         if begun is None or restart or _base_of(line, begun, raw) is None:

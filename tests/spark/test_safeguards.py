@@ -266,6 +266,32 @@ def test_a_column_that_another_program_has_renamed_is_not_begun_anew(spark: "Spa
     assert verify_tables(config, spark).tables[0].equal
 
 
+def test_a_column_of_raw_that_another_program_has_renamed_is_not_begun_anew(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Every message that has landed would be a tombstone to the next replay; named back, it goes on."""
+    config = pipeline(tmp_path, 1, records_max=100, history=False)
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    topic.write(config.root / "recorded")
+    assert run_once(config, spark).exit_code == 0
+    before, raw = content(config)[str(MIRROR)], "lake.shop.things__raw"
+    adopt_session(spark, config).sql(f"ALTER TABLE {raw} RENAME COLUMN value TO body")
+    add_changes(topic, 1)
+    topic.write(config.root / "recorded")
+
+    report = run_once(config, spark)
+
+    error = report.tables[0].error
+    assert (report.exit_code, error is not None) == (EXIT_LAKE, True)
+    assert error is not None
+    assert error.message.startswith("Another program has dropped or renamed value of shop.things__raw")
+    assert content(config)[str(MIRROR)] == before
+    adopt_session(spark, config).sql(f"ALTER TABLE {raw} RENAME COLUMN body TO value")
+    assert run_once(config, spark).exit_code == 0
+    assert verify_tables(config, spark).tables[0].equal
+
+
 def test_rounds_leave_nothing_in_spark(spark: "SparkSession", tmp_path: Path) -> None:
     """Nothing stays cached, and neither views nor sessions add up, however many batches a follower has done."""
     config = pipeline(tmp_path, 1, records_max=100, history=False)
