@@ -43,6 +43,8 @@ SWEPT = "__cdc_swept"
 SEGMENT = "__cdc_segment"
 #: Which insert opened the segment: partition and offset.
 OPENER = "__cdc_opener"
+#: Whether the last change of the row before this message had ended it.
+GONE = "__cdc_gone"
 #: Unavailable columns for which neither this message nor an earlier one of its segment has a value.
 OPEN_COLUMNS = "__cdc_open"
 #: Absent columns of the same kind.
@@ -281,6 +283,7 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
         {
             SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
             OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), place), ignorenulls=True).over(_so_far()),
+            GONE: F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before()), F.lit(False)),
         }
     )
     carried = [
@@ -356,6 +359,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
             WIPED,
             SEGMENT,
             OPENER,
+            GONE,
             ORPHAN,
             FIRST,
         ),

@@ -180,10 +180,9 @@ def _with_previous_delete(judged: DataFrame, cuts: Cuts | None) -> DataFrame:
     A batch knows that of its own changes. What came before it is looked up for a tombstone, which may belong to a
     delete from then, and for keys with open held messages (`facts.wants_history`).
     """
-    window = Window.partitionBy(GROUP).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
     if cuts is None:
-        found = F.last(F.when(effective(), is_delete()), ignorenulls=True).over(window)
-        return judged.withColumn(_PREVIOUS_DELETE, F.coalesce(found, F.lit(False)))
+        return judged.withColumn(_PREVIOUS_DELETE, F.col(fold.GONE))
+    window = Window.partitionBy(GROUP).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
     ends = is_delete() if cuts.lives else is_delete() & ~F.col(m.OP).isin(m.WIPE, m.SWEEP)
     told = F.struct(F.col(cuts.column).alias("cut"), ends.alias("ends"), F.col(m.POSITION).alias("position"))
     judged = judged.withColumn("__cdc_delete_before", F.last(F.when(effective(), told), ignorenulls=True).over(window))
