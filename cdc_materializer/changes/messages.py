@@ -21,8 +21,9 @@ from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
 from cdc_materializer.changes.identity import ENTRY, identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
-from cdc_materializer.changes.positions import log, position, snapshot_place, source_table
+from cdc_materializer.changes.positions import log, position, snapshot_place, source_table, with_parts
 from cdc_materializer.changes.readable import as_told
+from cdc_materializer.changes.signatures import image_hash, signature
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 from cdc_materializer.decode.json_numbers import with_numbers
 from cdc_materializer.decode.texts import any_of, has_no_text
@@ -114,7 +115,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
         with_wire_key=format_.tombstones_delete,
         may_be_partial=format_.needs_contract,
     )
-    changes = keyed.select(*_change(writers, target, options))
+    changes = with_parts(keyed, F.col("value")["source"]).select(*_change(writers, target, options))
     return shard.told(changes, mirror) if shard is not None else changes
 
 
@@ -204,7 +205,8 @@ def _images(writers: Writers, target: TableSchema, options: Options) -> list[Col
 def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: str) -> Column:
     chosen = F.lit(None).cast(ddl)
     for selectors, column in reversed(choices):
-        chosen = F.when(F.col(name).isin(*selectors), column.cast(ddl)).otherwise(chosen)
+        # Not cast: Spark would make each struct anew, because no field of theirs is NULL that never is.
+        chosen = F.when(F.col(name).isin(*selectors), column).otherwise(chosen)
     return chosen
 
 
@@ -258,7 +260,7 @@ def _was(said: Said, writer: Writer, names: Column | None, target: TableSchema, 
     if not options.exact or said.was is None:
         return F.lit(None).cast("bigint")
     before = image(Image(said.was, _row(writer, options), names), options.reader(writer), target, options)
-    return F.xxhash64(F.to_json(before, m.EXACT_TIMES))
+    return image_hash(before, target)
 
 
 def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Column | None:
@@ -329,7 +331,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
-    log_name, log_number = log(source)
+    log_name, log_number = log()
     text = m.key_json(key, target) if target.key else F.lit(None).cast("string")
     return [
         *[column.alias(name) for name, column in row.items()],
@@ -350,22 +352,21 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
         code.alias(m.CODE),
         F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        _signature(op, log_name).alias(m.SIGNATURE),
+        _signature(op, target, log_name).alias(m.SIGNATURE),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),
     ]
 
 
-def _signature(op: Column, log_name: Column) -> Column:
+def _signature(op: Column, target: TableSchema, log_name: Column) -> Column:
     """m.SIGNATURE: operation and image; of a binlog's changes also what they were, and their number (`Options.exact`).
 
     All changes of a compressed transaction have one place there (§2.1).
     """
     value = F.col("value")
-    parts = [op, F.to_json(F.col("image"), m.EXACT_TIMES), value["patch"]]
-    told = [value["was"], value["transaction"]["total_order"]]
-    return F.xxhash64(*parts, *[F.when(log_name.isNotNull(), one) for one in told])
+    told = [F.when(log_name.isNotNull(), one) for one in (value["was"], value["transaction"]["total_order"])]
+    return signature(op, F.col("image"), target, value["patch"], *told)
 
 
 def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:

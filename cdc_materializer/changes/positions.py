@@ -7,9 +7,9 @@ are ordered by Kafka offset alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 _BINLOG = ("mysql", "mariadb")
@@ -19,14 +19,49 @@ _LONG_DIGITS = 20
 _ROW_DIGITS = 10
 #: PostgreSQL's `sequence`: a list in JSON of two numbers, as texts, each of which can be null.
 _SEQUENCE = r"^\s*\[\s*(?:null|\"?(\d+)\"?)\s*(?:,\s*(?:null|\"?(\d+)\"?)\s*)?[],]"
+#: A binlog's file, and the ids of transactions: a server's uuid (and tag), or MariaDB's domain, and the number in it.
+_FILE = r"^(.*)\.(\d+)$"
+_MYSQL_GTID = r"^(.+):(\d{1,18})$"
+_MARIADB_GTID = r"^(\d+)-\d+-(\d{1,18})$"
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
+_COMMIT, _CHANGE, _BASE, _FILE_NUMBER = "__cdc_at_commit", "__cdc_at_change", "__cdc_log_base", "__cdc_log_file"
+_SERVER, _OF_SERVER, _DOMAIN, _IN_DOMAIN = "__cdc_server", "__cdc_of_server", "__cdc_domain", "__cdc_in_domain"
+#: By column: the text of the source block that has it as a part, of which connectors, and as which group of what.
+_PARTS: dict[str, tuple[str, tuple[str, ...], str, int]] = {
+    _COMMIT: ("sequence", ("postgresql",), _SEQUENCE, 1),
+    _CHANGE: ("sequence", ("postgresql",), _SEQUENCE, 2),
+    _BASE: ("file", _BINLOG, _FILE, 1),
+    _FILE_NUMBER: ("file", _BINLOG, _FILE, 2),
+    _SERVER: ("gtid", _BINLOG, _MYSQL_GTID, 1),
+    _OF_SERVER: ("gtid", _BINLOG, _MYSQL_GTID, 2),
+    _DOMAIN: ("gtid", _BINLOG, _MARIADB_GTID, 1),
+    _IN_DOMAIN: ("gtid", _BINLOG, _MARIADB_GTID, 2),
+}
+
+
+def with_parts(frame: DataFrame, source: Column) -> DataFrame:
+    """Add the columns that `position` and `log` look at: parts of the texts of a source block, NULL or empty for none.
+
+    In a projection of their own: an expression would be searched for anew wherever one is looked at, six times a
+    message of PostgreSQL's.
+    """
+
+    def part(text: str, connectors: Sequence[str], pattern: str, group: int) -> Column:
+        return F.when(source["connector"].isin(*connectors), F.regexp_extract(source[text], pattern, group))
+
+    return frame.withColumns({name: part(*told) for name, told in _PARTS.items()})
 
 
 def position(source: Column) -> Column:
-    """The position of a change from what is said of its source: `SOURCE_FIELDS`, `RANK_FIELDS` and `OWN_FIELDS`."""
+    """The position of a change, in a frame with `with_parts`.
+
+    Args:
+        source: what is said of its source: `SOURCE_FIELDS`, `RANK_FIELDS` and `OWN_FIELDS`.
+    """
     found = F.lit(None).cast("string")
-    for connectors, encode in _ENCODINGS.items():
+    # The first of the table is asked for first: a message of the last connector would be compared with all the others.
+    for connectors, encode in reversed(_ENCODINGS.items()):
         found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
     return F.coalesce(source["position"], found)
 
@@ -56,8 +91,10 @@ def file_of(position: Column) -> Column:
     return F.substring(position, F.lit(1), F.length(position) - F.lit(_LONG_DIGITS + _ROW_DIGITS + 2))
 
 
-def log(source: Column) -> tuple[Column, Column]:
+def log() -> tuple[Column, Column]:
     """The log of MySQL's or MariaDB's that a change was read from, and the number of its transaction there.
+
+    Of a frame with `with_parts`.
 
     With GTIDs the log is the server's uuid (and tag) or MariaDB's domain, whose numbers only rise, whichever server
     sends them; a change with a number that was not seen is new, wherever its file and place are. Without them it is
@@ -67,17 +104,13 @@ def log(source: Column) -> tuple[Column, Column]:
         Two columns, text and number: `gtid:<uuid>` or `gtid:<domain>`, and the number; `file:<base>`, and NULL; both
         NULL for other sources.
     """
-    mysql = [F.regexp_extract(source["gtid"], "^(.+):(\\d{1,18})$", part) for part in (1, 2)]
-    mariadb = [F.regexp_extract(source["gtid"], "^(\\d+)-\\d+-(\\d{1,18})$", part) for part in (1, 2)]
-    base = F.regexp_extract(source["file"], "^(.*)\\.\\d+$", 1)
+    of_server, in_domain, base = F.col(_OF_SERVER), F.col(_IN_DOMAIN), F.col(_BASE)
     name = (
-        F.when(mysql[1] != "", F.concat(F.lit(GTID_LOG), F.lower(mysql[0])))
-        .when(mariadb[1] != "", F.concat(F.lit(GTID_LOG), mariadb[0]))
+        F.when(of_server != "", F.concat(F.lit(GTID_LOG), F.lower(_SERVER)))
+        .when(in_domain != "", F.concat(F.lit(GTID_LOG), F.col(_DOMAIN)))
         .when(base != "", F.concat(F.lit(FILE_LOG), base))
     )
-    number = F.when(mysql[1] != "", mysql[1]).when(mariadb[1] != "", mariadb[1]).cast("bigint")
-    is_binlog = source["connector"].isin(*_BINLOG)
-    return F.when(is_binlog, name), F.when(is_binlog, number)
+    return name, F.when(of_server != "", of_server).when(in_domain != "", in_domain).cast("bigint")
 
 
 def source_table(source: Column) -> Column:
@@ -96,18 +129,18 @@ def _postgresql(source: Column) -> Column:
     # sequence = ["<LSN of the last commit before>", "<LSN of the change>"]; transactions arrive in commit order while
     # their LSNs interleave, so the first decides (§2.1).
     # A parser of JSON would be a fifth of what decoding takes: Spark makes a new one, with buffers, for each field.
-    commit, change = (_number(F.regexp_extract(source["sequence"], _SEQUENCE, part)) for part in (1, 2))
+    commit, change = _padded(F.col(_COMMIT)), _padded(F.col(_CHANGE))
     lsn = F.coalesce(change, _number(source["lsn"].cast("string")))
     return _joined(F.coalesce(commit, lsn), lsn)
 
 
 def _binlog(source: Column) -> Column:
     # The file's number is compared as a number: mysql-bin.999999 comes before mysql-bin.1000000.
-    base, number = (F.regexp_extract(source["file"], "^(.*)\\.(\\d+)$", part) for part in (1, 2))
-    file = F.when(number != "", F.concat(base, F.lit("."), _number(number, _ROW_DIGITS)))
+    base, number = F.col(_BASE), F.col(_FILE_NUMBER)
+    file = F.when(number != "", F.concat(base, F.lit("."), _padded(number, _ROW_DIGITS)))
     place, row = source["pos"].cast("string"), F.coalesce(source["row"], F.lit(0)).cast("string")
     # The binlog that InnoDB keeps for MariaDB from 12.3 on has no places; a transaction's number in its domain is one.
-    domain, sequence = (F.regexp_extract(source["gtid"], "^(\\d+)-\\d+-(\\d{1,18})$", part) for part in (1, 2))
+    domain, sequence = F.col(_DOMAIN), F.col(_IN_DOMAIN)
     is_numbered = F.coalesce(source["file"].endswith(".ibb") & (sequence != ""), F.lit(False))
     file = F.when(is_numbered, F.concat(F.lit("gtid-"), domain)).otherwise(file)
     place = F.when(is_numbered, sequence).otherwise(place)
@@ -188,6 +221,11 @@ def _joined(*parts: Column) -> Column:
     return found
 
 
+def _padded(digits: Column, width: int = _LONG_DIGITS) -> Column:
+    """Digits as text of one width; NULL for none, and for more than that, which would sort anywhere."""
+    return F.when(F.length(digits).between(1, width), F.lpad(digits, width, "0"))
+
+
 def _number(digits: Column, width: int = _LONG_DIGITS) -> Column:
-    """Digits as text of one width; NULL for what is no number or has more digits, which would sort anywhere."""
+    """The same of a text that may be no number, which is NULL too."""
     return F.when(digits.rlike(f"^\\d{{1,{width}}}$"), F.lpad(digits, width, "0"))

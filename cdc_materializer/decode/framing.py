@@ -162,11 +162,16 @@ def schema_block(octets: Column) -> Column:
     """
     text = octets.cast("string")
     first = F.substring_index(F.substring(text, F.lit(len('{"schema":') + 1), F.length(text)), ',"payload":', 1)
-    may_have = text.rlike("^\\s*\\{") & F.contains(text, F.lit('"schema"')) & F.contains(text, F.lit('"payload"'))
+    may_have = _is_object(text) & F.contains(text, F.lit('"schema"')) & F.contains(text, F.lit('"payload"'))
     has_type = F.get_json_object(text, "$.schema.type").isNotNull()
     return F.when(text.startswith('{"schema":{"type":'), first).when(
         may_have & has_type, F.get_json_object(text, "$.schema")
     )
+
+
+def _is_object(text: Column) -> Column:
+    # Nearly all begin with the brace; for a search, Spark makes a text of Java's first.
+    return text.startswith("{") | text.rlike("^\\s*\\{")
 
 
 def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
@@ -188,6 +193,6 @@ def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
         .when(named.isNotNull(), named)
         .when(in_bytes.isNotNull(), in_bytes)
         .when(block.isNotNull(), F.concat(F.lit("block:"), F.hex(F.xxhash64(block)), F.lit(":"), F.length(block)))
-        .when(text.rlike("^\\s*\\{"), F.when(is_cloud_event, CLOUD_EVENT).otherwise(PLAIN_JSON))
+        .when(_is_object(text), F.when(is_cloud_event, CLOUD_EVENT).otherwise(PLAIN_JSON))
         .otherwise(UNKNOWN)
     )
