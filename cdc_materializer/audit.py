@@ -163,8 +163,9 @@ def _are_duplicates_kept(result: Result, rule: Rule) -> bool:
     known = result.rows
     for column in columns:
         known = known.where(column.isNotNull())
-    several = known.groupBy(*columns).count().where(F.col("count") > 1)
-    found = several.agg(F.coalesce(F.sum("count"), F.lit(0)).alias("rows")).collect()[0]["rows"]
+    # Not `count()`, whose column a table may have as well.
+    several = known.groupBy(*columns).agg(F.count(F.lit(1)).alias("__cdc_rows")).where(F.col("__cdc_rows") > 1)
+    found = several.agg(F.coalesce(F.sum("__cdc_rows"), F.lit(0)).alias("rows")).collect()[0]["rows"]
     return said.holds(rule, found, _rows_of(result, rule))
 
 

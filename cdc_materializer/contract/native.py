@@ -1,13 +1,15 @@
 """Rules about the whole table that Great Expectations judges by jobs of its own: medians, quantiles, sets of values."""
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.contract.gx import CannotBeJudged, applies, check_arguments, is_met, preload
 from cdc_materializer.contract.literals import fit_members
 from cdc_materializer.contract.model import Rule
-from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER, TABLE
+from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER, TABLE, WHOLE_SETS
+from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import quote
 
 if TYPE_CHECKING:
@@ -41,7 +43,12 @@ def is_kept(rule: Rule, rows: "DataFrame", types: Mapping[str, str]) -> bool:
     own = [f"{_VALUE}_{number}" for number in range(len(named))]
     rows = rows.select([rows[quote(name)].alias(alias) for name, alias in zip(named, own, strict=True)])
     kwargs |= {"column": own[0]} if known.columns == ("column",) else {"column_list": own}
-    return is_met(rule.expectation, _fitted(kwargs, types.get(rule.column or "")), rows)
+    kinds = {name.casefold(): ddl for name, ddl in types.items()}
+    fitted = _fitted(kwargs, kinds.get((rule.column or "").casefold()))
+    asked = [member for member in kwargs.get("value_set", ()) if member is not None]
+    if rule.expectation in WHOLE_SETS and len(fitted["value_set"]) < len(asked):
+        return False  # a member that the column cannot hold is among the values of no table
+    return is_met(rule.expectation, fitted, rows)
 
 
 def is_in_order(rule: Rule, rows: "DataFrame", types: Mapping[str, str], key: Sequence[str]) -> bool:
@@ -94,7 +101,9 @@ def _renamed(column: str | None, kwargs: dict[str, Any], rows: "DataFrame") -> t
 
 
 def _fitted(kwargs: dict[str, Any], ddl: str | None) -> dict[str, Any]:
-    """The arguments with the members of a set as exact values of the column's type: 0.1 is no double."""
+    """The arguments with the members of a set as Spark gives the column's values: GX compares them in Python."""
     if "value_set" not in kwargs or ddl is None:
         return kwargs
-    return {**kwargs, "value_set": fit_members(kwargs["value_set"], ddl)}
+    members = fit_members(kwargs["value_set"], ddl)
+    days = [date.fromisoformat(str(day)) for day in members] if family(ddl) is Family.DATE else members
+    return {**kwargs, "value_set": days}

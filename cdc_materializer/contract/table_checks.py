@@ -16,7 +16,14 @@ from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
-from cdc_materializer.contract.table_expectations import KIND_OF_TYPE, ROWS_QUERY, SPARK_TYPES, TABLE, Measure
+from cdc_materializer.contract.table_expectations import (
+    KIND_OF_TYPE,
+    ROWS_QUERY,
+    SPARK_TYPES,
+    TABLE,
+    WHOLE_SETS,
+    Measure,
+)
 from cdc_materializer.contract.table_rules import INVALID, MISSING, NOT_IN_SET, broken_rows_query
 from cdc_materializer.contract.types import family
 from cdc_materializer.names import nearest
@@ -126,10 +133,7 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
     elif "value" in known.kwargs and (not isinstance(kwargs["value"], int) or isinstance(kwargs["value"], bool)):
         findings.add(draft.place, "value is not a whole number.", "Write a whole number.")
     elif "value_set" in known.kwargs and ddl:
-        try:
-            fit_members(kwargs["value_set"], ddl)
-        except Misfit as misfit:
-            findings.add(draft.place, f"a member of the set does not fit the type {ddl}: {misfit}.", "Mend the set.")
+        _check_set(draft, ddl, findings)
     elif known.kwargs[0].startswith("type_"):
         _check_types(draft, ddl, findings)
     elif ROWS_QUERY in known.kwargs:
@@ -139,6 +143,18 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         _check_outliers(draft, findings)
     elif "quantile_ranges" in known.kwargs:
         _check_quantiles(kwargs["quantile_ranges"], draft, findings)
+
+
+def _check_set(draft: Draft, ddl: str, findings: Findings) -> None:
+    stated = [member for member in draft.kwargs["value_set"] if member is not None]
+    try:
+        members = fit_members(stated, ddl)
+    except Misfit as misfit:
+        findings.add(draft.place, f"a member of the set does not fit the type {ddl}: {misfit}.", "Mend the set.")
+        return
+    if draft.expectation in WHOLE_SETS and len(members) < len(stated):
+        message = f"no table can pass: a member of the set can be no value of type {ddl}."
+        findings.add(draft.place, message, "Mend the set, or the type that is declared.")
 
 
 def _check_types(draft: Draft, ddl: str | None, findings: Findings) -> None:

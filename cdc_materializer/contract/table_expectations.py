@@ -118,6 +118,9 @@ def _native(
     return TableExpectation(None, columns, kwargs, needed, families)
 
 
+#: Of which every member of the set has to be among the values.
+WHOLE_SETS = frozenset({"expect_column_distinct_values_to_contain_set", "expect_column_distinct_values_to_equal_set"})
+
 TABLE: Mapping[str, TableExpectation] = {
     "expect_column_max_to_be_between": _measured(Measure.MAX, _ORDERED),
     "expect_column_min_to_be_between": _measured(Measure.MIN, _ORDERED),

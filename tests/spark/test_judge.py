@@ -165,6 +165,11 @@ PARITY = [
             {"type": "comparison", "column": {"name": "id"}, "operator": "==", "parameter": 3},
             {"type": "nullity", "column": {"name": "name"}, "is_null": True},
         ]}),
+    *(
+        _case("column_values_to_not_be_null", "n", row_condition={
+            "type": "comparison", "column": {"name": "fee"}, "operator": operator, "parameter": parameter})
+        for operator, parameter in ((">", _D("0.5")), ("IN", [_D("0.3"), 1]))
+    ),
     _case("column_pair_values_to_be_equal", column_A="n", column_B="m", row_condition="id < 6", **_SPARK),
     _case(_BETWEEN, "a.b", min_value=0, max_value=2),
     _case("column_values_to_not_be_null", "a.b", row_condition="`a.b` is null", **_SPARK),
@@ -224,6 +229,8 @@ def _natively(rows: DataFrame) -> dict[str, tuple[object, dict[str, Any]]]:
 
 def _plain(value: object) -> object:
     """Give GX what YAML would give it: floats for fractions."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return float(value) if isinstance(value, Decimal) else value

@@ -80,6 +80,8 @@ NATIVE: list[tuple[Stated, bool]] = [
     (("column_median_to_be_between", "id", {"min_value": 4, "max_value": 4}), True),
     (("column_median_to_be_between", "id", {"min_value": 5}), False),
     (("column_median_to_be_between", "id", {"min_value": 6, "row_condition": "id > 4", **_SPARK}), True),
+    (("column_median_to_be_between", "id", {"max_value": _D("3.5"), "row_condition": {
+        "type": "comparison", "column": {"name": "fee"}, "operator": ">", "parameter": _D("0.5")}}), True),
     (("column_quantile_values_to_be_between", "id",
       {"quantile_ranges": {"quantiles": [0.0, 1.0], "value_ranges": [[1, 1], [7, None]]}}), True),
     (("column_quantile_values_to_be_between", "id",
@@ -92,6 +94,19 @@ NATIVE: list[tuple[Stated, bool]] = [
     (("column_distinct_values_to_equal_set", "day2", {"value_set": ["2026-11-21"]}), False),
     (("column_most_common_value_to_be_in_set", "we`ird", {"value_set": ["x"]}), True),
     (("column_most_common_value_to_be_in_set", "we`ird", {"value_set": ["y"]}), False),
+    (("column_most_common_value_to_be_in_set", "day2", {"value_set": ["2026-11-21"]}), True),
+    (("column_most_common_value_to_be_in_set", "fee",
+      {"value_set": [_D("0.1")], "row_condition": "id = 1", **_SPARK}), True),
+    (("column_distinct_values_to_be_in_set", "big",
+      {"value_set": [10**38 - 2], "row_condition": "id = 4", **_SPARK}), False),
+    (("column_distinct_values_to_be_in_set", "big",
+      {"value_set": [10**38 - 1], "row_condition": "id = 4", **_SPARK}), True),
+    (("column_distinct_values_to_contain_set", "amount", {"value_set": [_D("0.1"), _D("0.125")]}), False),
+    (("column_distinct_values_to_contain_set", "amount", {"value_set": [_D("0.125")]}), False),
+    (("column_distinct_values_to_equal_set", "fee",
+      {"value_set": [_D("0.1"), _D("0.125")], "row_condition": "id = 1", **_SPARK}), False),
+    (("column_distinct_values_to_equal_set", "day2",
+      {"value_set": ["2026-11-21"], "row_condition": "id < 4", **_SPARK}), True),
     (("column_value_z_scores_to_be_less_than", "id", {"threshold": 3, "double_sided": True}), True),
     (("column_value_z_scores_to_be_less_than", "id", {"threshold": 1, "double_sided": True}), False),
     (("column_kl_divergence_to_be_less_than", "flag",
@@ -323,6 +338,16 @@ def test_rows_that_their_key_tells_apart_are_not_counted(rows: DataFrame) -> Non
         "name": None,
         "n name": None,
     }
+
+
+@pytest.mark.parametrize("column", ["count", "Count"])
+def test_a_column_may_be_named_as_what_is_counted(rows: DataFrame, column: str) -> None:
+    """Whatever a column is called, its values are unique where they are, and not where they are not."""
+    said = {"columns": [column], "missing": [None], "unit": "rows", "condition": "mustBe", "value": 0}
+    rule = Rule("unique", column, "duplicateValues", said, Action.BLOCK, scope=Scope.TABLE)
+
+    assert _judged(rows.select("id", F.col("id").alias(column)), [rule]) == {}
+    assert _judged(rows.select("id", F.lit(1).alias(column)), [rule]) == {"unique": None}
 
 
 def test_values_that_another_mirror_does_not_have_break_a_relationship(

@@ -170,6 +170,8 @@ EXPECTATIONS = [
     ("{type: expect_table_row_count_to_equal, kwargs: {value: many}}", "value is not a whole number"),
     ("{type: expect_column_distinct_values_to_be_in_set, kwargs: {value_set: [a]}}", "a member of the set"),
     ("{type: expect_column_distinct_values_to_be_in_set, kwargs: {value_set: a}}", "value_set is not a list"),
+    ("{type: expect_column_distinct_values_to_contain_set, kwargs: {value_set: [1, 0.5]}}", "can be no value of type"),
+    ("{type: expect_column_distinct_values_to_equal_set, kwargs: {value_set: [0.5]}}", "can be no value of type int"),
     ("{type: expect_compound_columns_to_be_unique}", "needs the argument column_list"),
     ("{type: expect_column_quantile_values_to_be_between, kwargs: {quantile_ranges: {quantiles: [0.5]}}}",
      "as many value_ranges"),
