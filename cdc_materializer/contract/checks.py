@@ -20,6 +20,7 @@ from cdc_materializer.names import nearest
 CONDITION_PARSERS = ("spark", "great_expectations", "great_expectations__experimental__")
 
 _PAIR_SIZE = 2
+_TIMES = frozenset({Family.DATE, Family.TIMESTAMP, Family.TIMESTAMP_NTZ})
 _DIGITS = Context(prec=400)
 _SOME_TIME = datetime(2026, 11, 21, 10, 11, 12, tzinfo=UTC)
 _IGNORE_ROW_IF = {
@@ -73,7 +74,8 @@ def check_condition(draft: Draft, types: Mapping[str, str | None], findings: Fin
     condition = draft.kwargs.get("row_condition")
     if condition is not None:
         holds_rows = draft.scope is Scope.ROW and draft.action is not Action.WARN and not draft.shadow
-        for message, do in faults(condition, types, decides=holds_rows):
+        timed = [name for name, ddl in types.items() if ddl is not None and family(ddl) in _TIMES]
+        for message, do in faults(condition, types, decides=holds_rows, timed=timed):
             findings.add((*draft.place, "kwargs", "row_condition"), message, do)
 
 

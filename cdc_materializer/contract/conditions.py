@@ -8,6 +8,7 @@ or at another time, under which it would depend on the cut of the log what reade
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from cdc_materializer.names import nearest
 
@@ -22,6 +23,14 @@ _TOKEN = re.compile(
 )
 #: How GX's own parser writes a column.
 _GX_COLUMN = re.compile(r"""\bcol\(\s*(["'])(.+?)\1\s*\)""")
+#: All that it reads; what stands behind that, it drops without a word.
+_GX_CONDITION = re.compile(
+    r"""\s*col\("(?P<column>[^"\r\n]+)"\)\s*
+    (?:(?i:\.notnull\(\))
+    |(?:==|!=|>=|<=|>|<)\s*(?:[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?
+        |(?P<date>date\s*\(\s*)?(?:"(?P<quoted>[^"']+)"|'(?P<single>[^"']+)')(?(date)\s*\))))\s*""",
+    re.VERBOSE,
+)
 _OPENED, _CLOSED = "([{", ")]}"
 #: Words of Spark's expressions that stand where a column could: operators, types, and the units of times.
 _WORDS = frozenset(
@@ -56,9 +65,13 @@ _ALONE = {
     **dict.fromkeys(("current_date", "current_time", "current_timestamp", "localtimestamp"), _TIME),
     "select": "asks another table",
 }
-#: Texts of which Spark makes the time of the run, behind the word for such a type.
+#: Texts of which Spark makes the time of the run, where it makes a time of them.
 _SPOKEN_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)\s*", re.IGNORECASE)
 _TIMED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
+_TIMED_CALLS = _TIMED_TYPES | {"to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "try_to_timestamp"}
+_COMPARING = frozenset("=<>!")
+#: What stands between a column and the texts that it is compared with.
+_LISTING = _COMPARING | {"(", ",", "and", "between", "in", "not"}
 
 
 @dataclass(frozen=True)
@@ -72,22 +85,32 @@ class _Token:
         return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text.casefold()
 
 
-def faults(condition: object, columns: Collection[str], *, decides: bool) -> Iterator[tuple[str, str]]:
+def faults(
+    condition: object, columns: Collection[str], *, decides: bool, timed: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a condition, and what to do.
 
     Args:
         condition: Spark SQL, GX's own text, or GX's mapping.
         columns: the names of the declared columns.
         decides: whether a row is held for what it comes to; where it is not, it may ask for the time.
+        timed: those of the columns that hold dates or timestamps.
     """
+    times = {column.casefold() for column in timed} if decides else set()
     if not isinstance(condition, str):
-        yield from _unknown(_mapped(condition), columns)
+        compared = list(_mapped(condition))
+        yield from _unknown((name for name, _ in compared), columns)
+        if any(_is_spoken_time(name, value, times) for name, value in compared):
+            yield _undecided_fault(_TIME)
+        for text in _passed_through(condition):
+            yield from faults(text, columns, decides=decides, timed=timed)
         return
     if not condition.strip():
         yield "row_condition is empty.", "Write a condition, or leave it out."
         return
     if named := _GX_COLUMN.findall(condition):
         yield from _unknown((name for _, name in named), columns)
+        yield from _gx_faults(condition, times)
         return
     tokens = [_Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(condition)]
     tokens = [token for token in tokens if token.kind != "blank"]
@@ -95,14 +118,34 @@ def faults(condition: object, columns: Collection[str], *, decides: bool) -> Ite
         yield "a bracket or a quotation mark of row_condition has no other.", "Close it."
         return
     known = {column.casefold() for column in columns}
-    if decides and (why := _undecided(tokens, known)):
-        yield (
-            f"row_condition {why}, so the same row would be held in one batch and published in another.",
-            ("Compare columns of the row with each other and with fixed values, or give the rule the action warn."),
-        )
+    if decides and (why := _undecided(tokens, known, times)):
+        yield _undecided_fault(why)
     # What a lambda calls its argument, a query its columns and a type its fields, only Spark can tell.
     if not any(token.text == "->" or token.name in {"select", "struct"} for token in tokens):
         yield from _unknown(_named(tokens), columns)
+
+
+def _undecided_fault(why: str) -> tuple[str, str]:
+    return (
+        f"row_condition {why}, so the same row would be held in one batch and published in another.",
+        "Compare columns of the row with each other and with fixed values, or give the rule the action warn.",
+    )
+
+
+def _gx_faults(condition: str, times: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What is wrong with a text for GX's own parser, but for its columns."""
+    read = _GX_CONDITION.fullmatch(condition)
+    if read is None:
+        message = "row_condition is not one comparison, and Great Expectations' own parser would read no more than one."
+        yield message, 'Write one such as col("n") > 1, or Spark SQL with condition_parser: spark.'
+    elif _is_spoken_time(read["column"], read["quoted"] or read["single"], times):
+        yield _undecided_fault(_TIME)
+
+
+def _is_spoken_time(column: str, value: object, times: Collection[str]) -> bool:
+    """Whether a column of dates or timestamps is compared with a text of which Spark makes the time of the run."""
+    listed = value if isinstance(value, list) else [value]
+    return column.casefold() in times and any(isinstance(one, str) and _SPOKEN_TIMES.fullmatch(one) for one in listed)
 
 
 def _unknown(named: Iterator[str], columns: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -114,17 +157,26 @@ def _unknown(named: Iterator[str], columns: Collection[str]) -> Iterator[tuple[s
             yield f"row_condition names the column {name[:80]!r}, which is not declared.", do
 
 
-def _mapped(condition: object) -> Iterator[str]:
-    """The columns of GX's mapping: each comparison has one under `column`."""
+def _mapped(condition: object) -> Iterator[tuple[str, object]]:
+    """The columns of GX's mapping, each with what it is compared with: a comparison has one under `column`."""
     if isinstance(condition, Mapping):
         column = condition.get("column")
         if isinstance(column, Mapping) and isinstance(column.get("name"), str):
-            yield column["name"]
+            yield column["name"], condition.get("parameter")
         for part in condition.values():
             yield from _mapped(part)
     elif isinstance(condition, list):
         for part in condition:
             yield from _mapped(part)
+
+
+def _passed_through(condition: object) -> Iterator[str]:
+    """The Spark SQL in GX's mapping, at whatever depth."""
+    parts = condition.values() if isinstance(condition, Mapping) else condition if isinstance(condition, list) else ()
+    if isinstance(condition, Mapping) and isinstance(text := condition.get("pass_through_filter"), str):
+        yield text
+    for part in parts:
+        yield from _passed_through(part)
 
 
 def _is_balanced(tokens: list[_Token]) -> bool:
@@ -156,20 +208,39 @@ def _named(tokens: list[_Token]) -> Iterator[str]:
                 yield token.text
 
 
-def _undecided(tokens: list[_Token], columns: Collection[str]) -> str | None:
+def _undecided(tokens: list[_Token], columns: Collection[str], times: Collection[str]) -> str | None:
     """Say what a condition asks that a row alone does not decide; None where the row does."""
-    found = (_asked(tokens, at, columns) for at in range(len(tokens)))
+    found = (_asked(tokens, at, columns, times) for at in range(len(tokens)))
     return next((why for why in found if why is not None), None)
 
 
-def _asked(tokens: list[_Token], at: int, columns: Collection[str]) -> str | None:
+def _asked(tokens: list[_Token], at: int, columns: Collection[str], times: Collection[str]) -> str | None:
     token, before = tokens[at], tokens[at - 1] if at else None
     following = [token.text for token in tokens[at + 1 : at + 3]]
-    if token.kind == "text" and before is not None and before.name in _TIMED_TYPES:
-        return _TIME if _SPOKEN_TIMES.fullmatch(token.text[1:-1]) else None
+    if token.kind == "text" and _SPOKEN_TIMES.fullmatch(token.text[1:-1]):
+        return _TIME if _is_cast(tokens, at) or _is_compared(tokens, at, times) else None
     if token.kind != "word" or (before is not None and before.text == "."):
         return None
     if token.name == "unix_timestamp" and following == ["(", ")"]:
         return _TIME
     called = _CALLED.get(token.name) if following[:1] == ["("] else None
     return called or (_ALONE.get(token.name) if token.name not in columns else None)
+
+
+def _is_cast(tokens: list[_Token], at: int) -> bool:
+    """Whether a condition makes a time of the text at a place: DATE 'x', cast('x' AS date), 'x'::date, to_date('x')."""
+    before = [token.name for token in tokens[max(at - 2, 0) : at]]
+    after = [token.name for token in tokens[at + 1 : at + 4]]
+    behind = after[1:2] if after[:1] == ["as"] else after[2:] if after[:2] == [":", ":"] else before[-1:]
+    return not _TIMED_TYPES.isdisjoint(behind) or (before[1:] == ["("] and before[0] in _TIMED_CALLS)
+
+
+def _is_compared(tokens: list[_Token], at: int, times: Collection[str]) -> bool:
+    """Whether the text at a place is compared with one of these columns."""
+    onwards = tokens[at + 1 :]
+    if onwards and onwards[0].text in _COMPARING:
+        other = next(dropwhile(lambda token: token.text in _COMPARING, onwards), None)
+    else:
+        skipped = dropwhile(lambda token: token.kind == "text" or token.name in _LISTING, reversed(tokens[:at]))
+        other = next(skipped, None)
+    return other is not None and other.name.casefold() in times

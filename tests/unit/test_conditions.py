@@ -28,6 +28,13 @@ GOOD = [
     "doc COLLATE UTF8_LCASE = 'x' AND extract(DAYOFWEEK_ISO FROM placed_at) < 6 AND bin <> X'1F'",
     "from_json(doc, 'a int').a = 1 AND cast(doc AS struct<part:int>).part = 1 AND amount::int > 0",
     'col("Amount") >= 3',
+    ' col("Amount") == "a b" ',
+    "col(\"doc\") != 'x'",
+    'col("date") < date("2026-01-01")',
+    'col("Amount") > -1.5e3',
+    'col("Amount").notNull()',
+    "cast('epoch' AS date) < placed_at AND to_date(doc) > DATE'2026-01-01' AND concat('now', doc) <> 'now'",
+    {"type": "pass_through", "pass_through_filter": "amount > 1"},
     {"type": "comparison", "column": {"name": "id"}, "operator": "==", "parameter": 3},
 ]
 
@@ -43,11 +50,17 @@ BAD = [
     ("`a.c` is null", "names the column 'a.c'", "Did you mean a.b?"),
     ('col("idd") >= 3', "names the column 'idd'", "Did you mean id?"),
     ({"type": "or", "conditions": [{"column": {"name": "whatever"}}]}, "names the column 'whatever'", "Declare it"),
+    ({"type": "and", "conditions": [{"type": "pass_through", "pass_through_filter": "amonut > 1"}]},
+     "names the column 'amonut'", "Did you mean Amount?"),
+    ({"type": "pass_through", "pass_through_filter": "(id > 1"}, "a bracket", "Close it."),
+    ('col("id") == 1 and col("Amount") > 5', "is not one comparison", "condition_parser: spark"),
+    ('col("Amount") > 1,000', "is not one comparison", "condition_parser: spark"),
+    ('col("id") == 1 or rand() > 2', "is not one comparison", "condition_parser: spark"),
     ("(id > 1", "a bracket or a quotation mark", "Close it."),
     ("id > 1)", "a bracket or a quotation mark", "Close it."),
     ("doc = 'x", "a bracket or a quotation mark", "Close it."),
     ("  ", "is empty", "leave it out"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("condition", "message", "do"), BAD, ids=[str(condition) for condition, _, _ in BAD])
@@ -65,18 +78,70 @@ UNDECIDED = [
     ("placed_at < current_date() - INTERVAL 1 DAY", "the time of the run"),
     ("date > DATE 'today'", "the time of the run"),
     ("amount < unix_timestamp()", "the time of the run"),
+    ("placed_at < cast('today' AS date)", "the time of the run"),
+    ("placed_at < try_cast(' Now ' AS timestamp)", "the time of the run"),
+    ("placed_at < 'now'::timestamp", "the time of the run"),
+    ("placed_at < date('today')", "the time of the run"),
+    ("placed_at < timestamp('now')", "the time of the run"),
+    ("placed_at < to_date('tomorrow')", "the time of the run"),
+    ("placed_at < to_timestamp('yesterday')", "the time of the run"),
+    ({"type": "pass_through", "pass_through_filter": "placed_at < now()"}, "the time of the run"),
+    ({"type": "or", "conditions": [{"type": "and", "conditions": [
+        {"type": "pass_through", "pass_through_filter": "amount > rand()"}]}]}, "something random"),
     ("count(id) OVER () > 1", "the other rows of the batch"),
     ("id IN (SELECT id FROM lake.shop.others)", "another table"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("condition", "asks"), UNDECIDED, ids=[condition for condition, _ in UNDECIDED])
-def test_a_condition_that_a_row_does_not_decide_holds_none(condition: str, asks: str) -> None:
+@pytest.mark.parametrize(("condition", "asks"), UNDECIDED, ids=[str(condition) for condition, _ in UNDECIDED])
+def test_a_condition_that_a_row_does_not_decide_holds_none(condition: object, asks: str) -> None:
     """It would be met in one batch and not in another; a rule that only warns may ask so."""
     found = list(faults(condition, COLUMNS, decides=True))
 
     assert [asks in what for what, _ in found] == [True]
     assert list(faults(condition, COLUMNS, decides=False)) == []
+
+
+SPOKEN = [
+    ("due < 'today'", True),
+    ("'now' >= `Due` AND id > 1", True),
+    ("due NOT BETWEEN 'yesterday' AND DATE'2026-01-01'", True),
+    ("due IN ('2026-01-01', 'today')", True),
+    ('col("due") == "today"', True),
+    ({"type": "and", "conditions": [
+        {"type": "comparison", "column": {"name": "due"}, "operator": "<", "parameter": "today"}]}, True),
+    ({"type": "comparison", "column": {"name": "due"}, "operator": "IN", "parameter": ["2026-01-01", "now"]}, True),
+    ("due IS NOT NULL AND doc = 'today'", False),
+    ("id > due AND 'today' = doc", False),
+    ("due > 'epoch'", False),
+    ('col("doc") == "today"', False),
+    ({"type": "comparison", "column": {"name": "doc"}, "operator": "==", "parameter": "today"}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "asks"), SPOKEN, ids=[str(condition) for condition, _ in SPOKEN])
+def test_a_word_beside_a_date_is_the_time_of_the_run(condition: object, *, asks: bool) -> None:
+    """Spark makes a time of it there, and leaves it a word beside a text."""
+    found = list(faults(condition, ("id", "due", "doc"), decides=True, timed=("due",)))
+
+    assert ["the time of the run" in what for what, _ in found] == ([True] if asks else [])
+    assert list(faults(condition, ("id", "due", "doc"), decides=False, timed=("due",))) == []
+
+
+def test_a_contract_s_dates_are_those_that_it_declares(write_contract: "Write") -> None:
+    """The type of the column says whether a word beside it is a time."""
+    asked = "{type: expect_column_values_to_not_be_null, kwargs: {row_condition: due < 'now', condition_parser: spark}}"
+
+    def told(kind: str) -> list[bool]:
+        path = write_contract(f"""
+        - {{name: due, physicalType: {kind}}}
+        - name: n
+          physicalType: int
+          quality: [{{type: custom, engine: greatExpectations, implementation: {asked}}}]
+        """)
+        return ["the time of the run" in problem.message for problem in problems_of(path)]
+
+    assert (told("date"), told("timestamp"), told("text")) == ([True], [True], [])
 
 
 @pytest.mark.parametrize(
