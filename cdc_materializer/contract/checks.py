@@ -220,7 +220,10 @@ def _is_hollow(draft: Draft, ddl: str) -> bool:
 
 
 def check_order(draft: Draft, low: object, high: object, findings: Findings) -> None:
-    """Note bounds that nothing can lie between."""
+    """Note bounds that nothing can lie between, and such as .nan, with which nothing compares."""
+    if any(isinstance(bound, float | Decimal) and not is_number(bound) for bound in (low, high)):
+        findings.add(draft.place, "a bound is not a number.", "Write a number.")
+        return
     if low is None or high is None:
         return
     a, b = comparable(low), comparable(high)
@@ -242,8 +245,8 @@ def comparable(value: object) -> Any:  # noqa: ANN401 - Decimal or str, which on
 
 
 def is_number(value: object) -> TypeGuard[int | float | Decimal]:
-    """Whether a value of the file is a number; true and false are none."""
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    """Whether a value of the file is a number; true and false are none, nor are YAML's .nan and .inf."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and Decimal(value).is_finite()
 
 
 def _check_set(draft: Draft, ddl: str, findings: Findings) -> None:

@@ -41,5 +41,9 @@ def read_freshness(document: OpenDataContractStandard, table: SchemaObject, find
         elif isinstance(level.value, bool) or not number.is_finite() or number <= 0:
             findings.add(("slaProperties", index), f"{level.property} is not a number above 0.", "Write such as 4.")
         else:
-            promised.append(unit * float(number))
+            try:
+                promised.append(unit * float(number))
+            except OverflowError:
+                message = f"{level.property} is longer than can be counted."
+                findings.add(("slaProperties", index), message, "Write such as 4.")
     return min(promised, default=None)

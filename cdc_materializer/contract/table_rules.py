@@ -11,6 +11,7 @@ from typing import Any
 
 from open_data_contract_standard.model import DataQuality, Relationship, SchemaObject
 
+from cdc_materializer.contract.checks import is_number
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.model import Limit, Rule, Scope
@@ -202,7 +203,7 @@ def _draft(
 
 def _misfit(condition: str, value: object) -> str | None:
     values: list[Any] = value if condition in _BETWEEN and isinstance(value, list) else [value]
-    if any(isinstance(one, bool) or not isinstance(one, int | float | Decimal) for one in values):
+    if not all(map(is_number, values)):
         return "it is not a number"
     if condition in _BETWEEN and (len(values) != len(("low", "high")) or values[0] > values[1]):
         return "it is not a list of the lower and the upper bound"

@@ -446,6 +446,9 @@ def test_a_contract_promises_how_old_a_table_may_be(tmp_path: Path, stated: str,
     [
         ("{property: freshness, value: 15, unit: m}", "unknown unit"),
         ("{property: latency, value: x, unit: h}", "above 0"),
+        ("{property: freshness, value: .nan, unit: h}", "above 0"),
+        ("{property: freshness, value: 999999999999, unit: d}", "longer than can be counted"),
+        ("{property: freshness, value: '1e400', unit: s}", "longer than can be counted"),
     ],
 )
 def test_a_freshness_that_says_nothing_is_a_problem(tmp_path: Path, stated: str, message: str) -> None:
