@@ -24,6 +24,7 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.line_checks import check_raw
 from cdc_materializer.marker import Accepted, Adoption, Marker
 from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span
@@ -73,6 +74,7 @@ def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSessi
     Raises:
         UsageError: there is nothing to accept.
         ConfigError: its topics are others than those that filled it.
+        LakeUnavailable: another program has dropped or renamed columns of raw.
         CdcError: the source or the lake cannot be used, or another writer was faster.
     """
     work = open_work(config, RunOptions(tables=(name,)))
@@ -102,6 +104,8 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
         rewound = quarantine.rewound_topics(line, tables.quarantine)
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound)
         if (after.bases, after.offsets) != (marker.bases, marker.offsets):
+            # Later offsets move the tag that tells of a dropped column (`lake_commit.move`).
+            check_raw(tables.raw)
             accepted.append(decision.adoption(marker, after))
             after = replace(after, topics=topic.topics, adopted=(*marker.adopted, accepted[-1]))
             line.lake.publish(tables.raw, after, lambda _: None)

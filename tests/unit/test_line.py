@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.adopt import _adopt
+from cdc_materializer.adopt import Decision, _adopt
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError
+from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError, LakeUnavailable
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Line, Tables, new_marker, reload
 from cdc_materializer.line_checks import check_deletes
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.source import TopicState
+from cdc_materializer.testing import EPOCH
 
 _NAME = TableName.parse("shop.orders")
 
@@ -58,6 +60,23 @@ def test_servers_are_not_adopted_by_another_glob() -> None:
 
     with pytest.raises(ConfigError, match="which would give its rows other servers"):
         _adopt(line, Tables(raw, None, None), nothing, nothing)
+
+
+def test_a_gap_is_not_accepted_for_a_raw_table_that_another_program_has_taken_columns_from() -> None:
+    """Behind later offsets nothing would tell of them any more, and the next run would begin them anew, empty."""
+    line, published = _line("hard"), list[object]()
+    lake: Any = SimpleNamespace(publish=lambda *given: published.append(given))
+    topic = TopicState(line.table.topic, None, Offsets({0: 5}), Offsets({0: 9}))
+    marker = new_marker(line, Span(topic.topic, Offsets({0: 3}), Offsets({0: 3})), "", None)
+    raw = replace(_mirror(keeps_deleted=False), marker=marker, dropped=("value",))
+    decision = Decision("tests", EPOCH)
+
+    with pytest.raises(LakeUnavailable, match="Another program has dropped or renamed value of shop"):
+        _adopt(replace(line, lake=lake), Tables(raw, None, None), topic, decision)
+
+    assert published == []
+    (accepted,) = _adopt(replace(line, lake=lake), Tables(replace(raw, dropped=()), None, None), topic, decision)
+    assert (accepted.what, len(published)) == ("gap", 1)
 
 
 def test_a_table_that_another_writer_dropped_is_no_bug_of_ours() -> None:
