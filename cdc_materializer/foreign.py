@@ -12,8 +12,8 @@ def is_foreign(operation: str | None, summary: Mapping[str, str]) -> bool:
         operation: Iceberg's word for what it did.
         summary: what it says of itself.
     """
-    counts = [summary.get(f"{what}-records", "0") for what in ("added", "deleted")]
-    changes = any(count != "0" for count in (*counts, summary.get("added-position-deletes", "0")))
+    counted = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
+    changes = any(summary.get(name, "0") != "0" for name in counted)
     return operation != "replace" and changes and f"{MARKER_PREFIX}batch" not in summary
 
 

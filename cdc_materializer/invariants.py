@@ -94,16 +94,22 @@ def foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
 
 @dataclass(frozen=True)
 class Cut:
-    """Messages that other programs have taken from a raw table: how many, and the snapshot that has them still."""
+    """Messages that other programs have taken from a raw table.
+
+    Attributes:
+        lost: how many.
+        before: the snapshot that has them still.
+        is_least: whether more may be lost: how many rows an equality delete takes, no snapshot counts.
+    """
 
     lost: int
     before: int | None
+    is_least: bool = False
 
     def told(self, table: str) -> tuple[str, str]:
         """What is wrong and what to do, for an error."""
-        what = (
-            f"Another program has deleted {self.lost} messages of {table}: nothing tells what its mirror should hold."
-        )
+        count = f"at least {self.lost}" if self.is_least else self.lost
+        what = f"Another program has deleted {count} messages of {table}: nothing tells what its mirror should hold."
         there = f"Snapshot {self.before} still has them: put" if self.before is not None else "Put"
         return what, f"{there} them back, then compare with `cdcm verify`. Until then no snapshot of it is expired."
 
@@ -116,7 +122,9 @@ def cut_in(lines: Sequence[SnapshotLine]) -> Cut | None:
     others = foreign(_since_refilled(lines))
     lost = sum(_taken(line) for line in others)
     first = next((line for line in reversed(others) if _taken(line) > 0), None)
-    return Cut(lost, first.parent_id) if lost > 0 and first is not None else None
+    if lost <= 0 or first is None:
+        return None
+    return Cut(lost, first.parent_id, is_least=any(_by_value(line) for line in others))
 
 
 def _since_refilled(lines: Sequence[SnapshotLine]) -> Sequence[SnapshotLine]:
@@ -128,4 +136,10 @@ def _since_refilled(lines: Sequence[SnapshotLine]) -> Sequence[SnapshotLine]:
 def _taken(line: SnapshotLine) -> int:
     told = ("deleted-records", "added-position-deletes", "added-records")
     deleted, masked, added = (int(line.summary.get(name, "0")) for name in told)
-    return deleted + masked - added
+    by_value, counted = _by_value(line), deleted + masked - added
+    # Rows that come with deletes by value are new states of some: they put no message back.
+    return by_value + max(counted, 0) if by_value else counted
+
+
+def _by_value(line: SnapshotLine) -> int:
+    return int(line.summary.get("added-equality-deletes", "0"))

@@ -115,7 +115,8 @@ def brought_by_others(table: Any, head: int | None) -> list[int]:  # noqa: ANN40
         told = dict(snapshot.summary())
         # A deletion vector is written anew with all of its positions; those that it had before are removed ones.
         marked = _told(told, "added-position-deletes") - _told(told, "removed-position-deletes")
-        is_more = _told(told, "added-records") >= _told(told, "deleted-records") + marked
+        came, by_value = _told(told, "added-records"), _told(told, "added-equality-deletes")
+        is_more = came >= _told(told, "deleted-records") + marked and (came > 0 or by_value == 0)
         if is_foreign(snapshot.operation(), told) and is_more:
             found.append(number)
     return found

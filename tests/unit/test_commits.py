@@ -451,9 +451,9 @@ def test_a_batch_that_takes_more_rows_than_it_has_keys_is_not_published(bench: _
 
 
 def test_who_changed_rows_is_known_where_a_deletion_vector_was_written_anew() -> None:
-    """All of its positions count as added, and those that it had before as removed."""
+    """All of its positions count as added, and those that it had before as removed. Deletes alone bring no row."""
     vector = {"added-records": "1", "added-position-deletes": "11", "removed-position-deletes": "10"}
-    told = {1: {"total-records": "0"}, 2: vector}
+    told = {1: {"total-records": "0"}, 2: vector, 3: {"added-equality-deletes": "1"}}
 
     def snapshot(number: int) -> Any:  # noqa: ANN401 - a Java object
         parent = number - 1 or None
@@ -462,7 +462,7 @@ def test_who_changed_rows_is_known_where_a_deletion_vector_was_written_anew() ->
 
     table = SimpleNamespace(snapshot=snapshot)
 
-    assert brought_by_others(table, 2) == [2]
+    assert brought_by_others(table, 3) == brought_by_others(table, 2) == [2]
     assert not is_ours_alone(table, 2)
 
 

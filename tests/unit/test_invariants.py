@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_materializer.errors import LakeUnavailable
-from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
+from cdc_materializer.invariants import broken_between, broken_in, cut_in, foreign, lost_quarantine
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Tables
 from cdc_materializer.line_checks import check_pair
@@ -100,5 +100,20 @@ def test_snapshots_of_other_programs_are_found_wherever_they_are() -> None:
     other = line(2, added_records="1", engine_name="trino")
     staged = line(3, operation="delete", added_position_deletes="2", batch="b")
     compacted = line(1, operation="replace", added_records="9", deleted_records="9")
+    by_value = line(5, operation="delete", added_equality_deletes="3")
 
-    assert foreign([line(4, MARKER, added_records="1"), staged, other, compacted]) == [other]
+    lines = [by_value, line(4, MARKER, added_records="1"), staged, other, compacted]
+    assert foreign(lines) == [by_value, other]
+
+
+def test_of_messages_that_were_deleted_by_their_values_the_least_number_is_told() -> None:
+    """An equality delete takes every row that has its value; its snapshot counts values."""
+    by_value = line(2, operation="delete", added_equality_deletes="3")
+    by_place = line(2, operation="delete", added_position_deletes="3")
+
+    told = [cut_in([deletes, line(1, MARKER)]) for deletes in (by_value, by_place)]
+
+    assert [cut.told("t__raw")[0].split(" of ")[0] for cut in told if cut is not None] == [
+        "Another program has deleted at least 3 messages",
+        "Another program has deleted 3 messages",
+    ]

@@ -156,6 +156,8 @@ def _refilled(number: int) -> SnapshotLine:
         ([_line(2, operation="delete", deleted_records="3")], (3, 1)),
         ([_line(2, operation="overwrite", deleted_records="9", added_records="7")], (2, 1)),
         ([_line(2, operation="overwrite", added_position_deletes="2")], (2, 1)),
+        ([_line(2, operation="delete", added_equality_deletes="3")], (3, 1)),
+        ([_line(2, operation="overwrite", added_equality_deletes="3", added_records="3")], (3, 1)),
         ([_line(3, operation="append", added_records="3"), _line(2, operation="delete", deleted_records="3")], None),
         ([_line(4, operation="append", added_records="1"), _line(2, operation="delete", deleted_records="3")], (2, 1)),
         ([_refilled(4), _refilled(3), _line(2, operation="delete", deleted_records="3"), _line(1, "a")], None),
