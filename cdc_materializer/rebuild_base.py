@@ -7,7 +7,7 @@ stays wrong: only a replay from the earliest message takes nothing over.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -20,13 +20,13 @@ from cdc_materializer.lake_line import heads, summaries
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.line_then import at_snapshot
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.merge import CDC, cdc_struct
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.rebuild_start import Start, is_before, wanted_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -124,14 +124,25 @@ def _held_then(line: Line, held: LakeTable, until: int | None) -> LakeTable | No
     Raises:
         UsageError: that snapshot is gone.
     """
-    found = summaries(line.lake.iceberg(held.name), held.head)
+    table = line.lake.iceberg(held.name)
+    found = summaries(table, held.head)
     for number, made_at, _, summary in found:
         if Marker.from_summary(summary) is not None and (until is None or made_at < until):
             return at_snapshot(line, held, number)
-    if found and found[-1][2]:
+    if found and _is_whole(table, found):
         return None
     what = f"No snapshot of {held.name} is left from then, so nothing tells what was held."
     raise UsageError(what, _EARLIEST)
+
+
+def _is_whole(table: Any, line: Sequence[tuple[int, int, bool, Mapping[str, str]]]) -> bool:  # noqa: ANN401 - Java's
+    """Whether a line of snapshots (`summaries`) goes back to when the table was made."""
+    number, _, is_first, summary = line[-1]
+    genesis = table.snapshot(GENESIS_TAG)
+    if genesis is not None:
+        return int(genesis.snapshotId()) == number
+    # A table of an earlier version has no such tag. PyIceberg's expiry makes a first one of any, but for its rows.
+    return is_first and Marker.from_summary(summary) is not None and summary.get("total-records", "0") == "0"
 
 
 def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:

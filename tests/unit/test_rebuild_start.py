@@ -1,12 +1,19 @@
 """Where `cdcm replay --from` begins: what can be written, and which offsets that means."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cdc_materializer.errors import UsageError
+from cdc_materializer.marker import GENESIS_TAG
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.rebuild_base import _held_then
 from cdc_materializer.rebuild_start import EARLIEST, Start, is_before, parse_start, wanted_offsets
+from tests.model.lake_contract import again, append, create
+from tests.unit.memory import PATH, MemoryBench
 
 REACHED = Offsets({0: 10, 1: 20})
 
@@ -64,3 +71,27 @@ def test_a_state_is_before_only_if_each_of_its_partitions_is() -> None:
     assert is_before({0: 7}, {0: 7, 1: 0})
     assert is_before({}, {0: 7})
     assert not is_before({0: 7, 1: 1}, {0: 7, 1: 0})
+
+
+def _quarantine(*, is_tagged: bool) -> MemoryBench:
+    """A table with two rows, that was made with a tag on its first snapshot, or by an earlier version without."""
+    bench = MemoryBench()
+    create(bench)
+    for number in (1, 2):
+        append(bench, again(bench), f"batch {number}", number)
+    now = bench.catalog.tables[PATH]
+    refs = {name: number for name, number in now.refs.items() if is_tagged or name != GENESIS_TAG}
+    bench.catalog.tables[PATH] = replace(now, refs=refs)
+    return bench
+
+
+@pytest.mark.parametrize("is_tagged", [True, False])
+def test_a_quarantine_that_expiry_has_cut_off_is_none_that_was_not_there_yet(is_tagged: bool) -> None:  # noqa: FBT001
+    """PyIceberg makes what is left look like a whole one; a replay from the middle would forget what was held."""
+    bench = _quarantine(is_tagged=is_tagged)
+    line: Any = SimpleNamespace(lake=bench.lake)
+
+    assert _held_then(line, again(bench), until=0) is None
+    bench.catalog.expire(PATH, tidy=True)
+    with pytest.raises(UsageError, match="nothing tells what was held"):
+        _held_then(line, again(bench), until=0)
