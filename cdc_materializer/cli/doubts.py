@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cdc_materializer.cli.looks import contract, known_code, quarantine
-from cdc_materializer.cli.options import CONFIG_DEFAULT, ROWS_DEFAULT, AsJson, ConfigFile, Debug, RowsShown
+from cdc_materializer.cli.options import CONFIG_DEFAULT, ROWS_DEFAULT, SHOWN_MAX, AsJson, ConfigFile, Debug, RowsShown
 from cdc_materializer.cli.output import Output, load
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, UsageError
 from cdc_materializer.names import shown
@@ -35,7 +35,10 @@ def why(  # noqa: PLR0913 - the options are the command's own
         typer.Option("--raw-offset", metavar="PLACE", help="The row that this message, partition:offset, is about."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="MESSAGES", help="The most messages to show: the newest.")
+        int,
+        typer.Option(
+            "--limit", min=1, max=SHOWN_MAX, metavar="MESSAGES", help="The most messages to show: the newest."
+        ),
     ] = WHY_MESSAGES,
     values: Annotated[
         bool,

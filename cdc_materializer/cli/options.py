@@ -15,7 +15,9 @@ TableNames = Annotated[
 PlainKeys = Annotated[
     bool, typer.Option("--keys", help="Show the first differing keys as they are; else hashes stand for them.")
 ]
-RowsShown = Annotated[int, typer.Option("--limit", min=1, metavar="ROWS", help="The most rows to show.")]
+#: The most rows or messages that a command shows: all of them are in memory at once, of Spark's driver and of ours.
+SHOWN_MAX = 1_000_000
+RowsShown = Annotated[int, typer.Option("--limit", min=1, max=SHOWN_MAX, metavar="ROWS", help="The most rows to show.")]
 
 #: So many rows are shown where nobody says.
 ROWS_DEFAULT = 100

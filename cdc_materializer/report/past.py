@@ -29,9 +29,10 @@ def parse_time(text: str) -> datetime | None:
     """Read a time in ISO 8601, in UTC where it names no zone; None for what is none."""
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        # In UTC a time of the first or the last day may be none that there is.
         return None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def lines_at(name: TableName, lines: Lines, at: datetime) -> Lines:

@@ -1,6 +1,7 @@
 """Quarantine tables -> what `cdcm quarantine list` and `show` print: the rows one by one, with their keys."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,11 @@ from cdc_materializer.report.violations import REPORT_COLUMNS, QuarantineLake, R
 LIST_COLUMNS = (*REPORT_COLUMNS, "key")
 
 Place = tuple[int, int]
+#: No longer than an offset is: Python reads no number of thousands of digits.
+_PLACE = re.compile(r"([0-9]{1,19})/([0-9]{1,19})")
+#: The largest numbers that Kafka has for them.
+_PARTITION_MAX = 2**31 - 1
+_OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -116,13 +122,14 @@ def parse_place(text: str) -> Place:
     Raises:
         UsageError: it is none.
     """
-    partition, _, offset = text.partition("/")
-    if not all(part.isascii() and part.isdigit() for part in (partition, offset)):
+    found = _PLACE.fullmatch(text)
+    place = (int(found[1]), int(found[2])) if found is not None else None
+    if place is None or place[0] > _PARTITION_MAX or place[1] > _OFFSET_MAX:
         raise UsageError(
             f"{shown(text)} is no place of a message.",
             "Write partition/offset as `cdcm quarantine list` does, such as 0/9.",
         )
-    return int(partition), int(offset)
+    return place
 
 
 def _rows(table: ReportedTable, lake: QuarantineLake) -> list[Mapping[str, Any]]:

@@ -117,9 +117,12 @@ def test_what_is_not_there_is_told_without_repeating_the_key(asked: dict[str, An
     assert CANARY not in str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["9", "0/", "/9", "a/b", "0/9/1", "-1/9", "0/²"])
+@pytest.mark.parametrize(
+    "text", ["9", "0/", "/9", "a/b", "0/9/1", "-1/9", "0/²", f"0/{2**63}", f"{2**31}/0", "0/" + "9" * 5_000]
+)
 def test_a_place_is_partition_and_offset(text: str) -> None:
     """As lists print it; everything else is refused."""
     assert parse_place("0/9") == (0, 9)
+    assert parse_place(f"{2**31 - 1}/{2**63 - 1}") == (2**31 - 1, 2**63 - 1)
     with pytest.raises(UsageError, match="no place of a message"):
         parse_place(text)
