@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_materializer.report.models import ErrorInfo, MessagePlace
-from cdc_materializer.report.wording import moment
+from cdc_materializer.report.wording import moment, printable
 
 INDENT = 2
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -32,11 +32,11 @@ def size(count: float) -> str:
 
 
 def new_table(*names: str, numbers: Iterable[str] = ()) -> Table:
-    """An empty table; columns of numbers stand to the right."""
+    """An empty table; columns of numbers stand to the right. Names may be anybody's: nothing in them is markup."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1))
     right = set(numbers)
     for name in names:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        table.add_column(Text(printable(name)), justify="right" if name in right else "left", overflow="fold")
     return table
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cdc_materializer.report.layout import new_table
 from cdc_materializer.report.query_models import AsOfReport, QueryColumn, QueryReport
-from cdc_materializer.report.wording import quantity
+from cdc_materializer.report.wording import printable, quantity
 
 _NUMBERS = ("int", "bigint", "float", "double", "decimal")
 
@@ -53,4 +53,4 @@ def _counted(rows: Sequence[object], *, more: bool) -> Text:
 def _shown(value: object) -> Text:
     if value is None:
         return Text("NULL", style="dim")
-    return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return Text(printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cdc_materializer.report.layout import INDENT, fact_list, heading
 from cdc_materializer.report.row_models import Became, ColumnChange, RowMessage, RowViolation, WhyReport
-from cdc_materializer.report.wording import moment, quantity
+from cdc_materializer.report.wording import moment, printable, quantity
 
 _STYLES: dict[Became, str] = {"quarantined": "yellow", "upserted": "green", "deleted": "green", "waiting": "cyan"}
 
@@ -19,7 +19,7 @@ _VALUES = "values are shown with `--values` alone, masked as the contract says"
 def why_view(report: WhyReport, now: datetime) -> RenderableType:
     """The life of a row, the oldest message first, and why it is as it is."""
     parts: list[RenderableType] = [
-        heading(report.table, "", report.key or "a message without a key that can be read"),
+        heading(report.table, "", printable(report.key or "a message without a key that can be read")),
         *[Padding(Text(sentence), (0, 0, 0, INDENT)) for sentence in report.summary],
     ]
     if report.total > len(report.messages):
@@ -55,7 +55,7 @@ def _changed(found: RowMessage) -> list[str]:
 
 def _values(found: ColumnChange) -> str:
     before, after = (json.dumps(value, ensure_ascii=False) for value in (found.before, found.after))
-    return f"{found.column}: {before} → {after}"
+    return printable(f"{found.column}: {before} → {after}")
 
 
 def _violation(found: RowViolation, now: datetime) -> str:

@@ -42,6 +42,23 @@ def test_each_table_is_named_once() -> None:
     assert named_in(query, TABLES, "lake") == [("shop", "order items"), ("shop", "orders")]
 
 
+def test_values_and_names_move_no_cursor_and_colour_nothing() -> None:
+    """Neither escape sequences in a row's values, inside of others too, nor those and markup in a column's name."""
+    evil = "\x1b[31m\x9b2J"
+    report = QueryReport(
+        pipeline="p",
+        columns=[QueryColumn(name=f"[red]{evil}", type="string"), QueryColumn(name="tags", type="array<string>")],
+        rows=[[f"a{evil}", [evil]]],
+    )
+    console = Console(width=90, file=io.StringIO(), record=True)
+    console.print(query_view(report, datetime(2026, 1, 2, tzinfo=UTC)))
+    shown = console.export_text()
+
+    assert shown.replace("\n", "").isprintable()
+    assert "[red]\N{REPLACEMENT CHARACTER}[31m" in shown
+    assert "a\N{REPLACEMENT CHARACTER}[31m" in shown
+
+
 def test_an_answer_is_shown_with_what_is_new_in_it() -> None:
     """NULL is not the text NULL, and what would be held is told."""
     newest = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

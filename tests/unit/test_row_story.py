@@ -263,11 +263,11 @@ def test_the_summary_says_why_there_is_no_row(life: list[Told], said: str) -> No
 
 
 def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
-    """Every message with its place, outcome and reason; nothing that looks like markup is taken for it."""
+    """Every message with its place, outcome and reason; nothing is taken for markup, nor for a terminal's command."""
     violation = RowViolation(code="CONTRACT", rule="limit", column="price", action="quarantine", status="open")
     values = (
         ColumnChange(column="price", before=None, after="12.50"),
-        ColumnChange(column="mail", before="[b]é", after=1),
+        ColumnChange(column="mail", before="[b]é\x9b2J", after=1),
     )
     messages = story(
         [told(3, "quarantined", broke=("CONTRACT limit",), columns=("price", "mail"), values=values)],
@@ -276,21 +276,21 @@ def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
         Masks(methods={"mail": Mask.HASH}),
     )
     report = WhyReport(
-        pipeline="shop", table="shop.orders", topic="t", key='{"id":"[red]7"}', summary=["No row."], total=9, limit=1,
-        messages=messages,
+        pipeline="shop", table="shop.orders", topic="t", key='{"id":"[red]7\x9b"}', summary=["No row."], total=9,
+        limit=1, messages=messages,
     )  # fmt: skip
     text = io.StringIO()
 
     Console(file=text, width=80, no_color=True).print(render(report, now=NOW))
 
     shown = text.getvalue()
-    assert '{"id":"[red]7"}' in shown
     assert "The newest 1 of 9 messages." in shown
     assert "0/3  u  quarantined" in shown
     assert "CONTRACT limit (price): open" in shown
     assert "price, mail (masked: hash)" in shown
     assert 'price: null → "12.50"' in shown
-    assert 'mail: "[b]é" → 1' in shown
+    assert 'mail: "[b]é\N{REPLACEMENT CHARACTER}2J" → 1' in shown
+    assert '{"id":"[red]7\N{REPLACEMENT CHARACTER}"}' in shown
     assert "batch4: snapshot 104" in shown
 
 
