@@ -2,8 +2,9 @@
 
 GX gets the numbers of the report back and makes its results and pages of them; no data context is made, and nothing is
 sent. Its pages as they come load scripts, styles and pictures from six hosts, and put names from contracts into HTML as
-they are. So each page is written anew: elements and attributes that show something stay, all others go, and a style
-sheet of ours takes the place of the remote ones. No result has a value of a row.
+they are. So each page is made with stand-ins for what HTML would take for its own, and written anew: elements and
+attributes that show something stay, all others go, and a style sheet of ours takes the place of the remote ones. No
+result has a value of a row.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ _KEPT = frozenset(
 )
 _VOID = frozenset({"br", "hr"})
 _ATTRIBUTES = frozenset({"id", "class", "role", "colspan", "rowspan", "scope", "aria-label", "aria-current"})
+#: In texts of a contract these stand, until a page is written anew, for what HTML would take for its own: a description
+#: with `<script>` in it would take all that follows with it. They are characters that no text has.
+_STAND_INS = {ord(sign): chr(0xFDD0 + at) for at, sign in enumerate("<>&\"'")}
+_MEANT = {ord(stand_in): html.escape(chr(sign)) for sign, stand_in in _STAND_INS.items()}
 #: GX's headings begin with the fourth.
 _HEADINGS = {"h4": "h1", "h5": "h2", "h6": "h3"}
 
@@ -109,7 +114,47 @@ def rendered(result: Any) -> str:  # noqa: ANN401 - a class of GX's
     from great_expectations.render.renderer import ValidationResultsPageRenderer
     from great_expectations.render.view import DefaultJinjaPageView
 
-    return rewritten(DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(result)))
+    found = ValidationResultsPageRenderer().render(_stood_in_for(result))
+    return rewritten(DefaultJinjaPageView().render(found)).translate(_MEANT)
+
+
+def _stood_in_for(result: Any) -> Any:  # noqa: ANN401 - a class of GX's
+    """A result whose texts HTML takes for texts."""
+    from great_expectations.core.expectation_validation_result import (
+        ExpectationSuiteValidationResult,
+        ExpectationValidationResult,
+    )
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    results = []
+    for one in result.results:
+        stated = one.expectation_config
+        told = {name: _plain(getattr(stated, name)) for name in ("kwargs", "description", "meta")}
+        results.append(
+            ExpectationValidationResult(
+                success=one.success,
+                expectation_config=ExpectationConfiguration(type=stated.type, **told),
+                result=one.result,
+                meta={},
+                exception_info={},
+            )
+        )
+    return ExpectationSuiteValidationResult(
+        success=result.success,
+        results=results,
+        suite_name=_plain(result.suite_name),
+        statistics=result.statistics,
+        meta=_plain(result.meta),
+    )
+
+
+def _plain(value: object) -> Any:  # noqa: ANN401 - whatever GX takes
+    """Return a value with the stand-ins in all of its texts."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.translate(_STAND_INS) if isinstance(value, str) else value
 
 
 def rewritten(page: str) -> str:

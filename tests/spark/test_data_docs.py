@@ -1,5 +1,7 @@
 """Great Expectations' own renderers on results that carry no value: they need GX, and no Spark session."""
 
+import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -44,3 +46,23 @@ def test_a_page_tells_every_expectation_about_a_table_in_the_contracts_words(*, 
     page = rendered(ExpectationSuiteValidationResult(success=is_kept, results=results, suite_name="s", meta={}))
 
     assert [name for name in TABLE if f"Says {name}." not in page] == []
+
+
+def test_texts_of_a_contract_take_nothing_of_a_page_away() -> None:
+    """Descriptions, names and arguments stand there as they are, and what follows them is still there."""
+    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
+
+    gx.preload()
+    evil = """has no <script>, "<style" & 'x' &lt; in it"""
+    kept = Rule("a", "a", "expect_column_values_to_match_regex", {"column": "a", "regex": "^<form"}, description=evil)
+    plain = Rule("r", "a", "expect_column_values_to_match_regex", {"column": "a", "regex": "^<form"})
+    broken = Rule("b", "<svg>", "expect_column_values_to_not_be_null", {"column": "<svg>"})
+    results = [gx.result_of(kept, 3, 0), gx.result_of(plain, 3, 0), gx.result_of(broken, 3, 1)]
+    page = rendered(
+        ExpectationSuiteValidationResult(success=False, results=results, suite_name="Suite <head>", meta={"n": 1})
+    )
+    shown = unescape(re.sub(r"<[^>]*>", "", page))
+
+    assert [text for text in (evil, "^<form", "<svg>", "Suite <head>", "null") if text not in shown] == []
+    assert shown.index(evil) < shown.index("values must never be null")
+    assert not re.search(r"<(script|style|form|svg|head)", page)
