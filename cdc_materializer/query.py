@@ -6,6 +6,7 @@ their fresh rows (`fresh`), so it is written the same either way.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ def run_query(
             with translated(line.mirror):
                 check_masks(line, line.load_mirror())
         found = {mirror: fresh_rows(_line(work, lake, one.table), one.topic) for mirror, one in waiting.items()}
-        views = _views(list(found))
+        views = view_names(list(found), query)
         for name, one in found.items():
             one.rows.createOrReplaceTempView(views[_parts(name)])
         columns, answer = _answer(lake, renamed(query, views, config.catalog.name), limit)
@@ -103,12 +104,24 @@ def _parts(name: TableName) -> tuple[str, ...]:
     return (*name.namespace, name.name)
 
 
-def _views(names: Sequence[TableName]) -> dict[tuple[str, ...], str]:
-    """Names of views: the tables' own last ones, by which a query may call their columns, where these are distinct."""
+def view_names(names: Sequence[TableName], query: str) -> dict[tuple[str, ...], str]:
+    """Names of views, each for one table: its own last one, by which a query may call its columns, where that is free.
+
+    A query with `WITH` may name a part of itself like that, which would stand in the view's place.
+    """
     last = [name.name.casefold() for name in names]
-    return {
-        _parts(name): name.name if last.count(name.name.casefold()) == 1 else "_".join(_parts(name)) for name in names
-    }
+    every_name = [_split(match["name"]) for match in _PIECE.finditer(query) if match["name"]]
+    plain = {parts[0].casefold() for parts in every_name if len(parts) == 1}
+    named = plain if "with" in plain else set()
+    views = {_parts(name): name.name for name in names if last.count(name.name.casefold()) == 1}
+    views = {parts: view for parts, view in views.items() if view.casefold() not in named}
+    taken = named | {view.casefold() for view in views.values()}
+    for parts in (parts for parts in map(_parts, names) if parts not in views):
+        joined = "_".join(parts)
+        every = itertools.chain([joined], (f"{joined}_{number}" for number in itertools.count(2)))
+        views[parts] = next(view for view in every if view.casefold() not in taken)
+        taken.add(views[parts].casefold())
+    return views
 
 
 def named_in(query: str, names: Sequence[tuple[str, ...]], catalog: str) -> list[tuple[str, ...]]:
@@ -140,12 +153,16 @@ def _table_of(
     name: str, tables: Sequence[tuple[str, ...]], catalog: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The table that a name begins with, and the parts behind; None where it begins with none of them."""
-    parts = tuple(quoted.replace("``", "`") if plain == "" else plain for quoted, plain in _PART.findall(name))
+    parts = _split(name)
     if len(parts) > 1 and parts[0].casefold() == catalog.casefold():
         parts = parts[1:]
     folded = tuple(part.casefold() for part in parts)
     found = next((one for one in tables if folded[: len(one)] == tuple(part.casefold() for part in one)), None)
     return (found, parts[len(found) :]) if found is not None else None
+
+
+def _split(name: str) -> tuple[str, ...]:
+    return tuple(quoted.replace("``", "`") if plain == "" else plain for quoted, plain in _PART.findall(name))
 
 
 def _line(work: Work, lake: Lake, table: TableConfig) -> Line:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from cdc_materializer.query import named_in, renamed
+from cdc_materializer.names import TableName
+from cdc_materializer.query import named_in, renamed, view_names
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.report.terminal_query import query_view
 
@@ -33,6 +34,30 @@ VIEWS: dict[tuple[str, ...], str] = {("shop", "orders"): "orders", ("shop", "ord
 def test_views_take_the_places_of_tables(query: str, wanted: str | None) -> None:
     """By their full names, quoted or not, in any case; texts, comments, and longer names stay."""
     assert renamed(query, VIEWS, "lake") == (query if wanted is None else wanted)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("SELECT orders FROM shop.orders WHERE orders.id = 1", "orders"),
+        ("WITH o AS (SELECT 1) SELECT * FROM shop.orders", "orders"),
+        ("WITH Orders AS (SELECT * FROM shop.orders) SELECT (SELECT count(*) FROM shop.orders)", "shop_orders"),
+        ("with `orders` (a) as (SELECT 1), shop_orders AS (SELECT 2) SELECT * FROM shop.orders", "shop_orders_2"),
+    ],
+)
+def test_a_view_is_called_like_nothing_that_a_query_names_itself(query: str, wanted: str) -> None:
+    """A part of the query that is called like the table would stand in the view's place."""
+    assert view_names([TableName.parse("shop.orders")], query) == {("shop", "orders"): wanted}
+
+
+@pytest.mark.parametrize(
+    "names", [["a.orders", "b.orders", "x.a_orders"], ["a.b_c", "a_b.c", "z.b_c", "z.c", "y.a_b_c"]]
+)
+def test_each_table_has_a_view_of_its_own(names: list[str]) -> None:
+    """Whatever the names of others add up to."""
+    found = view_names([TableName.parse(name) for name in names], "SELECT 1")
+
+    assert len({view.casefold() for view in found.values()}) == len(names)
 
 
 def test_each_table_is_named_once() -> None:
