@@ -332,7 +332,7 @@ def test_hundreds_of_rounds_keep_nothing(follow: Follow) -> None:
 
     def advance(line: Line, _: TopicState) -> Batch | None:
         number = next(rounds)
-        if number in {200, 1600}:
+        if number in {200, 900, 1600}:
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
         if number % 7 == 0 and str(line.mirror) == "public.one":
@@ -345,5 +345,6 @@ def test_hundreds_of_rounds_keep_nothing(follow: Follow) -> None:
     finally:
         tracemalloc.stop()
 
-    assert len(held) == 2
-    assert held[1] - held[0] < 100_000, held
+    # What grows with the rounds grows in both halves; a cache that something else fills meanwhile, once.
+    assert len(held) == 3
+    assert min(after - before for before, after in itertools.pairwise(held)) < 50_000, held
