@@ -164,8 +164,8 @@ class Lake:
                 stored=stored,
                 schema_id=table.schema().schemaId(),
                 spec_id=table.spec().specId(),
-                # A replay's branch has none of the old rows: it is what fills such a column again.
-                dropped=dropped_columns(table, table.snapshot(MARKER_TAG)) if self.branch == MAIN else (),
+                # A branch beside `main` has rows of its own, and its own head tells what columns they have.
+                dropped=dropped_columns(table, table.snapshot(MARKER_TAG) if self.branch == MAIN else snapshot),
                 foreign=lake_commit.foreign_commits(table, snapshot),
                 # Which is what Iceberg does where the property is not there.
                 rewritten=str(table.properties().get("write.merge.mode")).lower() != "merge-on-read",

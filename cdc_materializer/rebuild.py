@@ -274,7 +274,8 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     make_room(lake, mirror, lake.retypes[mirror.name])
     begun, mirror = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
-    if begun is None or options.restart or _is_ahead(begun.mirror, mirror):
+    # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.
+    if begun is None or options.restart or begun.mirror.dropped or _is_ahead(begun.mirror, mirror):
         now, base = marker_of(mirror), sides.base
         start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
         start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())

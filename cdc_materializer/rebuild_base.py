@@ -73,6 +73,10 @@ def find_base(line: Line, live: Tables, start: Start, retypes: Mapping[str, str]
     if retypes:
         what = f"Columns of {line.mirror} would get other types: {', '.join(sorted(retypes))}."
         raise UsageError(what, f"Rows from before have the old ones; {_EARLIEST}")
+    if live.mirror.dropped:
+        # Begun anew they would be NULL in all rows that are not read again.
+        what = f"Columns of {line.mirror} were dropped or renamed: {', '.join(live.mirror.dropped)}."
+        raise UsageError(what, f"Its rows of then do not have them; {_EARLIEST}")
     wanted = wanted_offsets(start, marker_of(live.mirror).offsets, _first_since(line, live.raw, start))
     mirror, until = _newest_before(line, live.mirror, wanted)
     reached = marker_of(mirror).offsets

@@ -17,6 +17,7 @@ from cdc_materializer.line import Decided
 from cdc_materializer.plan import plan_tables
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.rebuild_start import parse_start
 from cdc_materializer.run import RunOptions, run_forever, run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.source import RecordedSource, TopicState
@@ -202,6 +203,8 @@ def test_a_column_that_another_program_has_dropped_is_not_begun_anew(spark: "Spa
     topic.write(config.root / "recorded")
     assert run_once(config, spark).exit_code == 0
     before = content(config)[str(MIRROR)]
+    # Its branch has lost the column as well, and is not gone on with.
+    assert replay_tables(config, ("shop.things",), ReplayOptions(), spark).tables[0].error is None
     adopt_session(spark, config).sql("ALTER TABLE lake.shop.things DROP COLUMN price")
     assert run_once(config, spark).exit_code == 0
     add_changes(topic, 1)
@@ -215,6 +218,10 @@ def test_a_column_that_another_program_has_dropped_is_not_begun_anew(spark: "Spa
     assert error.message.startswith("Another program has dropped or renamed price of shop.things, and the log still")
     assert [row["id"] for row in content(config)[str(MIRROR)]] == [row["id"] for row in before]
     assert len(content(config)[str(MIRROR.raw)]) == 2 * len(CHANGES)
+    middle = ReplayOptions(publish=True, start=parse_start("offset:2"))
+    refused = replay_tables(config, ("shop.things",), middle, spark).tables[0].error
+    assert refused is not None
+    assert refused.message.startswith("Columns of shop.things were dropped or renamed: price. Its rows of then")
     assert replay_tables(config, ("shop.things",), ReplayOptions(publish=True), spark).tables[0].published
     assert run_once(config, spark).exit_code == 0
     assert verify_tables(config, spark).tables[0].equal

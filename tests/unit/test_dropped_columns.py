@@ -1,11 +1,16 @@
 """Which columns of a mirror another program has taken away, by what Iceberg says of its columns then and now."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cdc_materializer import lake
 from cdc_materializer.lake_columns import RETYPED, dropped_columns
+from cdc_materializer.marker import MARKER_TAG
+from tests.model.lake_contract import again, append, create
+from tests.unit.memory import NAME, PATH, MemoryBench
 
 
 def _schema(number: int, columns: dict[int, str]) -> Any:  # noqa: ANN401 - stands for a Java object
@@ -40,3 +45,26 @@ def test_a_column_that_was_rebuilt_with_another_type_is_not_gone() -> None:
     then = {1: "id", 2: "price", 3: "__cdc_rebuilt_price"}
 
     assert _dropped(then, {1: "id", 3: "price"}, {RETYPED: "3"}) == ()
+
+
+def test_a_branch_is_held_against_its_own_newest_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is folded on it is begun anew, too, where a column goes between two batches; main's tag tells of main."""
+    bench, looked_at = MemoryBench(), list[int]()
+
+    def look(_: object, marked: Any) -> tuple[str, ...]:  # noqa: ANN401 - stands for a Java object
+        looked_at.append(marked.snapshotId())
+        return ()
+
+    monkeypatch.setattr(lake, "dropped_columns", look)
+    append(bench, create(bench), "live", 1)
+    bench.branch("beside")
+    beside = replace(bench.lake, branch="beside")
+    base = beside.load(NAME)
+    assert base is not None
+    append(bench, again(bench), "later", 2)
+    looked_at.clear()
+
+    for there in (bench.lake, beside):
+        there.load(NAME)
+
+    assert looked_at == [bench.catalog.tables[PATH].refs[MARKER_TAG], base.head]

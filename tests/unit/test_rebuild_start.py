@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import UsageError
+from cdc_materializer.line import Line, Tables
 from cdc_materializer.marker import GENESIS_TAG
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.rebuild_base import _held_then
+from cdc_materializer.rebuild_base import _held_then, find_base
 from cdc_materializer.rebuild_start import EARLIEST, Start, is_before, parse_start, wanted_offsets
 from tests.model.lake_contract import again, append, create
 from tests.unit.memory import PATH, MemoryBench
@@ -95,3 +97,16 @@ def test_a_quarantine_that_expiry_has_cut_off_is_none_that_was_not_there_yet(is_
     bench.catalog.expire(PATH, tidy=True)
     with pytest.raises(UsageError, match="nothing tells what was held"):
         _held_then(line, again(bench), until=0)
+
+
+def test_rows_that_have_lost_a_column_are_no_base() -> None:
+    """It would be begun anew, NULL in every row that is not read again."""
+    bench, nothing = MemoryBench(), SimpleNamespace()
+    mirror = replace(create(bench), dropped=("price",))
+    unused: Any = nothing
+    table = TableConfig.model_validate({"topic": "shop.public.t", "mirror": "shop.t"})
+    line = Line("shop", table, unused, None, None, bench.lake)
+
+    with pytest.raises(UsageError, match=r"dropped or renamed.*price.*`--from earliest` rebuilds all of it"):
+        find_base(line, Tables(mirror, mirror, None), Start("offset", every=0), {})
+    assert find_base(line, Tables(mirror, mirror, None), EARLIEST, {}) is None
