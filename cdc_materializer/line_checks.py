@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable
 from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import LakeTable
@@ -86,8 +88,17 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
         LakeUnavailable: says which columns, and what to do.
     """
     there = {name.casefold() for name in wanted.types}
-    lost = [name for name in mirror.dropped if name.casefold() in there] if mirror is not None else []
-    if mirror is not None and lost:
+    if mirror is not None:
+        check_dropped(mirror, [name for name in mirror.dropped if name.casefold() in there])
+
+
+def check_dropped(mirror: LakeTable, lost: Sequence[str]) -> None:
+    """Refuse a mirror of which another program has dropped or renamed columns that the log still has.
+
+    Raises:
+        LakeUnavailable: says which columns, and what to do.
+    """
+    if lost:
         what = f"Another program has dropped or renamed {', '.join(lost)} of {mirror.name}, and the log still has it."
         do = (
             "Nothing was published. Give a renamed one its name back, or fill it again with "

@@ -15,7 +15,7 @@ from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
-from cdc_materializer.line_checks import masked_otherwise
+from cdc_materializer.line_checks import check_dropped, masked_otherwise
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.settling import held_with, swap_ended
 from cdc_materializer.swapped import Swapped
@@ -73,6 +73,7 @@ def take_back(line: Line) -> None:
 
     Raises:
         UsageError: there is nothing to go back to, or it shows what the contract hides.
+        LakeUnavailable: another program has dropped or renamed columns of the mirror.
     """
     found, lake, name = load_all(line), line.lake, line.mirror
     with translated(name):
@@ -83,6 +84,8 @@ def take_back(line: Line) -> None:
         return
     if live.mirror is None or held is None or held.head is None or before is None:
         raise UsageError(_KEEPS_NONE.format(name), "Only what `cdcm replay --publish` replaced can be taken back.")
+    # What comes back is marked anew, in the columns of now: nothing would tell of those that are gone.
+    check_dropped(live.mirror, live.mirror.dropped)
     _check_hidden(line, before)
     now, swapped = marker_of(live.mirror), Swapped(held.head)
     with translated(name):

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer import lake
+from cdc_materializer import lake, rebuild_swap
+from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
 from cdc_materializer.lake_columns import RETYPED, dropped_columns
+from cdc_materializer.line import Tables
 from cdc_materializer.marker import MARKER_TAG
 from tests.model.lake_contract import again, append, create
 from tests.unit.memory import NAME, PATH, MemoryBench
@@ -68,3 +70,25 @@ def test_a_branch_is_held_against_its_own_newest_snapshot(monkeypatch: pytest.Mo
         there.load(NAME)
 
     assert looked_at == [bench.catalog.tables[PATH].refs[MARKER_TAG], base.head]
+
+
+def test_nothing_is_taken_back_while_a_column_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state that comes back would tell of it no more, and the next run would begin it anew."""
+    bench, done = MemoryBench(), list[object]()
+    whole = create(bench)
+    kept = SimpleNamespace(load=lambda _: whole)
+    monkeypatch.setattr(rebuild_swap, "Lake", lambda *_, **__: kept)
+    monkeypatch.setattr(rebuild_swap, "swap_ended", lambda _, tables: tables)
+    monkeypatch.setattr(rebuild_swap, "_check_hidden", lambda *_: None)
+    monkeypatch.setattr(rebuild_swap, "go_back", lambda *given: done.append(given))
+    line: Any = SimpleNamespace(mirror=NAME, lake=bench.lake)
+
+    lost = Tables(None, replace(whole, dropped=("price",)), whole)
+    monkeypatch.setattr(rebuild_swap, "load_all", lambda _: lost)
+    with pytest.raises(LakeUnavailable, match=r"has dropped or renamed price of shop\.t.*its name back") as caught:
+        rebuild_swap.take_back(line)
+
+    assert (caught.value.exit_code, done) == (EXIT_LAKE, [])
+    monkeypatch.setattr(rebuild_swap, "load_all", lambda _: Tables(None, whole, whole))
+    rebuild_swap.take_back(line)
+    assert len(done) == 1
