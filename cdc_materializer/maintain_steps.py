@@ -242,9 +242,9 @@ def find_orphans(lake: Lake, name: TableName, before_ms: int) -> list[str]:
         CommitConflict: another table has files in that folder, or may have.
         LakeUnavailable: the folder cannot be listed.
     """
-    table = lake.iceberg(name)
-    root = str(table.location()).rstrip("/")
     with translated(name):
+        table = lake.iceberg(name)
+        root = str(table.location()).rstrip("/")
         _check_alone(lake, table, name, f"{root}/metadata")
         found = [
             path
@@ -263,9 +263,9 @@ def delete_orphans(lake: Lake, name: TableName, paths: Sequence[str], now_ms: in
     Raises:
         CommitConflict, LakeUnavailable: as any step.
     """
-    table = lake.iceberg(name)
     crash_points.reach("found", name)
     with translated(name):
+        table = lake.iceberg(name)
         if paths:
             files = _jvm(lake).java.util.ArrayList()
             for path in paths:

@@ -1,7 +1,7 @@
 """Maintenance of tables that PyIceberg wrote, as far as it goes without Spark: facts, plans, their order, settings."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import RunReport, TableRun
 from cdc_materializer.run import RunOptions
+from cdc_materializer.testing_catalog import JavaError
 from tests.unit.lakes import open_writer
 from tests.unit.pipelines import SMALL, load, refusal
 
@@ -304,6 +305,27 @@ def test_orphans_are_deleted_in_bounded_numbers(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(maintain_steps, "ORPHANS_MAX", 2)
 
     assert len(Folder([f"s3://lake/t/data/{at}.parquet" for at in range(9)]).find(monkeypatch)) == 2
+
+
+def _out_of_reach() -> Any:  # noqa: ANN401 - a lake whose catalog is in trouble
+    def fail(_: TableName) -> NoReturn:
+        raise JavaError("RESTException", "SocketTimeoutException")
+
+    return SimpleNamespace(iceberg=fail)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda lake: maintain_steps.find_orphans(lake, ORDERS, 1),
+        lambda lake: maintain_steps.delete_orphans(lake, ORDERS, [], 1),
+    ],
+    ids=["find", "delete"],
+)
+def test_a_catalog_that_does_not_answer_ends_only_its_tables_turn(step: Callable[[Any], object]) -> None:
+    """It is an error of ours, which its entry tells, and the other tables are maintained."""
+    with pytest.raises(LakeUnavailable):
+        step(_out_of_reach())
 
 
 # --- between batches
