@@ -160,10 +160,13 @@ def expire(lake: Lake, name: TableName, snapshots: Sequence[int]) -> None:
     Raises:
         CommitConflict: another process has come first, or needs one of them now.
         CommitUnknown: whether they are gone cannot be told; no file was deleted.
+        LakeUnavailable: the table cannot be loaded; nothing was sent.
     """
+    with translated(name):
+        table = lake.iceberg(name)
     try:
         # From the beginning of time on: which ones go was decided, and no age decides it here.
-        update = lake.iceberg(name).expireSnapshots().expireOlderThan(0)
+        update = table.expireSnapshots().expireOlderThan(0)
         for snapshot in snapshots:
             update = update.expireSnapshotId(snapshot)
         update.commit()

@@ -328,6 +328,19 @@ def test_a_catalog_that_does_not_answer_ends_only_its_tables_turn(step: Callable
         step(_out_of_reach())
 
 
+def test_only_what_was_sent_may_have_happened() -> None:
+    """Where the catalog is silent already while the table is loaded, no snapshot can be gone."""
+    commit = _out_of_reach().iceberg
+    update = SimpleNamespace(commit=lambda: commit(ORDERS))
+    update.expireOlderThan = lambda _: update
+    silent_later: Any = SimpleNamespace(iceberg=lambda _: SimpleNamespace(expireSnapshots=lambda: update))
+
+    with pytest.raises(LakeUnavailable):
+        maintain_steps.expire(_out_of_reach(), ORDERS, [])
+    with pytest.raises(CommitUnknown):
+        maintain_steps.expire(silent_later, ORDERS, [])
+
+
 # --- between batches
 # --------------------------------------------------------------------------------------------------------
 
