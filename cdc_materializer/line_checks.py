@@ -8,6 +8,7 @@ from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailabl
 from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import REBUILT_PREFIX
+from cdc_materializer.lake_commit import newest_marker
 from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.schema import TableSchema
@@ -126,6 +127,33 @@ def check_masks(line: Line, mirror: LakeTable | None) -> None:
     if changed:
         what = f"The rows of {line.mirror} were masked otherwise than the contract says: {', '.join(changed)}."
         raise ContractInvalid(what, f"`cdcm replay {line.mirror} --publish` rebuilds it; until then only raw goes on.")
+
+
+def check_masks_then(line: Line, snapshot: int | None) -> None:
+    """Refuse an earlier state of a mirror that shows what the contract hides by now; of the newest `check_masks` tells.
+
+    Args:
+        line: the table's way.
+        snapshot: the state; None for all that are kept.
+
+    Raises:
+        ContractInvalid: says which columns, and what to do.
+    """
+    if not line.masks.methods:
+        return
+    table = line.lake.iceberg(line.mirror)
+    newest = table.currentSnapshot()
+    for state in table.snapshots() if snapshot is None else [table.snapshot(snapshot)]:
+        if state is None or state.snapshotId() == newest.snapshotId():
+            continue
+        marker = newest_marker(table, state)
+        schema = table.schemas()[state.schemaId()]
+        columns = [field.name().removeprefix(REBUILT_PREFIX) for field in schema.columns()]
+        shown = line.masks.unhidden(marker.masks if marker is not None else {}, columns, line.evolution.renames)
+        if shown:
+            of = f"{', '.join(shown)} in snapshot {state.snapshotId()}"
+            what = f"{line.mirror} did not mask {of} as the contract says now."
+            raise ContractInvalid(what, "Ask for a later state; `cdcm maintain` lets go of those that are old enough.")
 
 
 def masked_otherwise(line: Line, state: LakeTable) -> list[str]:

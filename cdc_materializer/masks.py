@@ -122,6 +122,18 @@ class Masks:
         differing = {name for name in {*now, *past} if now.get(name) != past.get(name)}
         return sorted(name for name in differing if name in there or past.get(name) == Mask.DROP)
 
+    def unhidden(self, told: Mapping[str, str], columns: Iterable[str], renames: Mapping[str, str]) -> list[str]:
+        """The columns of an earlier state that are hidden by now and were not then, or not so.
+
+        Args:
+            told: what the marker of that state says.
+            columns: those that it had.
+            renames: the name that a column has by now by each that it had.
+        """
+        now = self.told()
+        hidden = [(name, now.get(renames.get(name, name).casefold())) for name in columns]
+        return sorted(name for name, mask in hidden if mask is not None and told.get(name.casefold()) != mask)
+
     def stored(self, schema: TableSchema) -> TableSchema:
         """A mirror's columns as it stores them under these masks."""
         if not self.methods:

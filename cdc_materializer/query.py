@@ -10,6 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -22,11 +23,11 @@ from cdc_materializer.fresh import Fresh, fresh_rows
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
-from cdc_materializer.line_checks import check_masks
 from cdc_materializer.merge import first_rows
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.progress import backlogs
 from cdc_materializer.query_json import VALUE, json_text
+from cdc_materializer.query_reads import check_reading, readings
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_unreadable
@@ -37,15 +38,18 @@ if TYPE_CHECKING:
 
     from cdc_materializer.config import Config, TableConfig
 
-#: A string or comment, which is left alone, or a name of one or several parts.
+#: What may stand around the dots of a name. A comment ends in one place alone: no text of them takes long to look at.
+_COMMENT = r"--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/"
+_GAP = rf"(?:\s|{_COMMENT})*"
+#: A string or comment, which is left alone, or a name of one or several parts. Of a raw string no sign escapes another.
 _PIECE = re.compile(
-    r"""(?P<other>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/)"""
-    r"""|(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)""",
+    rf"""(?P<other>[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|{_COMMENT})"""
+    rf"""|(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:{_GAP}\.{_GAP}(?:`(?:[^`]|``)*`|\w+))*)""",
     re.DOTALL,
 )
 #: What Spark puts around what it says: its condition before, the SQL state behind.
 _CODES = re.compile(r"\A\[[\w.]+\] |\s*SQLSTATE: \w+\Z")
-_PART = re.compile(r"`((?:[^`]|``)*)`|(\w+)")
+_PART = re.compile(rf"{_COMMENT}|`((?:[^`]|``)*)`|(\w+)")
 
 
 def run_query(
@@ -77,14 +81,12 @@ def run_query(
     with session_for(work, spark, sum(backlog.messages for backlog in waiting.values())) as session:
         lake = Lake(beside(session, config, asks=True), config.catalog.name, read_only=True)
         lake.spark.catalog.setCurrentCatalog(config.catalog.name)
-        for line in (_line(work, lake, table) for table in shown):
-            with translated(line.mirror):
-                check_masks(line, line.load_mirror())
         found = {mirror: fresh_rows(_line(work, lake, one.table), one.topic) for mirror, one in waiting.items()}
         views = view_names(list(found), query)
         for name, one in found.items():
             one.rows.createOrReplaceTempView(views[_parts(name)])
-        columns, answer = _answer(lake, renamed(query, views, config.catalog.name), limit)
+        asking = _Asking(work, lake, tuple(views.values()), fresh=fresh)
+        columns, answer = _answer(asking, renamed(query, views, config.catalog.name), limit)
     return QueryReport(
         pipeline=config.name,
         columns=columns,
@@ -162,16 +164,47 @@ def _table_of(
 
 
 def _split(name: str) -> tuple[str, ...]:
-    return tuple(quoted.replace("``", "`") if plain == "" else plain for quoted, plain in _PART.findall(name))
+    return tuple(plain or quoted.replace("``", "`") for quoted, plain in _PART.findall(name) if quoted or plain)
 
 
 def _line(work: Work, lake: Lake, table: TableConfig) -> Line:
     return Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
 
 
-def _answer(lake: Lake, query: str, limit: int) -> tuple[list[QueryColumn], list[list[Any]]]:
+@dataclass(frozen=True)
+class _Asking:
+    """What a query is asked of, and which views stand for mirrors."""
+
+    work: Work
+    lake: Lake
+    views: tuple[str, ...]
+    fresh: bool
+
+    def check(self, answer: DataFrame) -> None:
+        """Refuse an answer with rows that the contracts hide by now, or with published ones in place of fresh ones.
+
+        Raises:
+            ContractInvalid, ConfigError: as `refuse_unreadable` and `check_reading`.
+            UsageError: a mirror is named in a way that no view could take the place of.
+        """
+        found = list(dict.fromkeys(readings(answer, self.work.config.catalog.name, self.views)))
+        every = [(table, name) for table in self.work.tables for name in (table.mirror, table.mirror.history)]
+        for (table, name), reading in itertools.product(every, found):
+            if reading.behind(name) is None:
+                continue
+            refuse_unreadable(self.work.contracts, [table])
+            with translated(name):
+                check_reading(_line(self.work, self.lake, table), name, reading)
+            if self.fresh and name == table.mirror:
+                what = f"The query reads {name} in a way that has no fresh rows, only published ones."
+                raise UsageError(what, f"Name it as {name} and no otherwise, or leave out --fresh.")
+
+
+def _answer(asking: _Asking, query: str, limit: int) -> tuple[list[QueryColumn], list[list[Any]]]:
     try:
-        return told_rows(lake.answer(first_rows(query, limit + 1)))
+        answer = asking.lake.answer(first_rows(query, limit + 1))
+        asking.check(answer)
+        return told_rows(answer)
     except (ParseException, AnalysisException) as error:
         what = f"The query cannot be answered: {_reason(error)}"
         raise UsageError(what, "It is one SELECT in Spark's SQL, over mirrors by their full names.") from error

@@ -233,8 +233,15 @@ def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession",
     _contract(contract, {"mail": {"mask": "redact"}}, {})
     assert replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0].error is None
 
+    first = spark.table(f"lake.{name}.snapshots").sort("committed_at").collect()[1]["snapshot_id"]
+    states = [f" VERSION AS OF {first}", " VERSION AS OF 'cdcm-before-replay'", f".snapshot_id_{first}", ".changes"]
+    for state in [*states, ".all_files"]:
+        with pytest.raises(ContractInvalid, match=r"did not mask mail in snapshot \d+ as the contract says now"):
+            run_query(config, f"SELECT * FROM {name}{state}", 9, spark=spark)
+    newest = run_query(config, f"SELECT mail FROM {name} VERSION AS OF 'main'", 9, spark=spark)
     refused = roll_back(config, (name,), spark).tables[0]
 
+    assert newest.rows == [["***"]]
     assert refused.error is not None
     assert "not masked as the contract says: mail." in refused.error.message
     assert [row["mail"] for row in spark.table(f"lake.{name}").collect()] == ["***"]
@@ -250,9 +257,10 @@ def test_what_was_published_before_a_mask_is_not_asked_for(spark: "SparkSession"
 
     _contract(contract, {"mail": {"mask": "redact"}, "card": {"mask": "redact"}}, {})
 
-    for shown, fresh in ((name, False), (name, True), (f"lake.{name}__history", False)):
+    unseen = itertools.product((f"IDENTIFIER('{name}')", f"IDENTIFIER('lake.' || '{name}__history')"), (False, True))
+    for shown, fresh in ((name, False), (name, True), (f"lake.{name}__history", False), *unseen):
         with pytest.raises(ContractInvalid, match="masked otherwise than the contract says: mail"):
-            run_query(config, f"SELECT mail FROM {shown}", 1, fresh=fresh, spark=spark)
+            run_query(config, f"SELECT * FROM {shown}", 1, fresh=fresh, spark=spark)
     for fresh in (False, True):
         with pytest.raises(ContractInvalid, match="masked otherwise than the contract says: mail"):
             read(config, name, spark, fresh=fresh)

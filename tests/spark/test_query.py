@@ -98,6 +98,8 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
     assert run_once(config, spark).exit_code == 0
     assert run_query(config, wanted, 10, fresh=False, spark=spark).rows == fresh.rows
     assert run_query(config, wanted, 10, fresh=True, spark=spark).fresh[0].messages == 0
+    with pytest.raises(UsageError, match=f"reads {name} in a way that has no fresh rows"):
+        run_query(config, f"SELECT * FROM {name} JOIN IDENTIFIER('{name}') USING (id)", 1, fresh=True, spark=spark)
     with pytest.raises(UsageError, match="cannot be answered"):
         run_query(config, f"DELETE FROM {name}", 10, fresh=False, spark=spark)
     with pytest.raises(

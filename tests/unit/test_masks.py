@@ -163,6 +163,20 @@ def test_masks_are_compared_by_the_names_that_columns_had_when_rows_were_written
     assert changed({"customer": "drop"}, client=Mask.DROP) == []
 
 
+def test_an_earlier_state_shows_nothing_that_is_hidden_by_now() -> None:
+    """By the names that columns have by now; a mask that it had and that there is no more hides what may be seen."""
+    masks = Masks({"Mail": Mask.HASH, "gone": Mask.DROP}, key=_KEY)
+    told, renames = masks.told(), {"old_mail": "mail"}
+
+    assert masks.unhidden(told, ["id", "mail", "gone"], renames) == []
+    assert masks.unhidden({**told, "card": "redact"}, ["id", "MAIL", "card"], renames) == []
+    assert masks.unhidden({}, ["id", "card"], renames) == []
+    assert masks.unhidden({}, ["id", "Mail", "gone"], renames) == ["Mail", "gone"]
+    assert masks.unhidden({**told, "mail": "redact"}, ["id", "mail"], renames) == ["mail"]
+    assert masks.unhidden(told, ["id", "old_mail"], renames) == ["old_mail"]
+    assert masks.unhidden({"old_mail": told["mail"]}, ["id", "old_mail"], renames) == []
+
+
 @pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize("hidden", ["{property: mask, value: redact}", "{property: drop, value: true}"])
 def test_a_column_that_is_renamed_away_from_its_mask_is_refused(

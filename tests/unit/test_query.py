@@ -25,6 +25,8 @@ VIEWS: dict[tuple[str, ...], str] = {("shop", "orders"): "orders", ("shop", "ord
         ("SELECT 1 -- shop.orders\n/* shop.orders */ FROM shop.orders__raw", None),
         ("SELECT 'a\\'shop.orders' FROM x.shop.orders", None),
         ("SELECT `shop.orders` FROM shop", None),
+        ("SELECT 1 FROM shop/* a */ . -- b\n /**/orders", "SELECT 1 FROM `orders`"),
+        ("SELECT r'\\', R\"\\\" FROM shop.orders WHERE '' = ''", "SELECT r'\\', R\"\\\" FROM `orders` WHERE '' = ''"),
         (
             "WITH a AS (SELECT id FROM shop.orders) SELECT * FROM a",
             "WITH a AS (SELECT id FROM `orders`) SELECT * FROM a",
