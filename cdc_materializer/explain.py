@@ -103,7 +103,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         table=str(line.mirror),
         topic=line.table.topic,
         key=key,
-        summary=summary(told, row, judged_otherwise=marker_of(mirror).contract != fingerprint),
+        summary=summary(told, row, judged_otherwise=marker_of(mirror).contract != fingerprint, older=total - len(told)),
         row=row,
         total=total,
         limit=asked.limit,

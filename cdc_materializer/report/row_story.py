@@ -338,17 +338,18 @@ def _name(found: RowViolation) -> str:
 # --- the row ------------------------------------------------------------------------------------------------------
 
 
-def summary(life: Sequence[Told], row: RowNow | None, *, judged_otherwise: bool = False) -> list[str]:
+def summary(life: Sequence[Told], row: RowNow | None, *, judged_otherwise: bool = False, older: int = 0) -> list[str]:
     """Say why the row is as it is now.
 
     Args:
         life: the messages in the order of the fold.
         row: what the mirror has; None where there is no key.
         judged_otherwise: whether the newest batch was judged by another contract than today's.
+        older: how many messages of the row come before these.
     """
     if row is None:
         return ["The message has no key that can be read: it is no row's."]
-    sentences = [_standing(life, row), *_after(life)]
+    sentences = [_standing(life, row, older), *_after(life, older)]
     if not row.agrees:
         other = f" in {', '.join(row.different)}" if row.different else ""
         sentences.append(f"The mirror does not hold what the messages give{other}: see `cdcm verify`.")
@@ -359,11 +360,14 @@ def summary(life: Sequence[Told], row: RowNow | None, *, judged_otherwise: bool 
     return sentences
 
 
-def _standing(life: Sequence[Told], row: RowNow) -> str:
+def _standing(life: Sequence[Told], row: RowNow, older: int) -> str:
     if row.present and row.written is not None:
         state = "marked as deleted by" if row.deleted else "as it was left by"
         return f"The mirror has the row, {state} message {row.written.partition}/{row.written.offset}."
     last = next((told for told in reversed(life) if told.outcome in _SEEN), None)
+    if last is None and older:
+        which = f"one of {older:,} older messages" if older > 1 else "1 older message"
+        return f"The mirror has no such row; why, {which} may tell (`--limit`)."
     if last is None:
         return "The mirror has no such row: none of its messages could be published."
     if last.swept:
@@ -372,15 +376,18 @@ def _standing(life: Sequence[Told], row: RowNow) -> str:
     return f"The mirror has no such row: {how} {_at(last)} ended it."
 
 
-def _after(life: Sequence[Told]) -> Iterable[str]:
+def _after(life: Sequence[Told], older: int) -> Iterable[str]:
     """What has come since the row was written, and is not in it."""
     written = max((at for at, told in enumerate(life) if told.outcome in _SEEN), default=-1)
     held = [told for told in life[written + 1 :] if told.outcome == "quarantined"]
     waiting = [told for told in life if told.outcome == "waiting"]
+    # Those that wait are told behind all that were read.
+    more_held = "At least " if older and written < 0 else ""
+    more_waiting = "At least " if older and len(waiting) == len(life) else ""
     if held:
         why = ", ".join(dict.fromkeys(name for told in held for name in told.broke))
-        later = f"{quantity(len(held), 'later message')} {'is' if len(held) == 1 else 'are'} held back"
+        later = f"{more_held}{quantity(len(held), 'later message')} {'is' if len(held) == 1 else 'are'} held back"
         yield f"{later} ({why})." if why else f"{later}."
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
-        yield f"{quantity(len(waiting), 'message')} {verb} for the next `cdcm run`."
+        yield f"{more_waiting}{quantity(len(waiting), 'message')} {verb} for the next `cdcm run`."

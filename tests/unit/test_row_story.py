@@ -262,6 +262,26 @@ def test_the_summary_says_why_there_is_no_row(life: list[Told], said: str) -> No
     assert summary(life, RowNow(present=False, agrees=True))[0].startswith(said)
 
 
+def test_a_summary_of_the_newest_messages_says_nothing_that_older_ones_may_refute() -> None:
+    """What ended the row, or wrote it, may be among those that are not told; and more may wait or be held."""
+    gone, unchanged = RowNow(present=False, agrees=True), told(6, "unchanged", op="tombstone")
+    held, waiting = told(7, "quarantined", broke=("CONTRACT limit",)), told(8, "waiting", number=None)
+
+    assert summary([unchanged, held], gone, older=5) == [
+        "The mirror has no such row; why, one of 5 older messages may tell (`--limit`).",
+        "At least 1 later message is held back (CONTRACT limit).",
+    ]
+    assert summary([waiting], gone, older=1) == [
+        "The mirror has no such row; why, 1 older message may tell (`--limit`).",
+        "At least 1 message waits for the next `cdcm run`.",
+    ]
+    assert summary([told(5, "deleted", op="d"), held, waiting], gone, older=5) == [
+        "The mirror has no such row: message 0/5 ended it.",
+        "1 later message is held back (CONTRACT limit).",
+        "1 message waits for the next `cdcm run`.",
+    ]
+
+
 def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
     """Every message with its place, outcome and reason; nothing is taken for markup, nor for a terminal's command."""
     violation = RowViolation(code="CONTRACT", rule="limit", column="price", action="quarantine", status="open")
