@@ -35,6 +35,7 @@ _LOW, _HIGH = "__cdc_low", "__cdc_high"
 _HALF = 1 << 32
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FRACTIONS = ("float", "double")
+_NESTED = ("array<", "map<", "struct<")
 #: Values inside of others as text, with every NULL and all digits of a time.
 _JSON = {
     "ignoreNullFields": "false",
@@ -98,6 +99,15 @@ class Digest:
             raise InvariantBroken(what, "Another program has changed it; see `cdcm doctor`.") from error
         found = {at: Sums(*numbers[3 * at : 3 * at + 3]) for at in range(_KEPT)}
         return cls({at: sums for at, sums in found.items() if sums != Sums()})
+
+
+def hashes_otherwise(before: TableSchema, after: TableSchema) -> bool:
+    """Whether values that rows have are hashed otherwise in a table's later columns: those whose parts have changed.
+
+    The hash of an array, a map or a struct is one of all its parts, of new ones as NULL.
+    """
+    types = after.types
+    return any(types.get(name, ddl) != ddl for name, ddl in before.types.items() if ddl.startswith(_NESTED))
 
 
 def comparable(value: Column, ddl: str) -> Column:
@@ -214,6 +224,6 @@ def _canonical(value: Column, ddl: str) -> Column:
         return value.cast("double")
     if ddl.startswith("decimal"):
         return value.cast("string")
-    if ddl.startswith(("array<", "map<", "struct<")):
+    if ddl.startswith(_NESTED):
         return F.to_json(F.struct(comparable(value, ddl).alias("value")), _JSON)
     return value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer import life, rows
-from cdc_materializer.digests import Digest, digest_after
+from cdc_materializer.digests import Digest, digest_after, hashes_otherwise
 from cdc_materializer.errors import UsageError
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.merge import Origin, is_truncated
@@ -29,7 +29,7 @@ _TOUCHED = "__cdc_touched"
 
 
 def ledger_after(
-    line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame | None, *, renamed: bool
+    line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame | None, before: LakeTable | None
 ) -> str | None:
     """The ledger as a batch will leave it; None where none is kept, or where nobody knows what it was before.
 
@@ -38,10 +38,12 @@ def ledger_after(
         mirror: the mirror as the batch was planned on it, in the columns that it needs.
         decided: the batch.
         unseen: the keys of rows that a snapshot did not show; None where it sweeps nothing.
-        renamed: whether columns got other names just now; hashes are of values with their names.
+        before: the mirror as it was before the batch; None where there was none. Where its columns have got other names
+            just now, or other parts, nobody knows: hashes are of values with their names and with all of their parts.
     """
     known = marker_of(mirror).ledger
-    if not line.table.ledger or (not mirror.is_empty and (known is None or renamed)):
+    is_other = before is not None and (before.pending or hashes_otherwise(before.schema, mirror.schema))
+    if not line.table.ledger or (not mirror.is_empty and (known is None or is_other)):
         return None
     wipes = decided.truncates if not mirror.keeps_deleted else ()
     if decided.published == 0 and not wipes and unseen is None:

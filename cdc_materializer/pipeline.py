@@ -332,7 +332,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         return None
     unseen = swept.unseen_keys(line, mirror, held, decided)
     gone = unseen.count() if unseen is not None else 0
-    kept = ledger_after(line, mirror, decided, unseen, renamed=bool(tables.mirror and tables.mirror.pending))
+    kept = ledger_after(line, mirror, decided, unseen, tables.mirror)
     settles = held is not None and (
         quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.is_ahead(tables.quarantine, reached)
     )
