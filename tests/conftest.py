@@ -32,7 +32,7 @@ _numbers = itertools.count()
 _OF_A_SUITE = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
 _SUITE_TESTS = 60
 #: Of the tests on Spark that say nothing else a run takes one in so many: all of them take most of an hour.
-_EVERY = 4
+_EVERY = 5
 _SPARK = Path(__file__).parent / "spark"
 
 
@@ -46,7 +46,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: three of four or more.
+    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: four of five or more.
 
     How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
     test or a keyword.
