@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc_materializer import owners
+from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold import (
     CARRIED,
@@ -58,6 +59,7 @@ def source_table_of(mirror: DataFrame, first: str | None) -> Column:
     return F.coalesce(F.col(CDC)[SOURCE_TABLE] if names_it else F.lit(None), F.lit(first)).cast("string")
 
 
+@built_once
 def wants_base() -> Column:
     """Whether a state lacks a value that the mirror's row of the same key may have."""
     lacks = (F.size(OPEN_COLUMNS) > 0) | (F.size(MISSING_COLUMNS) > 0)
@@ -90,6 +92,7 @@ def attach_base(folded: DataFrame, base: DataFrame, target: TableSchema, partial
     return _with_values(joined, folded.columns, values, {OPEN_COLUMNS: found, MISSING_COLUMNS: found})
 
 
+@built_once
 def is_moved() -> Column:
     """Whether a message is the insert of a key change that leaves values open; a plain insert always tells them all."""
     return (F.col(m.OP) == "c") & effective() & (F.size(OPEN_COLUMNS) > 0)

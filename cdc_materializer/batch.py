@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold, life, sweeping, updates
+from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.home import PLACED
 from cdc_materializer.changes.messages import doubtful_keys
@@ -44,7 +45,7 @@ def messages(raw: DataFrame, span: Span | None, id_bytes: int, partitions: int =
     rows = raw if span is None else raw.where(within(span, "partition", "offset"))
     return rows.select(
         *("topic", "partition", "offset", "timestamp"),
-        *[datum(F.col(side), _schema_name(raw, side), id_bytes).alias(side) for side in ("key", "value")],
+        *[_datum(side, _has_names(raw, side), id_bytes).alias(side) for side in ("key", "value")],
         *[writer(raw, side, id_bytes).alias(f"{side}_writer") for side in ("key", "value")],
         *(["headers"] if "headers" in raw.columns else []),
         *([_placed(raw, partitions).alias(PLACED)] if partitions > 1 else []),
@@ -53,19 +54,33 @@ def messages(raw: DataFrame, span: Span | None, id_bytes: int, partitions: int =
 
 def writer(raw: DataFrame, side: str, id_bytes: int) -> Column:
     """The selector of the writer of a raw table's keys or values."""
-    return selector(F.col(side), _schema_name(raw, side), id_bytes)
+    return _selector(side, _has_names(raw, side), id_bytes)
+
+
+@built_once
+def _selector(side: str, has_names: bool, id_bytes: int) -> Column:  # noqa: FBT001 - an argument by which it is kept
+    return selector(F.col(side), _schema_name(side, has_names=has_names), id_bytes)
+
+
+@built_once
+def _datum(side: str, has_names: bool, id_bytes: int) -> Column:  # noqa: FBT001 - as above
+    return datum(F.col(side), _schema_name(side, has_names=has_names), id_bytes)
 
 
 def _placed(raw: DataFrame, partitions: int) -> Column:
     """PLACED: with a schema that a header names a key has other bytes than with one that its own bytes name."""
-    by = F.when(_schema_name(raw, "key").isNotNull(), F.lit("header ")).otherwise(F.lit(""))
+    name = _schema_name("key", has_names=_has_names(raw, "key"))
+    by = F.when(name.isNotNull(), F.lit("header ")).otherwise(F.lit(""))
     return F.when(is_placed(F.col("key"), F.col("partition"), partitions), by)
 
 
-def _schema_name(raw: DataFrame, side: str) -> Column:
-    """The schema's name from the headers; a raw table of an earlier version has no such column."""
-    name = f"{side}_schema_name"
-    return F.col(name) if name in raw.columns else F.lit(None).cast("string")
+def _has_names(raw: DataFrame, side: str) -> bool:
+    """Whether rows tell schemas' names from the headers; a raw table of an earlier version has no such column."""
+    return f"{side}_schema_name" in raw.columns
+
+
+def _schema_name(side: str, *, has_names: bool) -> Column:
+    return F.col(f"{side}_schema_name") if has_names else F.lit(None).cast("string")
 
 
 def within(span: Span, partition: str, offset: str) -> Column:

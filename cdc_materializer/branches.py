@@ -13,6 +13,7 @@ from cdc_materializer.lake_columns import REBUILT_PREFIX, RETYPED, retyped_ids
 from cdc_materializer.lake_commit import head_of, keep_marker, mark, newest_marker, written_by
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line
+from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.lake_outcome import BRANCH_PREFIX, see_through
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
@@ -153,8 +154,7 @@ def go_back(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], M
 def _has_other_columns(table: Any, kept: Any) -> bool:  # noqa: ANN401 - Java objects
     """Whether a state has columns that the table has no more: some were rebuilt with another type."""
     then = table.schemas().get(kept.schemaId())
-    there = {column.fieldId() for column in table.schema().columns()}
-    return any(column.fieldId() not in there for column in then.columns())
+    return not columns_by_id(then).keys() <= columns_by_id(table.schema()).keys()
 
 
 def _on_a_branch(lake: Lake, base: LakeTable, tag: str, marker: Marker) -> tuple[int, Callable[[], object]]:
@@ -181,7 +181,7 @@ def _with_columns(lake: Lake, base: LakeTable, tag: str, marker: Marker) -> tupl
     made, known = change.table().operations(), table.operations().current()
     changed = core.TableMetadata.buildFrom(known).setCurrentSchema(table.snapshot(kept).schemaId())
     made.commit(made.current(), changed.setRef(MAIN, core.SnapshotRef.branchBuilder(kept).build()).build())
-    left = [column.name() for column in change.table().schema().columns() if column.name().startswith(REBUILT_PREFIX)]
+    left = [name for name in columns_by_id(change.table().schema()).values() if name.startswith(REBUILT_PREFIX)]
     for name in left:
         change.updateSchema().deleteColumn(name).commit()
     mark(change, marker, MAIN)

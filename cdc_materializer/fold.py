@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cdc_materializer import owners, resends
+from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
 from cdc_materializer.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
@@ -89,14 +90,17 @@ class Partial:
         return Partial(tuple(absent), tuple(unavailable))
 
 
+@built_once
 def _window() -> WindowSpec:
     return Window.partitionBy(GROUP).orderBy(ORDER)
 
 
+@built_once
 def _so_far() -> WindowSpec:
     return _window().rowsBetween(Window.unboundedPreceding, Window.currentRow)
 
 
+@built_once
 def _before() -> WindowSpec:
     return _window().rowsBetween(Window.unboundedPreceding, -1)
 
@@ -257,17 +261,20 @@ def _is_truncated(recorded: Recorded) -> Column:
 # ---------------------------------------------------------------------------------------
 
 
+@built_once
 def effective() -> Column:
     """Whether the message changes a row: understood, not sent before, not truncated away."""
     is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.WIPE, m.SWEEP)
     return F.coalesce(is_change & ~F.col(REPLAYED) & ~F.col(WIPED), F.lit(False))
 
 
+@built_once
 def is_delete() -> Column:
     """Whether the message ends its row."""
     return F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE, m.SWEEP)
 
 
+@built_once
 def link() -> Column:
     """What the two halves of a key change have in common and no other does: their position, else their message."""
     message = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))

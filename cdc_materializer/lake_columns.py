@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode.fit import ddl_of
+from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.merge import CDC
 from cdc_materializer.names import same_name
 from cdc_materializer.schema import Column, TableSchema
@@ -103,11 +104,11 @@ def _names_then(
     now: Mapping[str, str],
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The names that columns have in a snapshot, by those in the schema, where these are others; and what is gone."""
-    ids = {column.name(): column.fieldId() for column in table.schema().columns()}
+    ids = {name: number for number, name in columns_by_id(table.schema()).items()}
     number = snapshot.schemaId() if snapshot is not None else None
     is_same = number is None or number == table.schema().schemaId()
     then = table.schema() if is_same else table.schemas().get(number)
-    names = {column.fieldId(): column.name() for column in then.columns()}
+    names = columns_by_id(then)
     told = {name: names.get(ids[now.get(name, name)]) for name in ids if not name.startswith(REBUILT_PREFIX)}
     gone = tuple(name for number, name in names.items() if number not in ids.values())
     return {name: old for name, old in told.items() if old is not None and old != name}, gone
@@ -124,10 +125,10 @@ def dropped_columns(table: Any, marked: Any) -> tuple[str, ...]:  # noqa: ANN401
     """
     if marked is None or marked.schemaId() in (None, table.schema().schemaId()):
         return ()
-    known = {column.fieldId(): column.name() for column in table.schema().columns()}
+    known = columns_by_id(table.schema())
     rebuilt = {known[number] for number in _retyped_ids(table) if number in known}
-    then = table.schemas().get(marked.schemaId()).columns()
-    gone = [column.name() for column in then if not same_name(known.get(column.fieldId(), ""), column.name())]
+    then = columns_by_id(table.schemas().get(marked.schemaId()))
+    gone = [name for number, name in then.items() if not same_name(known.get(number, ""), name)]
     return tuple(name for name in gone if name not in rebuilt and not name.startswith(REBUILT_PREFIX))
 
 
@@ -145,8 +146,8 @@ def retyped_ids(table: Any, names: Sequence[str]) -> str:  # noqa: ANN401 - a Ja
 def is_of_other_columns(table: Any, snapshot: int | None) -> bool:  # noqa: ANN401 - a Java object
     """Whether a snapshot is from before some of the table's columns were rebuilt with another type."""
     schema = table.schemas().get(table.snapshot(snapshot).schemaId())
-    then = {column.fieldId() for column in schema.columns()}
-    return not then.issuperset(_retyped_ids(table))
+    then = columns_by_id(schema).keys()
+    return not then >= set(_retyped_ids(table))
 
 
 def drop_left_over(table: Any, wanted: Mapping[str, str], frame: DataFrame) -> list[str]:  # noqa: ANN401 - a Java object

@@ -17,6 +17,7 @@ from cdc_materializer.foreign import has_replaced, is_foreign
 from cdc_materializer.lake_columns import dropped_columns
 from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import is_ours_alone, records, snapshot_line
+from cdc_materializer.lake_metadata import summary_of
 from cdc_materializer.marker import GENESIS_TAG, MARKER_PREFIX, MARKER_TAG, Marker
 from cdc_materializer.names import RAW_SUFFIX, TableName, shown
 
@@ -44,7 +45,7 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
     """
     first = None
     while snapshot is not None:
-        marker = Marker.from_summary(dict(snapshot.summary()))
+        marker = Marker.from_summary(summary_of(snapshot))
         if marker is not None:
             return marker
         first, parent = snapshot, snapshot.parentId()
@@ -52,8 +53,8 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
     tagged = table.snapshot(MARKER_TAG) if first is not None else None
     if first is None or tagged is None:
         return None
-    told = dict(tagged.summary())
-    if first.parentId() is None and has_replaced(first.operation(), dict(first.summary()), told):
+    told = summary_of(tagged)
+    if first.parentId() is None and has_replaced(first.operation(), summary_of(first), told):
         return None
     return Marker.from_summary(told)
 
@@ -62,7 +63,7 @@ def foreign_commits(table: Any, snapshot: Any) -> int:  # noqa: ANN401 - Java ob
     """How many snapshots of other programs changed rows on the line of a snapshot, above its newest marked one."""
     count = 0
     while snapshot is not None:
-        summary = dict(snapshot.summary())
+        summary = summary_of(snapshot)
         if f"{MARKER_PREFIX}version" in summary:
             return count
         count += is_foreign(snapshot.operation(), summary)
@@ -113,7 +114,7 @@ def _tells_of_dropped(table: Any, head: int) -> bool:  # noqa: ANN401 - a Java o
     tagged = table.snapshot(MARKER_TAG)
     if not dropped_columns(table, tagged):
         return False
-    then, now = (Marker.from_summary(dict(found.summary())) for found in (tagged, table.snapshot(head)))
+    then, now = (Marker.from_summary(summary_of(found)) for found in (tagged, table.snapshot(head)))
     return then is not None and now is not None and then.offsets == now.offsets
 
 
@@ -257,11 +258,11 @@ def check_staged(table: Any, base: LakeTable, staged: Stage) -> int:  # noqa: AN
     if not is_whole or any(_begins_anew(table, number) for number in line[:-1]):
         what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
         raise CommitConflict(what, "Run again; one process should write a table.")
-    summary = dict(head.summary())
+    summary = summary_of(head)
     if not staged.marker.to_summary().items() <= summary.items():
         raise InvariantBroken(f"The marker of {base.name} does not read as it was written.", _BUG)
     _check_landed(base, staged.marker, summary)
-    written = dict(table.snapshot(staged.appended).summary()) if staged.appended is not None else summary
+    written = summary_of(table.snapshot(staged.appended)) if staged.appended is not None else summary
     came = int(written.get("added-records", "0"))
     if staged.rows_expected not in (None, came):
         what = f"The batch has {staged.rows_expected} rows for {base.name}, and {came} were written."
@@ -277,8 +278,8 @@ def _begins_anew(table: Any, number: int) -> bool:  # noqa: ANN401 - a Java obje
     Its parent is that of the branch that was dropped, so nothing else tells; and by its totals a table that has rows
     would be taken for an empty one.
     """
-    told = dict(table.snapshot(number).summary())
-    before = dict(table.snapshot(table.snapshot(number).parentId()).summary())
+    told = summary_of(table.snapshot(number))
+    before = summary_of(table.snapshot(table.snapshot(number).parentId()))
     if "total-records" not in before:
         return "total-records" in told
     change = int(told.get("added-records", "0")) - int(told.get("deleted-records", "0"))
@@ -328,7 +329,7 @@ def _check_gone(table: Any, base: LakeTable, step: int, most: int) -> None:  # n
     """
     snapshot = table.snapshot(step)
     before = table.snapshot(snapshot.parentId()) if snapshot.parentId() is not None else None
-    gone = rows_gone(dict(before.summary()) if before is not None else {}, dict(snapshot.summary()))
+    gone = rows_gone(summary_of(before) if before is not None else {}, summary_of(snapshot))
     if gone is None or gone <= most or not is_ours_alone(table, base.head):
         return
     what = f"The batch has {most} keys for {base.name}, and {gone} rows would go: a key has two rows, or others went."
@@ -367,7 +368,7 @@ def written_by(load: Callable[[], Any], branch: str) -> str:
     """
     try:
         snapshot = load().snapshot(branch)
-        told = dict(snapshot.summary()) if snapshot is not None else {}
+        told = summary_of(snapshot) if snapshot is not None else {}
     except (Py4JJavaError, PySparkException):
         told = {}
     engine = " ".join(told[name] for name in ("engine-name", "engine-version") if name in told)

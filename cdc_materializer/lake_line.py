@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdc_materializer.foreign import is_foreign
+from cdc_materializer.lake_metadata import summary_of
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import MARKER_PREFIX, Marker
 from cdc_materializer.offsets import Offsets
@@ -31,7 +32,7 @@ def summaries(table: Any, head: int | None) -> list[tuple[int, int, bool, dict[s
     for number in snapshot_line(table, head):
         snapshot = table.snapshot(number)
         made_at, is_first = int(snapshot.timestampMillis()), snapshot.parentId() is None
-        found.append((number, made_at, is_first, dict(snapshot.summary())))
+        found.append((number, made_at, is_first, summary_of(snapshot)))
     return found
 
 
@@ -48,7 +49,7 @@ def markers(table: Any, head: int | None) -> Iterator[tuple[int, Marker]]:  # no
     """The marked ones of a snapshot and those before it that are kept, newest first, with what they say."""
     snapshot = table.snapshot(head) if head is not None else None
     while snapshot is not None:
-        marker = Marker.from_summary(dict(snapshot.summary()))
+        marker = Marker.from_summary(summary_of(snapshot))
         if marker is not None:
             yield int(snapshot.snapshotId()), marker
         parent = snapshot.parentId()
@@ -60,14 +61,14 @@ def snapshots_of(table: Any, head: int | None) -> list[SnapshotLine]:  # noqa: A
     found = []
     for number in snapshot_line(table, head):
         one = table.snapshot(number)
-        summary = {**dict(one.summary()), "operation": str(one.operation())}
+        summary = {**summary_of(one), "operation": str(one.operation())}
         found.append(SnapshotLine(number, one.parentId(), one.sequenceNumber(), summary, int(one.timestampMillis())))
     return found
 
 
 def records(snapshot: Any) -> int:  # noqa: ANN401 - a Java object
     """How many rows a snapshot counts, those included that delete files hide."""
-    return int(dict(snapshot.summary()).get("total-records", "0")) if snapshot is not None else 0
+    return int(summary_of(snapshot).get("total-records", "0")) if snapshot is not None else 0
 
 
 def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - a Java object
@@ -87,9 +88,9 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
     refilled = ""
     snapshot = table.snapshot(head) if head is not None else None
     # Of the totals only the newest: one on the way may have begun anew (`lake_commit`), as no difference does.
-    total = int(snapshot.summary().get("total-records") or 0) if snapshot is not None else 0
+    total = records(snapshot)
     while snapshot is not None and limit:
-        told = dict(snapshot.summary())
+        told = summary_of(snapshot)
         if f"{MARKER_PREFIX}offsets" in told:
             before = told.get(f"{MARKER_PREFIX}refilled", "0")
             if found and before != refilled:
@@ -112,7 +113,7 @@ def brought_by_others(table: Any, head: int | None) -> list[int]:  # noqa: ANN40
     found = []
     for number in snapshot_line(table, head):
         snapshot = table.snapshot(number)
-        told = dict(snapshot.summary())
+        told = summary_of(snapshot)
         # A deletion vector is written anew with all of its positions; those that it had before are removed ones.
         marked = _told(told, "added-position-deletes") - _told(told, "removed-position-deletes")
         came, by_value = _told(told, "added-records"), _told(told, "added-equality-deletes")
@@ -135,5 +136,5 @@ def is_ours_alone(table: Any, head: int | None) -> bool:  # noqa: ANN401 - a Jav
     if not line or records(table.snapshot(line[-1])):
         return False
     snapshots = [table.snapshot(number) for number in line]
-    every = [(snapshot.operation(), dict(snapshot.summary())) for snapshot in snapshots]
+    every = [(snapshot.operation(), summary_of(snapshot)) for snapshot in snapshots]
     return not any(is_foreign(operation, told) and _told(told, "added-records") for operation, told in every)

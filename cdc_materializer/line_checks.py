@@ -10,6 +10,7 @@ from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import REBUILT_PREFIX
 from cdc_materializer.lake_commit import newest_marker
 from cdc_materializer.lake_line import snapshots_of
+from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.schema import TableSchema
 
@@ -148,7 +149,7 @@ def check_masks_then(line: Line, snapshot: int | None) -> None:
             continue
         marker = newest_marker(table, state)
         schema = table.schemas()[state.schemaId()]
-        columns = [field.name().removeprefix(REBUILT_PREFIX) for field in schema.columns()]
+        columns = [name.removeprefix(REBUILT_PREFIX) for name in columns_by_id(schema).values()]
         shown = line.masks.unhidden(marker.masks if marker is not None else {}, columns, line.evolution.renames)
         if shown:
             of = f"{', '.join(shown)} in snapshot {state.snapshotId()}"

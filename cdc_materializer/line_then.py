@@ -7,6 +7,7 @@ from dataclasses import replace
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import columns_of
 from cdc_materializer.lake_commit import has_rows
+from cdc_materializer.lake_metadata import summary_of
 from cdc_materializer.line import Line
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import table_path
@@ -18,7 +19,7 @@ def at_snapshot(line: Line, now: LakeTable, snapshot: int) -> LakeTable:
     then = table.snapshot(snapshot)
     frame = line.lake.spark.table(table_path(line.lake.catalog, now.name))
     schema, stored = columns_of(table, then, frame, {})
-    marker = Marker.from_summary(dict(then.summary()))
+    marker = Marker.from_summary(summary_of(then))
     is_empty = not has_rows(table, then)
     found = replace(now, head=snapshot, marker=marker, schema=schema, stored=stored, pending=(), is_empty=is_empty)
     return found.renaming(now.pending)

@@ -30,6 +30,7 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_commit import newest_marker
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line, snapshots_of
+from cdc_materializer.lake_metadata import summary_of
 from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, marker_of, raw_columns, reload
 from cdc_materializer.line_checks import check_raw
@@ -146,7 +147,7 @@ def _never_had(line: Line, raw: LakeTable, cut: Cut | None) -> list[Hole]:
     """Where raw had no message before another program took some, because no run was to land any there."""
     table, known = line.lake.iceberg(raw.name), marker_of(raw)
     first = table.snapshot(GENESIS_TAG)
-    begun = Marker.from_summary(dict(first.summary())) if first is not None else None
+    begun = Marker.from_summary(summary_of(first)) if first is not None else None
     found = never_landed(begun.offsets if begun is not None else {}, known.adopted)
     if not found or cut is None or not known.refilled:
         return found
@@ -275,7 +276,7 @@ def _base_of(line: Line, filled: LakeTable, raw: LakeTable) -> int | None:
     # Where `main` was rolled back, something that the branch was begun on is on the branch alone: a landing, which is
     # made again, or what another program has written.
     for number in snapshot_line(table, filled.head, base)[:-1]:
-        part = Marker.from_summary(dict(table.snapshot(number).summary()))
+        part = Marker.from_summary(summary_of(table.snapshot(number)))
         if part is None or part.offsets != began.offsets or part.refilled <= began.refilled:
             return None
-    return None if any(is_foreign(one.operation(), dict(one.summary())) for one in since) else base
+    return None if any(is_foreign(one.operation(), summary_of(one)) for one in since) else base

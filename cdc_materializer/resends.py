@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import file_name, file_of, without_row
 from cdc_materializer.epochs import Recorded, is_in_what_was_read, is_made_later, may_go_on, micros
@@ -54,6 +55,7 @@ EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
 _NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
+@built_once
 def comparable() -> Column:
     """Whether a message can be held against others by its position: a change that comes from the source's log."""
     return F.col(m.STREAMING) & F.col(m.POSITION).isNotNull() & F.col(m.OP).isNotNull()
@@ -313,6 +315,7 @@ def _is_late_reading() -> Column:
     return (F.col(m.OP) == "r") & (F.col(m.POSITION) < reach(_position_of_highest()))
 
 
+@built_once
 def _rank() -> Column:
     """Order among events of one key at one position: a key change deletes, then inserts (§2.4)."""
     ranks = {m.TRUNCATE: 0, m.WIPE: 0, "d": 1, m.TOMBSTONE: 2, "r": 3, "c": 4, "u": 5}

@@ -11,8 +11,9 @@ from pyspark.sql.types import StructType
 
 from cdc_materializer import fold, life, verdict
 from cdc_materializer.base import source_table_of
+from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
-from cdc_materializer.decode.framing import named_in_headers, schema_id
+from cdc_materializer.decode.framing import Side, named_in_headers, schema_id
 from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import Message
@@ -27,7 +28,6 @@ def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes
         bases: what raw's offsets are more than the topic's own, by partition; see `Marker`.
         id_bytes: how many bytes a schema's id has.
     """
-    key_name, value_name = named_in_headers(F.col("headers"), "key"), named_in_headers(F.col("headers"), "value")
     offset = F.col("offset")
     for partition, base in bases.items():
         offset = F.when(F.col("partition") == partition, F.col("offset") + base).otherwise(offset)
@@ -40,12 +40,22 @@ def raw_rows(messages: DataFrame, batch: str, bases: Mapping[int, int], id_bytes
         "key",
         "value",
         "headers",
-        schema_id(F.col("key"), key_name, id_bytes).alias("key_schema_id"),
-        schema_id(F.col("value"), value_name, id_bytes).alias("value_schema_id"),
+        _schema_id("key", id_bytes).alias("key_schema_id"),
+        _schema_id("value", id_bytes).alias("value_schema_id"),
         F.lit(batch).alias("batch_id"),
-        key_name.alias("key_schema_name"),
-        value_name.alias("value_schema_name"),
+        _schema_name("key").alias("key_schema_name"),
+        _schema_name("value").alias("value_schema_name"),
     )
+
+
+@built_once
+def _schema_name(side: Side) -> Column:
+    return named_in_headers(F.col("headers"), side)
+
+
+@built_once
+def _schema_id(side: Side, id_bytes: int) -> Column:
+    return schema_id(F.col(side), _schema_name(side), id_bytes)
 
 
 def first_messages(raw: DataFrame, count: int) -> tuple[Message, ...]:

@@ -7,9 +7,7 @@ trade throughput for the start.
 import os
 import re
 import tempfile
-import threading
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from cdc_materializer.catalog import spark_properties
 from cdc_materializer.config import Config, reveal
 from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.java_options import AVRO_LIMITS, AVRO_OPTIONS, driver_options
+from cdc_materializer.session_words import JvmWords
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +41,14 @@ _BATCHES = {
     # States are cached for seconds, and read three times.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-#: What Spark keeps for the pages of its UI even where it shows none: the plans of a thousand queries, as texts.
-_UNSEEN = {"spark.sql.ui.retainedExecutions": "20", "spark.ui.retainedStages": "100"}
+#: What Spark makes and keeps for the pages of its UI even where it shows none: the plans of a thousand queries, as
+#: texts, with all that they compute. To write those is a tenth of what the driver does for a small batch.
+_UNSEEN = {
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedStages": "100",
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.debug.maxToStringFields": "1",
+}
 #: What Spark leaves out of plans that it shows, in logs and its own pages: there a hash's key is a literal of 64 bytes.
 _REDACTED_TEXT = "spark.sql.redaction.string.regex"
 _MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
@@ -57,8 +62,6 @@ _LISTS = {
 }
 #: Spark's ways to bring libraries besides ours, such as the one that Iceberg needs for an object store.
 _MORE_LIBRARIES = frozenset({"spark.jars", "spark.jars.packages"})
-#: What a JVM with Spark's own options always says first, and nothing switches off.
-_CHATTER = ("WARNING: Using incubator modules: jdk.incubator.vector",)
 _STOP_SECONDS_MAX = 10
 
 
@@ -206,7 +209,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         # Spark's own catalog stays empty, but at times makes its folder: not in the folder a command was called from.
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "cdcm-spark-warehouse").as_uri(),
         "spark.ui.enabled": "false",
-        **(_UNSEEN if own.get("spark.ui.enabled") != "true" else {}),
+        **(_UNSEEN if "true" not in (own.get("spark.ui.enabled"), own.get("spark.eventLog.enabled")) else {}),
         "spark.ui.showConsoleProgress": "false",
         # For messages that we do not show, PySpark would look up the caller's line at every column function: measured,
         # a third of the time that it takes to build a batch's plan.
@@ -284,7 +287,7 @@ def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSess
             "This process already runs a Spark session, and Spark allows one.",
             "Pass it: run_once(config, spark=spark).",
         )
-    words = _JvmWords()
+    words = JvmWords()
     try:
         conf = SparkConf().setAll(list(public.items()))
         gateway = launch_gateway(conf, {"stderr": words.inlet})  # type: ignore[no-untyped-call]
@@ -336,64 +339,3 @@ def _end_jvm() -> None:
     process.wait(_STOP_SECONDS_MAX)
     SparkContext._gateway = None  # noqa: SLF001
     SparkContext._jvm = None  # noqa: SLF001
-
-
-class _JvmWords:
-    """What the JVM says on its standard error: held while it starts, then passed on less its usual chatter."""
-
-    def __init__(self) -> None:
-        outlet, self.inlet = os.pipe()
-        self._held: deque[bytes] = deque(maxlen=50)
-        self._passing = False
-        self._turn = threading.Lock()
-        self._thread = threading.Thread(target=self._read, args=(outlet,), name="jvm-stderr", daemon=True)
-        self._thread.start()
-
-    def pass_on(self) -> None:
-        """From now on, and for what was held: to our standard error."""
-        with self._turn:
-            self._passing = True
-            while self._held:
-                _write(self._held.popleft())
-
-    def close_inlet(self) -> None:
-        """Give up our end; the JVM has its own."""
-        if self.inlet >= 0:
-            os.close(self.inlet)
-            self.inlet = -1
-
-    def reason(self, error: Exception) -> str:
-        """Return the line that best says why the start failed."""
-        self.close_inlet()
-        self._thread.join(timeout=2)
-        java_error: Any = getattr(error, "java_exception", None)
-        if java_error is not None:
-            return f"{java_error.getClass().getSimpleName()}: {_first_line(str(java_error.getMessage()))}"
-        lines = [line.decode(errors="replace").strip() for line in self._held]
-        return _telling_line(lines) or _first_line(str(error))
-
-    def _read(self, outlet: int) -> None:
-        with os.fdopen(outlet, "rb") as lines:
-            for line in lines:
-                if line.decode(errors="replace").strip() in _CHATTER:
-                    continue
-                with self._turn:
-                    if self._passing:
-                        _write(line)
-                    else:
-                        self._held.append(line)
-
-
-def _write(line: bytes) -> None:
-    # Not sys.stderr: its lock, taken by a thread that outlives the interpreter, aborts the process.
-    os.write(2, line)
-
-
-def _telling_line(lines: Iterable[str]) -> str | None:
-    said = [line for line in lines if line and not line.startswith("at ")]
-    errors = [line for line in said if re.match(r"Error|Exception|Invalid|Unrecognized", line)]
-    return next(iter([*errors, *said]), None)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else "no reason given."

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import fold
+from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import masking
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
@@ -224,21 +225,25 @@ def count_of(found: Column, code: Code) -> Column:
     return F.size(codes) - F.size(F.array_remove(codes, str(code)))
 
 
+@built_once
 def misfits() -> Column:
     """Problems of the state's own values and of those that it carries."""
     return F.concat(F.col(m.PROBLEMS), F.col(fold.CARRIED))
 
 
+@built_once
 def is_misfit() -> Column:
     """Whether there are any of these; the arrays are not joined for that."""
     return (F.size(m.PROBLEMS) + F.size(fold.CARRIED)) > 0
 
 
+@built_once
 def is_judged() -> Column:
     """Whether a message leaves a whole row behind, which rules can speak about."""
     return effective() & ~is_delete() & ~is_misfit()
 
 
+@built_once
 def broken_rules() -> Column:
     """Names of the rules that a judged row breaks, those that only warn too, whatever comes after it."""
     return F.when(is_judged(), F.concat(FAILED, WARNED)).otherwise(F.array().cast(fold.NO_NAMES))

@@ -21,10 +21,17 @@ from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
 from cdc_materializer.changes.identity import ENTRY, identified
 from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
-from cdc_materializer.changes.positions import log, position, snapshot_place, source_table, with_parts
+from cdc_materializer.changes.positions import (
+    SAID_FIELDS,
+    Source,
+    log,
+    position,
+    snapshot_place,
+    source_table,
+    with_parts,
+)
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.changes.signatures import image_hash, signature
-from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 from cdc_materializer.decode.json_numbers import with_numbers
 from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
@@ -107,7 +114,8 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     datums = with_numbers(datums, _by_column(read))
     parts = _parts(datums, read, options)
     kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer", *home.ASKED, BARE)
-    images = parts.select(*kept, *_images(read, target, options))
+    columns, source = _images(read, target, options)
+    images = parts.select(*kept, *columns)
     format_ = options.format
     keyed = identified(
         images,
@@ -115,7 +123,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
         with_wire_key=format_.tombstones_delete,
         may_be_partial=format_.needs_contract,
     )
-    changes = with_parts(keyed, F.col("value")["source"]).select(*_change(writers, target, options))
+    changes = with_parts(keyed, source).select(*_change(writers, target, options, source))
     return shard.told(changes, mirror) if shard is not None else changes
 
 
@@ -126,9 +134,6 @@ def _configured(target: TableSchema, options: Options) -> tuple[str, ...]:
 
 # --- first projection: run each decoder on the messages that chose it
 # ---------------------------------------------------
-
-#: What a format may say of a change's place in its source.
-_SAID_FIELDS = SOURCE_FIELDS | RANK_FIELDS | OWN_FIELDS
 
 
 def _coordinates(messages: DataFrame) -> list[Column]:
@@ -189,17 +194,21 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 # ------------------------------------------------------------------------
 
 
-def _images(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
-    values = [(one.selectors, _value_struct(at, one, target, options)) for at, one in enumerate(writers.changes)]
+def _images(writers: Writers, target: TableSchema, options: Options) -> tuple[list[Column], Source]:
+    """The columns `value` and `wire_key`, and what the first says of where changes come from."""
+    said = [_said(at, writer, options) for at, writer in enumerate(writers.changes)]
+    source = Source.told_by(F.col("value")["source"], [one.source for one in said])
+    values = [
+        (writer.selectors, _value_struct(at, writer, told, source, target, options))
+        for at, (writer, told) in enumerate(zip(writers.changes, said, strict=True))
+    ]
     keys = [(writer.selectors, _key_struct(at, writer, target, options)) for at, writer in enumerate(writers.keys)]
     wire_key, bare = _by_selector("key_writer", keys, _key_type(target)), bare_key(target, options)
     if bare is not None:
         told = F.struct(F.lit(False), F.lit(False), bare).cast(_key_type(target))
         wire_key = F.coalesce(wire_key, F.when(bare.isNotNull(), told))
-    return [
-        _by_selector("value_writer", values, _value_type(target, options)).alias("value"),
-        wire_key.alias("wire_key"),
-    ]
+    value = _by_selector("value_writer", values, _value_type(target, options, source))
+    return [value.alias("value"), wire_key.alias("wire_key")], source
 
 
 def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: str) -> Column:
@@ -210,12 +219,11 @@ def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: 
     return chosen
 
 
-def _value_type(target: TableSchema, options: Options) -> str:
+def _value_type(target: TableSchema, options: Options, source: Source) -> str:
     old_key = _struct_ddl({name: target.types[name] for name in _configured(target, options)} or {"none": "string"})
-    source = _struct_ddl(_SAID_FIELDS)
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
     block = f"transaction:{m.TRANSACTION_TYPE},patch:string,was:bigint"
-    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source},{block}>"
+    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source.ddl},{block}>"
 
 
 def _key_type(target: TableSchema) -> str:
@@ -227,11 +235,17 @@ def _struct_ddl(fields: dict[str, str]) -> str:
     return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
 
 
-def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
+def _said(at: int, writer: Writer, options: Options) -> Said:
+    """What the format says of each message of a writer."""
+    has_entries = _entries(at, writer, options) is not None
+    entry = F.col(f"entry{at}") if has_entries else None
+    return options.format.said(Part(writer.body(F.col(f"value{at}")), writer, _row(writer, options), options, entry))
+
+
+def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: TableSchema, options: Options) -> Column:
     datum = F.col(f"value{at}")
     body, row, reader = writer.body(datum), _row(writer, options), options.reader(writer)
     has_entries = _entries(at, writer, options) is not None
-    said = options.format.said(Part(body, writer, row, options, F.col(f"entry{at}") if has_entries else None))
     names = F.col(f"names{at}") if names_by_message(writer, options) is not None else None
     if names is not None and has_entries and writer.is_plain:
         names = F.get(names, F.col(ENTRY))
@@ -248,7 +262,7 @@ def _value_struct(at: int, writer: Writer, target: TableSchema, options: Options
         image(Image(after, row, names), reader, target, options).alias("image"),
         _old_key(said, writer, target, options).alias("old_key"),
         # What is read from a damaged message may be anything, and a position must not put others out of order.
-        F.when(~is_corrupt, _source(said)).alias("source"),
+        F.when(~is_corrupt, source.of(said.source)).alias("source"),
         (F.lit(None) if said.transaction is None else said.transaction).cast(m.TRANSACTION_TYPE).alias("transaction"),
         (F.lit(None) if said.patch is None else said.patch).cast("string").alias("patch"),
         _was(said, writer, names, target, options).alias("was"),
@@ -272,7 +286,7 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
     if said.before is not None:
         keys = [name for name in types if options.evolution.renames.get(name, name) in options.key]
         tests += [has_no_text(said.before[name], types[name]) for name in keys]
-    places = [place for name, place in said.source.items() if _SAID_FIELDS[name] == "string"]
+    places = [place for name, place in said.source.items() if SAID_FIELDS[name] == "string"]
     return any_of([*tests, *[has_no_text(place.cast("string"), "string") for place in places]])
 
 
@@ -289,18 +303,6 @@ def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options
     return names_other_columns(said.before, _row(writer, options), keys, options.reader(writer))
 
 
-def _source(said: Said) -> Column:
-    unknown = sorted(said.source.keys() - _SAID_FIELDS.keys())
-    if unknown:
-        message = f"a format tells of a source what nothing reads: {', '.join(unknown)}"
-        raise AssertionError(message)
-    parts = [
-        said.source[name].try_cast(ddl).alias(name) if name in said.source else F.lit(None).cast(ddl).alias(name)
-        for name, ddl in _SAID_FIELDS.items()
-    ]
-    return F.struct(*parts)
-
-
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
     datum, reader = F.col(f"key{at}"), options.reader(writer)
     body, corrupt = writer.body(datum), writer.is_corrupt(datum)
@@ -315,9 +317,8 @@ def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) 
 # --------------------------------
 
 
-def _change(writers: Writers, target: TableSchema, options: Options) -> list[Column]:
+def _change(writers: Writers, target: TableSchema, options: Options, source: Source) -> list[Column]:
     value, key, shown = F.col("value"), F.col("key"), F.col("image")
-    source = value["source"]
     no_value = F.col("value_writer").isNull() | F.coalesce(value["empty"], F.lit(False))
     op = F.when(no_value, m.TOMBSTONE).otherwise(F.col("op"))
     has_key = _all([key[name].isNotNull() for name in target.key])
@@ -331,7 +332,7 @@ def _change(writers: Writers, target: TableSchema, options: Options) -> list[Col
     row = {column.name: shown["row"][column.name] for column in target.columns}
     row |= {name: key[name] for name in target.key}
     nothing = F.array().cast("array<string>")
-    log_name, log_number = log()
+    log_name, log_number = log(source)
     text = m.key_json(key, target) if target.key else F.lit(None).cast("string")
     return [
         *[column.alias(name) for name, column in row.items()],
@@ -379,7 +380,7 @@ def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:
     return all(home.is_exact(kind, ddl, target.types[name]) for kind, ddl, name in columns)
 
 
-def _source_time(source: Column) -> Column:
+def _source_time(source: Source) -> Column:
     return F.timestamp_micros(F.coalesce(source["ts_us"], F.try_multiply(source["ts_ms"], F.lit(1000))))
 
 

@@ -7,10 +7,14 @@ are ordered by Kafka offset alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
+from cdc_materializer.names import quote
 
 _BINLOG = ("mysql", "mariadb")
 #: What the names of logs begin with: those whose transactions have ids, and series of files.
@@ -40,7 +44,63 @@ _PARTS: dict[str, tuple[str, tuple[str, ...], str, int]] = {
 }
 
 
-def with_parts(frame: DataFrame, source: Column) -> DataFrame:
+#: All that a format may say of a change's place in its source, with the types in which it is wanted.
+SAID_FIELDS = SOURCE_FIELDS | RANK_FIELDS | OWN_FIELDS
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the messages of some writers say of their source: those of SAID_FIELDS that one of them tells.
+
+    A writer's schema shows which these are. What none of them tells is NULL in all messages: it takes no place in rows,
+    and what would be made of it is no part of the plan. Of eight kinds of positions one is left as a rule.
+
+    Attributes:
+        struct: a struct with a field for each.
+        fields: their names.
+    """
+
+    struct: Column
+    fields: frozenset[str]
+
+    @classmethod
+    def told_by(cls, struct: Column, said: Iterable[Mapping[str, Column]]) -> Source:
+        """The source of messages of which some writers say this much, as a struct column with these fields."""
+        # Which connector it is is always asked; without one there are no positions.
+        return cls(struct, frozenset({"connector"}.union(*said)))
+
+    def __getitem__(self, name: str) -> Column:
+        """A field; NULL where no writer tells it."""
+        return self.struct[name] if name in self.fields else F.lit(None).cast(SAID_FIELDS[name])
+
+    def part(self, name: str) -> Column:
+        """A column of `with_parts`; NULL where no writer tells what it is a part of."""
+        return F.col(name) if self.has_part(name) else F.lit(None).cast("string")
+
+    def has_part(self, name: str) -> bool:
+        """Whether `with_parts` makes a column."""
+        return _PARTS[name][0] in self.fields
+
+    @property
+    def ddl(self) -> str:
+        """The type of the struct."""
+        fields = [f"{quote(name)}:{ddl}" for name, ddl in SAID_FIELDS.items() if name in self.fields]
+        return f"struct<{','.join(fields)}>"
+
+    def of(self, said: Mapping[str, Column]) -> Column:
+        """The struct, of what one writer says."""
+        unknown = sorted(said.keys() - SAID_FIELDS.keys())
+        if unknown:
+            message = f"a format tells of a source what nothing reads: {', '.join(unknown)}"
+            raise AssertionError(message)
+        fields = {name: ddl for name, ddl in SAID_FIELDS.items() if name in self.fields}
+        parts = {
+            name: said[name].try_cast(ddl) if name in said else F.lit(None).cast(ddl) for name, ddl in fields.items()
+        }
+        return F.struct(*[part.alias(name) for name, part in parts.items()])
+
+
+def with_parts(frame: DataFrame, source: Source) -> DataFrame:
     """Add the columns that `position` and `log` look at: parts of the texts of a source block, NULL or empty for none.
 
     In a projection of their own: an expression would be searched for anew wherever one is looked at, six times a
@@ -50,19 +110,16 @@ def with_parts(frame: DataFrame, source: Column) -> DataFrame:
     def part(text: str, connectors: Sequence[str], pattern: str, group: int) -> Column:
         return F.when(source["connector"].isin(*connectors), F.regexp_extract(source[text], pattern, group))
 
-    return frame.withColumns({name: part(*told) for name, told in _PARTS.items()})
+    return frame.withColumns({name: part(*told) for name, told in _PARTS.items() if source.has_part(name)})
 
 
-def position(source: Column) -> Column:
-    """The position of a change, in a frame with `with_parts`.
-
-    Args:
-        source: what is said of its source: `SOURCE_FIELDS`, `RANK_FIELDS` and `OWN_FIELDS`.
-    """
+def position(source: Source) -> Column:
+    """The position of a change, in a frame with `with_parts`."""
     found = F.lit(None).cast("string")
     # The first of the table is asked for first: a message of the last connector would be compared with all the others.
-    for connectors, encode in reversed(_ENCODINGS.items()):
-        found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
+    for connectors, (encode, needed) in reversed(_ENCODINGS.items()):
+        if source.fields & needed:
+            found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
     return F.coalesce(source["position"], found)
 
 
@@ -91,7 +148,7 @@ def file_of(position: Column) -> Column:
     return F.substring(position, F.lit(1), F.length(position) - F.lit(_LONG_DIGITS + _ROW_DIGITS + 2))
 
 
-def log() -> tuple[Column, Column]:
+def log(source: Source) -> tuple[Column, Column]:
     """The log of MySQL's or MariaDB's that a change was read from, and the number of its transaction there.
 
     Of a frame with `with_parts`.
@@ -104,61 +161,61 @@ def log() -> tuple[Column, Column]:
         Two columns, text and number: `gtid:<uuid>` or `gtid:<domain>`, and the number; `file:<base>`, and NULL; both
         NULL for other sources.
     """
-    of_server, in_domain, base = F.col(_OF_SERVER), F.col(_IN_DOMAIN), F.col(_BASE)
+    of_server, in_domain, base = source.part(_OF_SERVER), source.part(_IN_DOMAIN), source.part(_BASE)
     name = (
-        F.when(of_server != "", F.concat(F.lit(GTID_LOG), F.lower(_SERVER)))
-        .when(in_domain != "", F.concat(F.lit(GTID_LOG), F.col(_DOMAIN)))
+        F.when(of_server != "", F.concat(F.lit(GTID_LOG), F.lower(source.part(_SERVER))))
+        .when(in_domain != "", F.concat(F.lit(GTID_LOG), source.part(_DOMAIN)))
         .when(base != "", F.concat(F.lit(FILE_LOG), base))
     )
     return name, F.when(of_server != "", of_server).when(in_domain != "", in_domain).cast("bigint")
 
 
-def source_table(source: Column) -> Column:
+def source_table(source: Source) -> Column:
     """The table that a change comes from, `database.schema.table` or what the source has of that; NULL for none."""
     table = F.nullif(source["table"], F.lit(""))
     return F.when(table.isNotNull(), F.concat_ws(".", source["db"], source["schema"], table))
 
 
-def snapshot_place(source: Column) -> Column:
+def snapshot_place(source: Source) -> Column:
     """What a record of a snapshot that reads whole tables says of its place in it (§1.5); NULL for all others."""
     marker = F.lower(source["snapshot"])
     return F.when(~marker.isin("false", "", "incremental"), marker)
 
 
-def _postgresql(source: Column) -> Column:
+def _postgresql(source: Source) -> Column:
     # sequence = ["<LSN of the last commit before>", "<LSN of the change>"]; transactions arrive in commit order while
     # their LSNs interleave, so the first decides (§2.1).
     # A parser of JSON would be a fifth of what decoding takes: Spark makes a new one, with buffers, for each field.
-    commit, change = _padded(F.col(_COMMIT)), _padded(F.col(_CHANGE))
+    commit, change = _padded(source.part(_COMMIT)), _padded(source.part(_CHANGE))
     lsn = F.coalesce(change, _number(source["lsn"].cast("string")))
     return _joined(F.coalesce(commit, lsn), lsn)
 
 
-def _binlog(source: Column) -> Column:
+def _binlog(source: Source) -> Column:
     # The file's number is compared as a number: mysql-bin.999999 comes before mysql-bin.1000000.
-    base, number = F.col(_BASE), F.col(_FILE_NUMBER)
+    base, number = source.part(_BASE), source.part(_FILE_NUMBER)
     file = F.when(number != "", F.concat(base, F.lit("."), _padded(number, _ROW_DIGITS)))
     place, row = source["pos"].cast("string"), F.coalesce(source["row"], F.lit(0)).cast("string")
     # The binlog that InnoDB keeps for MariaDB from 12.3 on has no places; a transaction's number in its domain is one.
-    domain, sequence = F.col(_DOMAIN), F.col(_IN_DOMAIN)
+    domain, sequence = source.part(_DOMAIN), source.part(_IN_DOMAIN)
     is_numbered = F.coalesce(source["file"].endswith(".ibb") & (sequence != ""), F.lit(False))
     file = F.when(is_numbered, F.concat(F.lit("gtid-"), domain)).otherwise(file)
     place = F.when(is_numbered, sequence).otherwise(place)
     return _joined(file, _number(place), _number(row, _ROW_DIGITS))
 
 
-def _hexadecimal(source: Column) -> Column:
+def _hexadecimal(source: Source) -> Column:
     """SQL Server and Db2: log sequence numbers of fixed width; the change's alone is in no order across commits."""
     serial = F.coalesce(source["event_serial_no"], F.lit("0"))
     change = F.coalesce(source["change_lsn"], F.lit(""))
     return _joined(F.lower(source["commit_lsn"]), F.lower(change), _number(serial, _ROW_DIGITS))
 
 
-def _informix(source: Column) -> Column:
+def _informix(source: Source) -> Column:
     return _joined(_number(source["commit_lsn"]), _number(F.coalesce(source["change_lsn"], F.lit("0"))))
 
 
-def _oracle(source: Column) -> Column:
+def _oracle(source: Source) -> Column:
     commit = F.coalesce(source["commit_scn"], source["scn"])
     thread = F.coalesce(source["redo_thread"], F.lit("0"))
     # One SCN has many changes of a transaction. From Debezium 3.2 on they are numbered; `ssn` has been 0 in all.
@@ -171,12 +228,12 @@ def _oracle(source: Column) -> Column:
     )
 
 
-def _mongodb(source: Column) -> Column:
+def _mongodb(source: Source) -> Column:
     # The oplog's own clock in seconds, and the count within one; `wallTime` is no order.
     return _joined(_number(source["ts_ms"].cast("string")), _number(source["ord"], _ROW_DIGITS))
 
 
-def _spanner(source: Column) -> Column:
+def _spanner(source: Source) -> Column:
     return _joined(
         _number(source["ts_ns"].cast("string")),
         source["server_transaction_id"],
@@ -185,7 +242,7 @@ def _spanner(source: Column) -> Column:
     )
 
 
-def _vitess(source: Column) -> Column:
+def _vitess(source: Source) -> Column:
     # Without the ordered metadata a vgtid is all there is, and those of several shards are in no order.
     return _joined(
         _number(source["transaction_epoch"]),
@@ -194,22 +251,23 @@ def _vitess(source: Column) -> Column:
     )
 
 
-def _cockroachdb(source: Column) -> Column:
+def _cockroachdb(source: Source) -> Column:
     # A hybrid logical clock: nanoseconds, a point, and a count for what happened in one of them.
     parts = [F.regexp_extract(source["ts_hlc"], "^(\\d+)(?:\\.(\\d+))?$", part) for part in (1, 2)]
     return _joined(_number(parts[0]), F.when(parts[0] != "", F.lpad(parts[1], _ROW_DIGITS, "0")))
 
 
-_ENCODINGS: dict[tuple[str, ...], Callable[[Column], Column]] = {
-    ("postgresql",): _postgresql,
-    _BINLOG: _binlog,
-    ("sqlserver", "db2"): _hexadecimal,
-    ("informix",): _informix,
-    ("oracle",): _oracle,
-    ("mongodb",): _mongodb,
-    ("spanner",): _spanner,
-    ("cockroachdb",): _cockroachdb,
-    ("vitess",): _vitess,
+#: By connector: how its positions are made, and the fields without any of which it has none.
+_ENCODINGS: dict[tuple[str, ...], tuple[Callable[[Source], Column], frozenset[str]]] = {
+    ("postgresql",): (_postgresql, frozenset({"sequence", "lsn"})),
+    _BINLOG: (_binlog, frozenset({"file"})),
+    ("sqlserver", "db2"): (_hexadecimal, frozenset({"commit_lsn"})),
+    ("informix",): (_informix, frozenset({"commit_lsn"})),
+    ("oracle",): (_oracle, frozenset({"commit_scn", "scn"})),
+    ("mongodb",): (_mongodb, frozenset({"ord"})),
+    ("spanner",): (_spanner, frozenset({"server_transaction_id"})),
+    ("cockroachdb",): (_cockroachdb, frozenset({"ts_hlc"})),
+    ("vitess",): (_vitess, frozenset({"transaction_epoch"})),
 }
 
 

@@ -26,10 +26,10 @@ def transaction_ddl(writer: Writer, reader: Reader, *, kept: bool) -> list[str]:
 
 
 def ranks(body: Column, writer: Writer, reader: Reader) -> dict[str, Column]:
-    """The fields of the block by which positions are made (`positions.RANK_FIELDS`), as text; NULL without a rank."""
+    """The fields of the block by which positions are made (RANK_FIELDS), as text: those that the writer has."""
     known = _ranked(writer)
     values = {name: reader.read(kind).apply(body["transaction"][name]) for name, kind in known.items()}
-    return {name: values.get(name, F.lit(None)).cast(ddl) for name, ddl in RANK_FIELDS.items()}
+    return {name: value.cast(RANK_FIELDS[name]) for name, value in values.items()}
 
 
 def transaction(body: Column, writer: Writer | None) -> Column:

@@ -90,6 +90,7 @@ LAYERS = (
     ("config",),
     ("jars", "java_options"),
     (
+        "built_once",
         "clocks",
         "crash_points",
         "environment",

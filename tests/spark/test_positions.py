@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.positions import position, with_parts
+from cdc_materializer.changes.positions import Source, position, with_parts
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def positions(spark: "SparkSession") -> list[str | None]:
     rows = [(at, *[block.get(name) for name in _FIELDS]) for at, block in enumerate([*blocks, *WITHOUT])]
     fields = ", ".join(f"`{name}` {ddl}" for name, ddl in _FIELDS.items())
     frame = spark.createDataFrame(rows, f"at int, {fields}")
-    source = F.struct(*_FIELDS)
+    source = Source(F.struct(*_FIELDS), frozenset(_FIELDS))
     found = with_parts(frame, source).select("at", position(source).alias("position")).orderBy("at").collect()
     return [row["position"] for row in found]
 

@@ -9,7 +9,8 @@ import pytest
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import ConfigError
-from cdc_materializer.session import _JvmWords, command_line_settings, session_settings
+from cdc_materializer.session import command_line_settings, session_settings
+from cdc_materializer.session_words import JvmWords
 
 JARS = (Path("/jars/one.jar"), Path("/jars/two.jar"))
 
@@ -40,12 +41,13 @@ def test_a_local_session_uses_the_libraries_in_place(configured: Callable[[str],
 
 
 def test_what_nobody_looks_at_is_not_kept(configured: Callable[[str], Config]) -> None:
-    """Spark keeps plans for the pages of its UI, whether it shows them or not; where it does, as many as it likes."""
+    """Spark keeps plans for the pages of its UI, whether it shows them or not; where it does, as it likes."""
     name = "spark.sql.ui.retainedExecutions"
 
     assert session_settings(configured("{}"), JARS, small=False)[name] == "20"
     assert session_settings(configured(f"{{{name}: '5'}}"), JARS, small=False)[name] == "5"
-    assert name not in session_settings(configured("{spark.ui.enabled: 'true'}"), JARS, small=False)
+    for shows in ("spark.ui.enabled", "spark.eventLog.enabled"):
+        assert name not in session_settings(configured(f"{{{shows}: 'true'}}"), JARS, small=False)
 
 
 def test_a_cluster_is_sent_the_libraries(configured: Callable[[str], Config]) -> None:
@@ -155,7 +157,7 @@ def test_secrets_stay_off_the_command_line(configured: Callable[[str], Config]) 
 
 def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
     """The line that every JVM of Spark begins with is not shown; what it says besides goes to standard error."""
-    words = _JvmWords()
+    words = JvmWords()
     os.write(words.inlet, b"WARNING: Using incubator modules: jdk.incubator.vector\nout of memory\n")
     words.pass_on()
     words.close_inlet()
@@ -166,7 +168,7 @@ def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.Captur
 
 def test_a_failed_start_names_the_telling_line(capfd: pytest.CaptureFixture[str]) -> None:
     """Of all that a JVM says when it cannot start, the error is taken, and nothing is printed."""
-    words = _JvmWords()
+    words = JvmWords()
     os.write(words.inlet, b"Picked up JAVA_TOOL_OPTIONS: -Da=b\nInvalid maximum heap size: -Xmx4x\n\tat some.Method\n")
 
     assert words.reason(RuntimeError("gateway exited")) == "Invalid maximum heap size: -Xmx4x"

@@ -110,8 +110,7 @@ class Debezium(Format):
 
         body, writer, options = part.body, part.writer, part.options
         if document_row(writer.wire) is not None:
-            known = {name: part.field("source", name) for name in SOURCE_FIELDS}
-            known["table"] = part.field("source", "collection")
+            known = _source_of(part) | {"table": part.field("source", "collection")}
             corrupt = has_no_text(part)
             if part.entry is not None:
                 corrupt = any_of([corrupt, F.coalesce(part.entry[IS_NONE], F.lit(False))])
@@ -119,15 +118,18 @@ class Debezium(Format):
             document, patch = document_of(part)
             return Said(F.lower(body["op"]), after=document, source=known, patch=patch, corrupt=corrupt)
         sides = _sides(writer, options)
-        source = {name: part.field("source", name).try_cast(ddl) for name, ddl in SOURCE_FIELDS.items()}
         return Said(
             op=F.lower(body["op"]),
             after=body["after"] if "after" in sides else None,
             before=body["before"] if "before" in sides else None,
             was=body["before"] if "before" in sides else None,
-            source=source | ranks(body, writer, part.reader),
+            source=_source_of(part) | ranks(body, writer, part.reader),
             transaction=transaction(body, writer if options.transactions or options.exact else None),
         )
+
+
+def _source_of(part: Part) -> dict[str, Column]:
+    return {name: part.field("source", name) for name in SOURCE_FIELDS if part.has("source", name)}
 
 
 def _is_op(value: object) -> bool:

@@ -1,0 +1,72 @@
+"""What a JVM says on its standard error: held while it starts, then passed on less its usual chatter."""
+
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+#: What a JVM with Spark's own options always says first, and nothing switches off.
+_CHATTER = ("WARNING: Using incubator modules: jdk.incubator.vector",)
+
+
+class JvmWords:
+    """What the JVM says on its standard error: held while it starts, then passed on less its usual chatter."""
+
+    def __init__(self) -> None:
+        outlet, self.inlet = os.pipe()
+        self._held: deque[bytes] = deque(maxlen=50)
+        self._passing = False
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._read, args=(outlet,), name="jvm-stderr", daemon=True)
+        self._thread.start()
+
+    def pass_on(self) -> None:
+        """From now on, and for what was held: to our standard error."""
+        with self._turn:
+            self._passing = True
+            while self._held:
+                _write(self._held.popleft())
+
+    def close_inlet(self) -> None:
+        """Give up our end; the JVM has its own."""
+        if self.inlet >= 0:
+            os.close(self.inlet)
+            self.inlet = -1
+
+    def reason(self, error: Exception) -> str:
+        """Return the line that best says why the start failed."""
+        self.close_inlet()
+        self._thread.join(timeout=2)
+        java_error: Any = getattr(error, "java_exception", None)
+        if java_error is not None:
+            return f"{java_error.getClass().getSimpleName()}: {_first_line(str(java_error.getMessage()))}"
+        lines = [line.decode(errors="replace").strip() for line in self._held]
+        return _telling_line(lines) or _first_line(str(error))
+
+    def _read(self, outlet: int) -> None:
+        with os.fdopen(outlet, "rb") as lines:
+            for line in lines:
+                if line.decode(errors="replace").strip() in _CHATTER:
+                    continue
+                with self._turn:
+                    if self._passing:
+                        _write(line)
+                    else:
+                        self._held.append(line)
+
+
+def _write(line: bytes) -> None:
+    # Not sys.stderr: its lock, taken by a thread that outlives the interpreter, aborts the process.
+    os.write(2, line)
+
+
+def _telling_line(lines: Iterable[str]) -> str | None:
+    said = [line for line in lines if line and not line.startswith("at ")]
+    errors = [line for line in said if re.match(r"Error|Exception|Invalid|Unrecognized", line)]
+    return next(iter([*errors, *said]), None)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "no reason given."
