@@ -162,7 +162,13 @@ SCHEMA_LENGTH_MAX = 4_000_000
 #: About so many characters stand around a name in a schema.
 _AROUND = 40
 _END_TYPE = {"type": "fixed", "name": "__cdc_end", "size": len(_END)}
-_JSON_OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+#: How long a text may be for Spark's JSON reader, which by itself ends at 20 million characters: as long as for Avro's.
+JSON_TEXT_MAX = 128 * 2**20
+_JSON_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    "maxStringLen": str(JSON_TEXT_MAX),
+}
 
 
 def avro_writer(selector: str, text: str, column: str | None = None) -> Writer:

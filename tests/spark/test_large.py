@@ -1,12 +1,16 @@
 """Large messages: a text of 20 MB, 2,000 columns, types that stand deep in one another."""
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.decode.writers import JSON_TEXT_MAX, block_writer
+from cdc_materializer.java_options import AVRO_LIMITS
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Line
 from cdc_materializer.pipeline import advance
@@ -63,6 +67,20 @@ def _avro(line: Line, columns: dict[str, Any], number: int, row: dict[str, Any])
     registry.add(schema, schema_id=number)
     envelope = debezium_envelope("c", None, row, lsn=100 + number)
     return confluent_avro(1, KEY, {"id": row["id"]}), confluent_avro(number, schema, envelope)
+
+
+def test_a_text_in_json_may_be_as_long_as_one_in_avro(spark: "SparkSession") -> None:
+    """Spark's JSON reader by itself takes no more than 20 million characters for a text, and holds the rest."""
+    length = 21_000_000
+    block = {"type": "struct", "fields": [{"field": "note", "type": "string", "optional": True}]}
+    writer = block_writer("block:1", json.dumps(block))
+    text = F.concat(F.lit('{"payload":{"note":"'), F.repeat(F.lit("a"), length), F.lit('"}}'))
+
+    datum = writer.datum(text.cast("binary"), F.lit("block:1"), "note string")
+    read = spark.range(1).select(writer.is_corrupt(datum), F.length(writer.body(datum)["note"])).collect()
+
+    assert [tuple(row) for row in read] == [(False, length)]
+    assert AVRO_LIMITS["org.apache.avro.limits.string.maxLength"] == JSON_TEXT_MAX
 
 
 @_slow
