@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from cdc_materializer.config_values import refusal
+
 Reader = Literal[
     "athena",
     "bigquery",
@@ -76,7 +78,9 @@ READERS: Mapping[Reader, Reads] = {
     "starrocks": Reads(vectors=False, positions=True, since="2026", source="StarRocks/starrocks#76228, open"),
     "trino": Reads(vectors=True, positions=True, since="early 2026", source="trinodb/trino#27788"),
 }
+#: The properties that say how rows are deleted, and what Iceberg takes for them, in capitals too.
 _MODES = tuple(f"write.{operation}.mode" for operation in ("delete", "update", "merge"))
+_KNOWN_MODES = ("copy-on-write", "merge-on-read")
 
 
 def format_of(readers: Iterable[Reader]) -> dict[str, str]:
@@ -91,10 +95,24 @@ def format_of(readers: Iterable[Reader]) -> dict[str, str]:
     return {"format-version": version} | dict.fromkeys(_MODES, mode)
 
 
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Refuse Iceberg properties of a mirror that make every batch fail, or every one but the first."""
+    if properties.get("format-version", "3") not in {"2", "3"}:
+        raise refusal("has a `format-version` that rows cannot be deleted from", "Use 2 or 3.")
+    unknown = [mode for mode in _MODES if properties.get(mode, _KNOWN_MODES[0]).lower() not in _KNOWN_MODES]
+    if unknown:
+        raise refusal(f"has a `{unknown[0]}` that Iceberg does not know", f"Use {' or '.join(_KNOWN_MODES)}.")
+    if properties.get("commit.retry.num-retries", "0") != "0":
+        raise refusal(
+            "has Iceberg try commits again by itself (`commit.retry.num-retries`)",
+            "Leave it out: a batch that lost to another writer is planned anew on the new head.",
+        )
+
+
 def who_cannot_read(readers: Iterable[Reader], properties: Mapping[str, str]) -> list[Reader]:
     """Those of some engines that cannot read tables with these Iceberg properties."""
     vectors = properties["format-version"] == "3"
-    copied = all(properties[mode] == "copy-on-write" for mode in _MODES)
+    copied = all(properties[mode].lower() == "copy-on-write" for mode in _MODES)
     return [
         reader
         for reader in readers

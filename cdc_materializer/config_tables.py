@@ -18,7 +18,7 @@ from pydantic import (
 
 from cdc_materializer.config_formats import AUTO, DEFAULT, check_format, check_settings, known_formats
 from cdc_materializer.config_maintenance import RawSettings
-from cdc_materializer.config_readers import Reader, format_of, who_cannot_read
+from cdc_materializer.config_readers import Reader, check_properties, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
 from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
 from cdc_materializer.names import TableName, is_table_topic, same_name, shown
@@ -207,13 +207,7 @@ class TableSettings(Settings):
     @field_validator("properties")
     @classmethod
     def _check_properties(cls, properties: Mapping[str, str]) -> Mapping[str, str]:
-        if properties.get("format-version", "3") not in {"2", "3"}:
-            raise refusal("has a `format-version` that rows cannot be deleted from", "Use 2 or 3.")
-        if properties.get("commit.retry.num-retries", "0") != "0":
-            raise refusal(
-                "has Iceberg try commits again by itself (`commit.retry.num-retries`)",
-                "Leave it out: a batch that lost to another writer is planned anew on the new head.",
-            )
+        check_properties(properties)
         return properties
 
     def format_properties(self) -> dict[str, str]:

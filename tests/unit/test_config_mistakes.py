@@ -171,6 +171,10 @@ def test_a_missing_file_says_what_to_do(folder: Path) -> None:
             "pipeline.yaml, tables[0].properties has a `format-version` that rows cannot be deleted from. Use 2 or 3.",
         ),
         (
+            ("}]", ", properties: {write.merge.mode: merge-on-reed}}]"),
+            "pipeline.yaml, tables[0].properties has a `write.merge.mode` that Iceberg does not know. Use copy",
+        ),
+        (
             ("}]", ", properties: {commit.retry.num-retries: 4}}]"),
             "pipeline.yaml, tables[0].properties has Iceberg try commits again by itself (`commit.retry.num-retries`).",
         ),
