@@ -359,9 +359,14 @@ def _check(schema: TableSchema) -> None:
     names = [column.name for column in schema.columns]
     check_columns(names, [path for column in schema.columns for path in _inside((column.name,), column.type)])
     for name in schema.key:
-        if schema.types.get(name) in {"float", "double"}:
+        ddl = schema.types.get(name, "")
+        if ddl in {"float", "double"}:
             # 0.1 as float and as double are different keys, and NaN equals nothing: rows would double or get lost.
-            what = f"Key column `{name}` is a floating-point number, which cannot identify a row exactly."
+            what = f"Key column `{shown(name)}` is a floating-point number, which cannot identify a row exactly."
+            raise SchemaRefused(what, "Name other key columns with `key:` in pipeline.yaml.")
+        if "<" in ddl:
+            kind = ddl.partition("<")[0]
+            what = f"Key column `{shown(name)}` is of type {kind}, and Iceberg's identifier fields have no parts."
             raise SchemaRefused(what, "Name other key columns with `key:` in pipeline.yaml.")
 
 

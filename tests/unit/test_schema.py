@@ -131,6 +131,13 @@ def test_a_floating_point_key_is_refused(kind: str) -> None:
         plan_schema(None, [table(f"id {kind}")])
 
 
+@pytest.mark.parametrize("kind", ["array<int>", "map<string,int>", "struct<`a`:int>"])
+def test_a_key_with_parts_is_refused(kind: str) -> None:
+    """Iceberg takes no such column for an identifier, and would say so of a table that is half made."""
+    with pytest.raises(SchemaRefused, match=f"`id` is of type {kind.partition('<')[0]}"):
+        plan_schema(None, [table(f"id {kind}")])
+
+
 def test_decimals_are_told_from_other_types() -> None:
     """Precision and scale, also a negative one."""
     assert decimal_of("decimal(12,2)") == (12, 2)
