@@ -102,6 +102,8 @@ def _check_arguments(draft: Draft, findings: Findings) -> None:
             findings.add(draft.place, f"{draft.expectation} needs the argument {key}.", "Add it.")
     if known.columns == ("column",) and not draft.column:
         findings.add(draft.place, f"{draft.expectation} needs a column.", "Add it to kwargs.")
+    if "column_A" in draft.kwargs and draft.kwargs["column_A"] == draft.kwargs.get("column_B"):
+        findings.add(draft.place, "column_A and column_B are one column.", "Name two.")
     _check_shapes(draft, findings)
     _check_condition(draft, findings)
 

@@ -235,6 +235,8 @@ class _Metric:
         """Whether no table at all has such a number."""
         (low, from_low), (high, to_high) = self.low, self.high
         most = _ALL_PERCENT if self.draft.kwargs.get("unit") == PERCENT else None
+        if most is None and low is not None and low == high and low % 1:
+            return True
         too_few = high is not None and (high < 0 or (high == 0 and not to_high))
         too_many = most is not None and low is not None and (low > most or (low == most and not from_low))
         return too_few or too_many

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel
+from yaml.constructor import ConstructorError
 
 from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.names import nearest
@@ -102,6 +103,13 @@ class Findings:
 
 class _ExactLoader(yaml.SafeLoader):
     """YAML's safe loader with exact numbers."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - as PyYAML
+        """As PyYAML does, with the line of what looks like a date or a number and is none."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            raise ConstructorError(None, None, str(error), node.start_mark) from error
 
 
 def _exact(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Decimal | float:

@@ -79,10 +79,10 @@ def refuse_misplaced(
             findings.add(at, message, "Move it there.")
 
 
-def refuse_misspelt(
+def refuse_unclear(
     properties: Sequence[CustomProperty] | None, here: Place, findings: Findings, known: Collection[str]
 ) -> None:
-    """Note the custom properties that are named nearly as one that means something here.
+    """Note the custom properties that are named nearly as one that means something here, or that stand here twice.
 
     Args:
         properties: what the file states.
@@ -90,7 +90,12 @@ def refuse_misspelt(
         findings: where problems go.
         known: those that mean something here.
     """
+    seen: set[str] = set()
     for index, entry in enumerate(properties or ()):
+        if entry.property in known and entry.property in seen:
+            message = f"the custom property {entry.property} stands here twice."
+            findings.add((*here, "customProperties", index), message, "Keep the one that is meant.")
+        seen.add(entry.property or "")
         if entry.property and entry.property not in known and (near := nearest(entry.property, known)):
             at = (*here, "customProperties", index)
             findings.add(at, f"unknown custom property {entry.property[:40]!r}.", f"Did you mean {near}?")

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from open_data_contract_standard.model import CustomProperty, SchemaObject, SchemaProperty
 
 from cdc_materializer.contract.document import Findings, Place
-from cdc_materializer.contract.drafts import Draft, refuse_misspelt
+from cdc_materializer.contract.drafts import Draft, refuse_unclear
 from cdc_materializer.contract.model import Contract, ContractColumn
 from cdc_materializer.contract.table_rules import DUPLICATES
 from cdc_materializer.masks import Mask, told_of_lost
@@ -26,7 +26,7 @@ def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask
             found += _method(entry, at, findings)
         elif entry.property == "drop":
             found += _drop(entry, at, findings)
-    refuse_misspelt(declared.customProperties, here, findings, _KNOWN)
+    refuse_unclear(declared.customProperties, here, findings, _KNOWN)
     if len(found) > 1:
         findings.add(here, "the column is masked twice.", "Keep one of mask and drop.")
     if found and declared.primaryKey:

@@ -9,7 +9,7 @@ from open_data_contract_standard.model import CustomProperty, DataQuality, Relat
 
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, parse_exact
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_misspelt
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_unclear
 from cdc_materializer.contract.expectations import KNOWN, PRESENTATION_KWARGS, REFUSED, snake_case
 from cdc_materializer.contract.model import Action, Scope
 from cdc_materializer.contract.table_expectations import TABLE
@@ -91,7 +91,7 @@ def _action(properties: Sequence[CustomProperty] | None, at: Place, findings: Fi
                 findings.add(place, message, "The actions are quarantine, block and warn.")
         elif extra.property == "shadow":
             shadow = read_flag(extra, place, findings)
-    refuse_misspelt(properties, at, findings, _KNOWN_PROPERTIES)
+    refuse_unclear(properties, at, findings, _KNOWN_PROPERTIES)
     refuse_misplaced(properties, at, findings, known=_KNOWN_PROPERTIES)
     return chosen, shadow
 

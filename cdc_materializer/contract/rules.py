@@ -14,7 +14,7 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, path_text
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_misspelt
+from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_unclear
 from cdc_materializer.contract.logical_types import contradiction
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
@@ -105,7 +105,7 @@ def read_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterato
 
 def _stated_rules(table: SchemaObject, place: Place, findings: Findings) -> Iterator[Draft]:
     refuse_misplaced(table.customProperties, place, findings, known=(*_OF_TABLE, "mask", "drop"))
-    refuse_misspelt(table.customProperties, place, findings, _OF_TABLE)
+    refuse_unclear(table.customProperties, place, findings, _OF_TABLE)
     for index, declared in enumerate(table.properties or ()):
         here = (*place, "properties", index)
         name = declared.physicalName or declared.name
@@ -127,6 +127,8 @@ def _column_rules(declared: SchemaProperty, name: str, here: Place, findings: Fi
     at = (*here, "logicalTypeOptions")
     if declared.required:
         yield Draft((*here, "required"), "expect_column_values_to_not_be_null", {}, name, kind="required")
+    if declared.enum == []:
+        findings.add((*here, "enum"), f"enum lists no value, so column {name} could have none.", "Add values.")
     if declared.enum:
         values = [entry.value for entry in declared.enum]
         yield Draft((*here, "enum"), "expect_column_values_to_be_in_set", {"value_set": values}, name, kind="enum")

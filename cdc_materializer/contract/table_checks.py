@@ -1,8 +1,11 @@
 """Checks of single rules about a whole table: columns, kinds, arguments, bounds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
+from math import isnan
+from typing import Any
 
 from cdc_materializer.contract.checks import (
     CONDITION_PARSERS,
@@ -30,6 +33,8 @@ from cdc_materializer.names import nearest
 
 #: What shares and counts of rows can be at most; a bound beyond says nothing, or that nothing passes.
 _SHARES = frozenset({Measure.UNIQUE_SHARE, Measure.KNOWN_SHARE})
+#: How far weights may be from 1 together; GX compares them so.
+_TOLERANCE = Decimal("0.00001")
 #: Measures that have the type of their column; the others are numbers.
 _OF_COLUMN = frozenset({Measure.MAX, Measure.MIN})
 _LISTS = ("value_set", "column_list", "column_set", "type_list")
@@ -143,6 +148,8 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         _check_outliers(draft, findings)
     elif "quantile_ranges" in known.kwargs:
         _check_quantiles(kwargs["quantile_ranges"], draft, findings)
+    elif "threshold" in known.kwargs:
+        _check_threshold(draft, findings)
 
 
 def _check_set(draft: Draft, ddl: str, findings: Findings) -> None:
@@ -180,6 +187,45 @@ def _check_outliers(draft: Draft, findings: Findings) -> None:
     multiplier = draft.kwargs.get("multiplier", 1)
     if not is_number(multiplier) or multiplier < 0:
         findings.add(draft.place, "multiplier is not a number from 0.", "Write such as 1.5.")
+
+
+def _check_threshold(draft: Draft, findings: Findings) -> None:
+    """Note a threshold that is no number, or below which nothing lies, and a distribution that is none."""
+    threshold, is_double = draft.kwargs["threshold"], draft.kwargs.get("double_sided") is True
+    if not is_number(threshold):
+        findings.add(draft.place, "threshold is not a number.", "Write a number.")
+    elif is_double and threshold <= 0:
+        findings.add(draft.place, "no value can pass: with double_sided threshold lies above 0.", "Write such as 3.")
+    if wrong := _broken_partition(draft.kwargs["partition_object"]) if "partition_object" in draft.kwargs else None:
+        do = "Write {values: [a, b], weights: [0.25, 0.75]}, or bins, one more than weights."
+        findings.add(draft.place, f"partition_object is no distribution: {wrong}.", do)
+
+
+def _broken_partition(stated: object) -> str | None:
+    """Say why Great Expectations would not take a distribution; None where it would."""
+    parts: dict[str, Any] = stated if isinstance(stated, dict) else {}
+    weights, tails = parts.get("weights"), parts.get("tail_weights", [])
+    kind = next((key for key in ("values", "bins") if isinstance(parts.get(key), list)), None)
+    if kind is None or not isinstance(weights, list) or not isinstance(tails, list):
+        return "it has no values or bins with their weights"
+    steps = parts[kind]
+    every: list[Any] = [*weights, *tails]
+    if any(not is_number(one) or one < 0 for one in every):
+        return "a weight is no number from 0"
+    if len(steps) != len(weights) + (kind == "bins"):
+        return "bins are one more than their weights" if kind == "bins" else "values have as many weights"
+    if kind == "bins" and not _is_rising(steps):
+        return "the bins do not rise"
+    total = sum((Decimal(str(one)) for one in every), Decimal())
+    return None if abs(total - 1) < _TOLERANCE else "the weights do not come to 1"
+
+
+def _is_rising(bins: Sequence[Any]) -> bool:
+    """Whether each edge is above the one before; the first and the last may be infinite."""
+    is_each = all(
+        isinstance(one, int | float | Decimal) and not isinstance(one, bool) and not isnan(one) for one in bins
+    )
+    return is_each and all(low < high for low, high in pairwise(bins))
 
 
 def _check_bounds(draft: Draft, ddl: str | None, measure: Measure | None, findings: Findings) -> None:

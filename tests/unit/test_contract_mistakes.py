@@ -144,6 +144,14 @@ REFUSED = [
      "the custom property mask belongs to"),
     ("- {name: a, logicalType: object, properties: [{name: b, logicalType: string, quality: [{type: text}]}]}", 10,
      "a rule about a part"),
+    (("- name: a\n  quality:\n    - metric: nullValues\n      mustBe: 0\n      customProperties:\n"
+      "        - {property: action, value: warn}\n        - {property: action, value: block}"), 16,
+     "the custom property action stands here twice"),
+    ("- name: a\n  customProperties:\n    - {property: mask, value: hash}\n    - {property: mask, value: hash}", 13,
+     "the custom property mask stands here twice"),
+    ("- {name: a, physicalType: text, enum: []}", 10, "enum lists no value"),
+    ("- name: a\n  physicalType: date\n  logicalTypeOptions:\n    minimum: 2026-13-01", 13, "month must be in 1..12"),
+    ("- name: a\n  quality:\n    - {metric: duplicateValues, mustBe: 1.5}", 12, "no table can pass"),
 ]  # fmt: skip
 
 
@@ -262,6 +270,28 @@ EXPECTATIONS = [
     ("{type: expect_column_sum_to_be_between, kwargs: {min_value: 1, max_value: .inf}}", "a bound is not a number"),
     ("{type: expect_column_values_to_not_be_null, kwargs: {mostly: .nan}}", "mostly is no share"),
     ("{type: expect_column_values_to_not_be_outliers, kwargs: {multiplier: .nan}}", "multiplier is not a number"),
+    ("{type: expect_column_value_z_scores_to_be_less_than, kwargs: {threshold: .nan, double_sided: true}}",
+     "threshold is not a number"),
+    ("{type: expect_column_value_z_scores_to_be_less_than, kwargs: {threshold: x, double_sided: false}}",
+     "threshold is not a number"),
+    ("{type: expect_column_value_z_scores_to_be_less_than, kwargs: {threshold: 0, double_sided: true}}",
+     "no value can pass: with double_sided"),
+    (("{type: expect_column_kl_divergence_to_be_less_than, "
+      "kwargs: {threshold: .inf, partition_object: {values: [1], weights: [1]}}}"), "threshold is not a number"),
+    ("{type: expect_column_kl_divergence_to_be_less_than, kwargs: {threshold: 0.1, partition_object: [1]}}",
+     "partition_object is no distribution"),
+    (("{type: expect_column_kl_divergence_to_be_less_than, "
+      "kwargs: {threshold: 0.1, partition_object: {values: [1, 2], weights: [1]}}}"), "as many weights"),
+    (("{type: expect_column_kl_divergence_to_be_less_than, "
+      "kwargs: {threshold: 0.1, partition_object: {bins: [1, 2], weights: [0.5, 0.5]}}}"), "bins are one more"),
+    (("{type: expect_column_kl_divergence_to_be_less_than, "
+      "kwargs: {threshold: 0.1, partition_object: {bins: [1, 1], weights: [1]}}}"), "the bins do not rise"),
+    (("{type: expect_column_kl_divergence_to_be_less_than, "
+      "kwargs: {threshold: 0.1, partition_object: {values: [1, 2], weights: [0.5, 0.4]}}}"), "do not come to 1"),
+    (("{type: expect_column_kl_divergence_to_be_less_than, "
+      "kwargs: {threshold: 0.1, partition_object: {values: [1, 2], weights: [.nan, 0.4]}}}"), "a weight is no number"),
+    ("{type: expect_column_pair_values_a_to_be_greater_than_b, kwargs: {column_A: n, column_B: n}}",
+     "column_A and column_B are one column"),
     ("{kwargs: {}}", "names no expectation"),
     ("{type: expect_column_values_to_not_be_null, kwarg: {}}", "unknown key 'kwarg'"),
     ("'{type: [}'", "neither a mapping nor YAML"),
@@ -304,6 +334,19 @@ def test_a_share_of_held_messages_that_no_batch_has_is_refused(tmp_path: Path, v
     told = [(problem.line, problem.message) for problem in problems_of(path)]
 
     assert told == ([(10, "max_quarantined is more than a batch has, so it never stops one.")] if wrong else [])
+
+
+@pytest.mark.parametrize("name", ["max_quarantined", "judge", "shadow"])
+def test_what_a_table_says_twice_is_refused(tmp_path: Path, name: str) -> None:
+    """Which of the two counts would be nobody's choice."""
+    value = {"max_quarantined": "5", "judge": "after", "shadow": "true"}[name]
+    entry = f"      - {{property: {name}, value: {value}}}\n"
+    path = tmp_path / "orders.yaml"
+    path.write_text(f"{HEAD}    customProperties:\n{entry}{entry}", encoding="utf-8")
+
+    told = [(problem.line, problem.message) for problem in problems_of(path)]
+
+    assert told == [(12, f"the custom property {name} stands here twice.")]
 
 
 @pytest.mark.parametrize(("written", "message"), EXPECTATIONS, ids=[message for _, message in EXPECTATIONS])
