@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_materializer.errors import LakeUnavailable
+from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
 from cdc_materializer.invariants import broken_between, broken_in, cut_in, foreign, lost_quarantine
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Tables
@@ -76,23 +76,53 @@ def test_a_mirror_without_its_quarantine_is_told() -> None:
     assert list(lost_quarantine("t", None, MARKER)) == list(lost_quarantine("t", "q", None)) == []
 
 
+_NAME = TableName.parse("shop.t")
+
+
+def _table(name: TableName, uuid: str, marker: Marker) -> LakeTable:
+    return LakeTable(name, uuid, 1, marker, TableSchema(()), is_empty=False)
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        pytest.param(None, "was folded from a raw table that is gone", id="dropped"),
+        pytest.param(_table(_NAME.raw, "v", MARKER), "was folded from a raw table that is gone", id="another one"),
+        pytest.param(
+            _table(_NAME.raw, "u", replace(MARKER, offsets=Offsets({0: 4, 1: 1}))),
+            "has messages of partition 1 that shop.t__raw has not: raw went back",
+            id="rolled back",
+        ),
+        pytest.param(
+            _table(_NAME.raw, "u", replace(MARKER, offsets=Offsets({0: 9}))),
+            "has messages of partition 1 that shop.t__raw has not: raw went back",
+            id="a partition less",
+        ),
+    ],
+)
+def test_a_run_stops_at_a_mirror_that_is_not_the_fold_of_its_raw_table(raw: LakeTable | None, says: str) -> None:
+    """What it would add goes with another beginning, or would be there already."""
+    mirror = _table(_NAME, "m", replace(MARKER, raw_table="u"))
+    check_pair(Tables(_table(_NAME.raw, "u", MARKER), mirror, None))
+
+    with pytest.raises(LakeUnavailable, match=says) as caught:
+        check_pair(Tables(raw, mirror, None))
+    assert caught.value.exit_code == EXIT_LAKE
+    assert "Bring raw back, or move the mirror away" in caught.value.do
+
+
 @pytest.mark.parametrize(("held", "refused"), [("q", False), ("other", True), (None, True)])
 def test_a_run_stops_at_a_mirror_without_its_quarantine(held: str | None, refused: bool) -> None:  # noqa: FBT001
     """It would make an empty one, and forget what held messages have told of their rows."""
-
-    def table(name: TableName, uuid: str, marker: Marker) -> LakeTable:
-        return LakeTable(name, uuid, 1, marker, TableSchema(()), is_empty=False)
-
-    name = TableName.parse("shop.t")
-    raw, mirror = table(name.raw, "u", MARKER), table(name, "m", replace(MARKER, raw_table="u", held_table="q"))
-    tables = Tables(raw, mirror, table(name.quarantine, held, MARKER) if held is not None else None)
+    raw, mirror = _table(_NAME.raw, "u", MARKER), _table(_NAME, "m", replace(MARKER, raw_table="u", held_table="q"))
+    tables = Tables(raw, mirror, _table(_NAME.quarantine, held, MARKER) if held is not None else None)
 
     if not refused:
         check_pair(tables)
         return
     with pytest.raises(LakeUnavailable, match=r"shop\.t__quarantine is gone.*cdcm replay shop\.t --publish") as caught:
         check_pair(tables)
-    assert caught.value.exit_code == 4
+    assert caught.value.exit_code == EXIT_LAKE
 
 
 def test_snapshots_of_other_programs_are_found_wherever_they_are() -> None:

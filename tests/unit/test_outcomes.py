@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from cdc_materializer import branches
-from cdc_materializer.errors import CommitConflict, CommitUnknown, LakeUnavailable
+from cdc_materializer.errors import EXIT_UNKNOWN, CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.lake_errors import lake_error
+from cdc_materializer.lake_outcome import see_through
 from cdc_materializer.marker import Marker
 from cdc_materializer.schema import Column, TableSchema, plan_schema
 from cdc_materializer.testing_catalog import JavaError
@@ -140,6 +142,32 @@ def test_a_lost_answer_is_known_however_a_client_tells_it(
         with pytest.raises(CommitUnknown, match="whether the commit happened cannot be told"):
             append(bench, table, "one", 5)
         assert bench.rows(again(bench)) == []
+
+
+@pytest.mark.parametrize("fault", ["contradicted", "refused"])
+def test_a_refusal_that_nobody_confirms_is_unknown(bench: MemoryBench, fault: str) -> None:
+    """A client that asked twice is told that it lost, be it to itself; and then the catalog cannot be asked."""
+    table = create(bench)
+
+    def fall_silent() -> str:
+        bench.catalog.is_silent = True
+        return fault
+
+    publishing(bench, fall_silent)
+    with pytest.raises(CommitUnknown, match="cannot be told: the catalog does not answer any more") as caught:
+        append(bench, table, "one", 5)
+
+    bench.catalog.is_silent, bench.catalog.fault = False, lambda _: None
+    assert caught.value.exit_code == EXIT_UNKNOWN
+    assert bench.rows(again(bench)) == (["one"] if fault == "contradicted" else [])
+
+
+def test_a_commit_that_was_accepted_and_is_not_there_is_unknown(bench: MemoryBench) -> None:
+    """A catalog that answers before it has written, or from a copy that is behind: nothing is built on its word."""
+    append(bench, create(bench), "one", 5)
+
+    with pytest.raises(CommitUnknown, match="was accepted, and its snapshot is not there"):
+        see_through(partial(bench.lake.iceberg, NAME), NAME, "main", 2**40, lambda: None)
 
 
 @pytest.mark.parametrize("last", ["ConnectException", "UnknownHostException", "SSLHandshakeException"])
