@@ -20,7 +20,7 @@ def key_values(text: str, names: Sequence[str]) -> dict[str, str | None]:
     """
     try:
         found = json.loads(text, parse_int=str, parse_float=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = text
     if not isinstance(found, dict):
         found = {names[0]: found if isinstance(found, str) else text} if len(names) == 1 else {}

@@ -240,12 +240,12 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
     from cdc_materializer.rebuild import ReplayOptions, let_go, replay_tables, roll_back
-    from cdc_materializer.rebuild_start import parse_start
+    from cdc_materializer.rebuild_start import EARLIEST, parse_start
     from cdc_materializer.status import exit_code_of_replay
 
     begin = parse_start(start)
-    if (rollback or forget) and sum((publish or restart, rollback, forget)) > 1:
-        what = "`--rollback` and `--forget` go with neither `--publish` nor `--restart`, nor with each other."
+    if (rollback or forget) and sum((publish or restart, rollback, forget, begin != EARLIEST)) > 1:
+        what = "`--rollback` and `--forget` go with none of `--from`, `--publish` and `--restart`, nor with each other."
         raise UsageError(what, "Give one of them.")
     loaded = load(config)
     with Steps(output) as steps:

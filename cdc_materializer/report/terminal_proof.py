@@ -120,8 +120,10 @@ def replay_view(report: ReplayReport, now: datetime) -> RenderableType:
             lacked = quantity(found.refilled, "message")
             parts.append(Text(f"{found.table}: raw lacked {lacked}, and has them now, from Kafka."))
         is_compared = found.rebuilt_snapshot is not None or not (found.error or _is_of_before(found))
-        if is_compared and (not found.equal or found.types):
-            said = "rebuilt, and not the same" if not found.equal else "rebuilt with other types"
+        is_other = found.types or found.added or found.held_live != found.held_rebuilt
+        if is_compared and (not found.equal or is_other):
+            rows = "rebuilt with other types" if found.types else "rebuilt, with the same rows"
+            said = rows if found.equal else "rebuilt, and not the same"
             parts += [Text(""), heading(found.table, "yellow", said), _replay_facts(found, now)]
     told = [found for found in report.tables if not (found.error or _is_of_before(found))]
     if not all(found.equal for found in told):

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -412,6 +413,24 @@ def test_a_rebuilt_mirror_that_may_not_be_published_is_compared_all_the_same() -
     assert ERROR.message in " ".join(shown.split())
     assert "held, rebuilt  CONTRACT price × 1" in shown
     assert "--publish" not in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"held_live": {"CONTRACT limit": 2}}, "held, live CONTRACT limit × 2"),
+        ({"held_rebuilt": {"CONTRACT limit": 2}}, "held, rebuilt CONTRACT limit × 2"),
+        ({"added": ["mail"]}, "new columns mail"),
+    ],
+)
+def test_what_a_rebuilt_mirror_has_otherwise_beside_equal_rows_is_told(more: dict[str, Any], said: str) -> None:
+    """Another contract may hold other messages of the same rows, and a column may have come with nothing in it."""
+    found = models.TableReplay(table="a", topic="t", equal=True, rebuilt_snapshot=7, **more)
+
+    shown = " ".join(_shown(models.ReplayReport(pipeline="p", tables=[found])).split())
+
+    assert "a rebuilt, with the same rows" in shown
+    assert said in shown
 
 
 def test_names_of_maintained_tables_are_whole_in_a_narrow_terminal() -> None:

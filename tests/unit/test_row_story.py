@@ -326,6 +326,7 @@ def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
         ('"42"', ["id"], {"id": "42"}),
         ('{"b": "x", "a": 10.50}', ["a", "b"], {"a": "10.50", "b": "x"}),
         ('{"a": true, "b": null}', ["a", "b"], {"a": "true", "b": None}),
+        pytest.param("[" * 99_999, ["id"], {"id": "[" * 99_999}, id="no JSON, however deep"),
     ],
 )
 def test_a_key_is_taken_as_people_write_it(text: str, names: list[str], values: dict[str, str | None]) -> None:
