@@ -55,6 +55,8 @@ CARRIED = "__cdc_carried"
 ORPHAN = "__cdc_orphan"
 #: Whether no message of the key is ahead, not even one that cannot be read.
 FIRST = "__cdc_first"
+#: Whether a message ahead of it among those of its key stands in the very same place, which must never be.
+TWIN = "__cdc_twin"
 #: Whether the message is one of the batch's own; history that is folded again is not counted again.
 CURRENT = "__cdc_current"
 #: Whether the key is folded from its first message, so that the mirror's row is no base for it.
@@ -147,7 +149,7 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, sweeps)
     inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
-    lagged = (m.OP, m.NAMELESS, m.PARTITION, *inherited)
+    lagged = (m.OP, m.NAMELESS, m.PARTITION, ORDER, *inherited)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
     # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
     # delete at all where that one does not say which row it ends.
@@ -159,6 +161,7 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
             **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in inherited},
             ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
             FIRST: previous[m.PARTITION].isNull(),
+            TWIN: F.coalesce(previous[ORDER] == F.col(ORDER), F.lit(False)),
         }
     )
     placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
@@ -369,6 +372,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
             GONE,
             ORPHAN,
             FIRST,
+            TWIN,
         ),
         _compact(open_columns, NO_NAMES).alias(OPEN_COLUMNS),
         _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),

@@ -29,7 +29,7 @@ PASSES = "__cdc_passes"
 PUBLISHED = "__cdc_published"
 #: Whether a later state of the row is PUBLISHED, so that nothing waits for this one's message any more.
 OVERTAKEN = "__cdc_overtaken"
-#: Whether another state of the same key is PUBLISHED too, which must never be.
+#: Whether another state of the key stands in the place of the PUBLISHED one, which must never be: both would be.
 DOUBLED = "__cdc_doubled"
 #: Whether the row was gone already.
 _PREVIOUS_DELETE = "__cdc_previous_delete"
@@ -138,7 +138,8 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
         {
             PUBLISHED: published,
             OVERTAKEN: F.coalesce(here < F.col("__cdc_final"), F.lit(False)) & ~judgement.is_another_row(),
-            DOUBLED: published & (F.count_if(published).over(of_key) > 1),
+            # The last state is one alone as long as no two stand in one place, so nothing has to be counted.
+            DOUBLED: published & F.col(fold.TWIN),
             OUTCOME: _outcome(after_final, judgement),
             VIOLATIONS: _violations(after_final, judgement),
             BLOCKED: _blocked(after_final, judgement.rules),

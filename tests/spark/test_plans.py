@@ -10,6 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, earlier, fold, life, owners, verdict
+from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.contract import Action, Rule, Scope, load_contract
@@ -97,7 +98,8 @@ def decided(line: Line, request: pytest.FixtureRequest, tmp_path: Path) -> "Data
     return _decided(line, tmp_path, Recorded(partitions=request.param))
 
 
-def _decided(line: Line, folder: Path, recorded: Recorded) -> "DataFrame":
+def _decided(line: Line, folder: Path, recorded: Recorded, *, twice: bool = False) -> "DataFrame":
+    """The verdict on a batch; with `twice` on one whose messages are doubled, and have no place."""
     _write(folder, 12, partitions=recorded.partitions)
     topic = line.source.state(TOPIC)
     tables = load(line)
@@ -106,6 +108,9 @@ def _decided(line: Line, folder: Path, recorded: Recorded) -> "DataFrame":
     messages = batch.messages(line.lake.rows(reload(line, line.mirror.raw)), span, line.id_bytes)
     decoders = find_decoders(messages, line.lookup(None))
     changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
+    if twice:
+        changes = changes.withColumn(m.POSITION, F.lit(None).cast("string"))
+        changes = changes.unionByName(changes)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))
     states = fold.states(flagged, decoders.plan.target, decoders.partial, recorded)
     return verdict.decide(states, line.judgement(decoders.plan.target, recorded.partitions))
@@ -162,13 +167,23 @@ def test_the_messages_are_sorted_once_a_direction(decided: "DataFrame", request:
     assert sum(" Sort [" in line for line in plan.splitlines()) <= limit, plan
 
 
-def test_the_messages_of_a_key_are_gone_through_six_times(decided: "DataFrame", request: pytest.FixtureRequest) -> None:
+def test_the_messages_of_a_key_are_gone_through_five_times(
+    decided: "DataFrame", request: pytest.FixtureRequest
+) -> None:
     """Each pass copies all rows: what several steps ask of one frame is asked at once."""
     if "three partitions" in request.node.name:
         pytest.skip("of several partitions the order is found by passes of its own")
     plan = _plan(decided)
 
-    assert sum(" Window [" in line for line in plan.splitlines()) == 6, plan
+    assert sum(" Window [" in line for line in plan.splitlines()) == 5, plan
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_two_states_in_one_place_are_told(line: Line, tmp_path: Path, *, twice: bool) -> None:
+    """Both would be published, as two rows of one key; what tells of them costs no pass of its own."""
+    found = _decided(line, tmp_path, Recorded(), twice=twice)
+
+    assert found.where(verdict.DOUBLED).count() == (3 if twice else 0)
 
 
 def test_raw_is_read_once(decided: "DataFrame") -> None:
