@@ -378,9 +378,14 @@ def _columns(schema: TableSchema, meanings: Mapping[str, str]) -> Iterator[str]:
     yield from _table(("column", "type", "meaning"), rows)
 
 
+#: What `strict` holds of what is published and reported.
+_STRICT = (
+    "With `strict: true` they are held instead; but not a delete that is `ORDER_AMBIGUOUS`, because the row that "
+    "stayed would be as doubtful, and not a snapshot's last record that waits for other partitions."
+)
 _HANDLINGS = (
     (Handling.HELD, "Held", "The row stays at its last good version, the message stays in raw, the batch goes on."),
-    (Handling.PUBLISHED, "Published and reported", "With `strict: true` they are held instead."),
+    (Handling.PUBLISHED, "Published and reported", _STRICT),
     (Handling.STOP, "Stop", "Nothing is written to that mirror; the other tables go on."),
 )
 
