@@ -251,10 +251,16 @@ class _SqliteCatalog:
         location = self._metadata_location(name)
         if location is None:
             return None
+        from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable
 
         try:
             return StaticTable.from_metadata(location, self._file_properties)
+        except ValidationError as error:
+            raise LakeUnavailable(
+                f"The table {name} has something that PyIceberg does not know, such as a column of type variant.",
+                "Take out what another program has added; `--debug` shows what it is.",
+            ) from error
         except (OSError, ValueError) as error:
             raise LakeUnavailable(f"The metadata of the table {name} cannot be read.", _CHECK) from error
 

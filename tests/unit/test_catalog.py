@@ -184,6 +184,18 @@ def test_metadata_that_is_gone_is_named(lake: Lake) -> None:
         lake.tables.values_of(NAME, ("id",))
 
 
+def test_a_table_with_a_type_that_pyiceberg_does_not_know_is_named(lake: Lake) -> None:
+    """Another program has added a column to it: that is no bug of ours."""
+    lake.create()
+    file = Path(lake.metadata_file.removeprefix("file://"))
+    metadata = json.loads(file.read_text())
+    metadata["schemas"][0]["fields"].append({"id": 99, "name": "doc", "type": "variant", "required": False})
+    file.write_text(json.dumps(metadata))
+
+    with pytest.raises(LakeUnavailable, match=r"shop\.orders has something that PyIceberg does not know"):
+        lake.tables.load(NAME)
+
+
 @pytest.mark.parametrize(
     "properties",
     [
