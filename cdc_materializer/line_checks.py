@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable
+from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable, SchemaRefused
 from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import REBUILT_PREFIX
@@ -12,10 +13,23 @@ from cdc_materializer.lake_commit import newest_marker
 from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.line import Line, Tables, marker_of
+from cdc_materializer.names import same_name
 from cdc_materializer.schema import TableSchema
 
 #: The columns of raw that a table of an earlier version lacks: none of its messages had a schema that a header names.
 _OF_LATER_VERSIONS = frozenset({"key_schema_name", "value_schema_name"})
+
+#: A field of `partitioned_by` or `sorted_by`, whose forms the configuration has checked.
+_FIELD = re.compile(r"(?:(\w+)\((?:\d+, ?)?)?(\w+)\)?(?: (?:asc|desc))?(?: nulls (?:first|last))?", re.IGNORECASE)
+_MOMENTS = ("timestamp", "timestamp_ntz")
+_WHOLE_OR_TEXT = ("int", "bigint", "decimal", "string", "binary")
+#: The types that Iceberg's transforms take; a column by itself may have any that has no parts.
+_TAKEN: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("years", "months", "days"), ("date", *_MOMENTS)),
+    "hours": _MOMENTS,
+    "truncate": _WHOLE_OR_TEXT,
+    "bucket": (*_WHOLE_OR_TEXT, "date", *_MOMENTS),
+}
 
 
 def check_pair(tables: Tables) -> None:
@@ -92,6 +106,39 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
     there = {name.casefold() for name in wanted.types}
     if mirror is not None:
         check_dropped(mirror, [name for name in mirror.dropped if name.casefold() in there])
+
+
+def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> None:
+    """Refuse to make a mirror whose `partitioned_by` or `sorted_by` its columns do not allow: it would be half made.
+
+    Args:
+        line: the table's way.
+        mirror: the mirror as it is; None where there is none, and one that is there keeps its layout.
+        wanted: the columns that it would be made with.
+
+    Raises:
+        SchemaRefused: names the setting, and each field that the table cannot have.
+    """
+    if mirror is not None or not wanted.key:
+        return
+    for setting, fields in (("partitioned_by", line.table.partitioned_by), ("sorted_by", line.table.sorted_by)):
+        wrong = [fault for text in fields if (fault := _fault(text, wanted)) is not None]
+        if wrong:
+            what = f"`{setting}` asks for what {line.mirror} cannot have: {'; '.join(wrong)}. Nothing was made."
+            raise SchemaRefused(what, f"Mend `{setting}` in pipeline.yaml; `cdcm run --plan` shows the columns.")
+
+
+def _fault(text: str, wanted: TableSchema) -> str | None:
+    found = _FIELD.fullmatch(text)
+    transform, name = found.groups() if found is not None else (None, text)
+    ddl = next((one.type for one in wanted.columns if same_name(one.name, name)), None)
+    if ddl is None:
+        return f"there is no column `{name}`"
+    taken = _TAKEN.get(transform or "")
+    kind = ddl.partition("<")[0].partition("(")[0]
+    if "<" in ddl or (taken is not None and kind not in taken):
+        return f"`{text}`, of a column of type {kind}"
+    return None
 
 
 def check_dropped(mirror: LakeTable, lost: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import kept_ids
 from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
-from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_pair, check_raw
+from cdc_materializer.line_checks import check_columns, check_deletes, check_layout, check_masks, check_pair, check_raw
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
@@ -248,6 +248,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     check_masks(line, tables.mirror)
     decoders, earlier = reading.decoders, reading.retried
     check_columns(tables.mirror, decoders.plan.target)
+    check_layout(line, tables.mirror, decoders.plan.target)
     marker, landed = (marker_of(table) if table is not None else None for table in (tables.mirror, tables.raw))
     unread = quarantine.unread(line, tables.quarantine, reading.span) if line.table.snapshot_sweep else None
     past = Past(

@@ -23,6 +23,7 @@ from cdc_materializer.fresh import unlanded
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
+from cdc_materializer.line_checks import check_layout
 from cdc_materializer.pipeline import plan_folding
 from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import Backlog, backlogs
@@ -101,6 +102,7 @@ def _plan(line: Line, backlog: Backlog) -> TablePlan:
     mirror = line.load_mirror()
     pending = mirror.pending if mirror is not None else ()
     decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
+    check_layout(line, mirror, decoders.plan.target)
     return told.model_copy(
         update={
             "action": _action(decoders, mirror),

@@ -8,13 +8,13 @@ import pytest
 
 from cdc_materializer.adopt import Decision, _adopt
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError, LakeUnavailable
+from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError, LakeUnavailable, SchemaRefused
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Line, Tables, new_marker, reload
-from cdc_materializer.line_checks import check_deletes
+from cdc_materializer.line_checks import check_deletes, check_layout
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import EPOCH
 
@@ -48,6 +48,56 @@ def test_a_mirror_goes_on_with_its_own_kind_of_deletes() -> None:
     check_deletes(_line("soft"), _mirror(keeps_deleted=True))
     check_deletes(_line("hard"), _mirror(keeps_deleted=False))
     check_deletes(_line("soft"), None)
+
+
+_WANTED = TableSchema(
+    tuple(
+        Column(name, ddl)
+        for name, ddl in {
+            "id": "bigint", "at": "timestamp_ntz", "day": "date", "price": "decimal(12,2)", "flag": "boolean",
+            "tags": "array<string>", "ratio": "double",
+        }.items()
+    ),
+    ("id",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"partitioned_by": ["days(gone)", "flag"]}, "`partitioned_by` asks for what .* there is no column `gone`"),
+        ({"partitioned_by": ["days(id)", "hours(day)"]}, r"`days\(id\)`, of a .* bigint; `hours\(day\)`, .* date\."),
+        ({"partitioned_by": ["bucket(4, ratio)"]}, r"`bucket\(4, ratio\)`, of a column of type double"),
+        ({"partitioned_by": ["tags"]}, "`tags`, of a column of type array"),
+        ({"sorted_by": ["truncate(4, flag) desc"]}, r"`sorted_by` asks .*`truncate\(4, flag\) desc`, .* boolean"),
+        ({"sorted_by": ["id", "none nulls last"]}, "there is no column `none`"),
+    ],
+)
+def test_a_mirror_is_not_made_in_an_order_that_its_columns_do_not_allow(settings: dict[str, Any], told: str) -> None:
+    """The table would be there by then, without a key, and in the way of a mended setting."""
+    with pytest.raises(SchemaRefused, match=told):
+        check_layout(_ordered(settings), None, _WANTED)
+
+
+def test_a_mirror_is_made_in_an_order_that_its_columns_allow() -> None:
+    """By any transform of a column that it has; one that is there keeps its own, and without a key none is made."""
+    wanted = [
+        "days(At)",
+        "years(day)",
+        "hours(at)",
+        "bucket(16, price)",
+        "truncate(10,price)",
+        "ratio",
+        "bucket(4, id)",
+    ]
+    check_layout(_ordered({"partitioned_by": wanted, "sorted_by": ["price desc nulls last", "ID"]}), None, _WANTED)
+    check_layout(_ordered({"sorted_by": ["gone"]}), _mirror(keeps_deleted=False), _WANTED)
+    check_layout(_ordered({"sorted_by": ["gone"]}), None, replace(_WANTED, key=()))
+
+
+def _ordered(settings: dict[str, Any]) -> Line:
+    given = {"topic": "shop.public.orders", "mirror": "shop.orders", **settings}
+    return replace(_line("hard"), table=TableConfig.model_validate(given))
 
 
 def test_servers_are_not_adopted_by_another_glob() -> None:
