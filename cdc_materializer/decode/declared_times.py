@@ -93,9 +93,10 @@ def declared_moment(settings: Settings, wire: WireType) -> Reading:
 
     factor = {TimeUnit.MILLISECONDS: (1, 1000), TimeUnit.MICROSECONDS: (1, 1), TimeUnit.NANOSECONDS: (1000, 1)}[unit]
     low, high = ((end * factor[0]) // factor[1] for end in (times.MICROS_MIN, times.MICROS_MAX))
-    # A long of nanoseconds ends before the years do, at its infinities: there is no last one to clamp those to.
-    bounds, clamps = (max(low, _LONG[0] + 1), min(high, _LONG[1] - 1)), unit is not TimeUnit.NANOSECONDS
-    return replace(_with_counts(settings, texts, bounds, made, is_special, clamps=clamps), finer=_finer(unit))
+    # A long of nanoseconds ends before the years do, at its infinities: no count of them is the last moment.
+    bounds, ends = (max(low, _LONG[0] + 1), min(high, _LONG[1] - 1)), times.Ends(ddl)
+    counted = _with_counts(settings, texts, bounds, made, is_special, ends if unit is TimeUnit.NANOSECONDS else None)
+    return replace(counted, finer=_finer(unit))
 
 
 def declared_clock(settings: Settings, wire: WireType) -> Reading:
@@ -163,8 +164,7 @@ def _with_counts(
     bounds: tuple[int, int],
     made: Callable[[Column], Column],
     is_infinite: Callable[[Column], Column],
-    *,
-    clamps: bool = True,
+    ends: times.Ends | None = None,
 ) -> Reading:
     """A reading of texts that takes counts too.
 
@@ -174,18 +174,18 @@ def _with_counts(
         bounds: the least and the largest count that stands for a moment.
         made: the moment of a count within them.
         is_infinite: whether a count is one that stands for no moment.
-        clamps: whether the bounds are those of the type, and stand for such a one under `special_values: clamp`.
+        ends: what stands for such a one under `special_values: clamp`; None where the bounds do.
     """
     plain = _without_counts(settings, texts)
     low, high = bounds
 
     def counted(text: Column) -> Column:
         count = _count(text)
-        known = F.when(count.between(low, high), count)
-        if clamps and settings.special_values == "clamp":
-            ends = F.when(count < 0, F.lit(low)).otherwise(F.lit(high))
-            known = F.when(is_infinite(count), ends).otherwise(known)
-        return made(known)
+        known = made(F.when(count.between(low, high), count))
+        if settings.special_values != "clamp":
+            return known
+        first, last = (ends.first, ends.last) if ends is not None else (made(F.lit(low)), made(F.lit(high)))
+        return F.when(is_infinite(count), F.when(count < 0, first).otherwise(last)).otherwise(known)
 
     def value(text: Column) -> Column:
         return F.when(_is_count(text), counted(text)).otherwise(plain.apply(text))

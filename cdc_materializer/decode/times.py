@@ -23,6 +23,16 @@ FINER = r"\.\d{6}\d*[1-9]"
 _NANOS = 1000
 #: How texts begin that a zone, or a year 0, may put outside of the years 1 to 9999.
 _AT_ENDS = "^(9999-12-31|000[01]-)"
+_DAY = r"^\d{4}-\d{2}-\d{2}"
+#: What Spark may read as a type: by itself it takes a clock alone for a time of today, a year alone for its first day,
+#: and leaves out the offset of what is to have no zone, and the clock of a day.
+_FORMS = {
+    "date": _DAY + r"([T ]00:00(:00(\.0+)?)?)?Z?\z",
+    "timestamp_ntz": _DAY + r"([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?Z?\z",
+    "timestamp": _DAY,
+}
+#: How texts begin of what lies beyond the years that are written in four digits.
+_BEYOND = r"^([+-]\d{4,}-|-?infinity\z)"
 
 
 def _ranged(settings: Settings, ddl: str, wire: str, bounds: tuple[int, int], make: Convert) -> Reading:
@@ -85,15 +95,19 @@ def has_fine_fraction(text: Column) -> Column:
     return text.rlike(FINER)
 
 
-def timestamp_nanos(_: Settings, __: WireType) -> Reading:
+def timestamp_nanos(settings: Settings, _: WireType) -> Reading:
     """Nanoseconds since 1970-01-01 00:00, without a time zone; cut to microseconds, Spark's finest."""
+    ends = Ends("timestamp_ntz")
 
     # Debezium writes the two infinities as the ends of a long; all between lies in the years 1677 to 2262.
     def is_infinite(count: Column) -> Column:
         return count.isin(-(2**63), 2**63 - 1)
 
     def value(count: Column) -> Column:
-        return F.when(~is_infinite(count), _micros_to_ntz(floor_thousandth(count)))
+        known = F.when(~is_infinite(count), _micros_to_ntz(floor_thousandth(count)))
+        if settings.special_values != "clamp":
+            return known
+        return F.when(is_infinite(count), F.when(count < 0, ends.first).otherwise(ends.last)).otherwise(known)
 
     return Reading("timestamp_ntz", "bigint", value=value, special=is_infinite, finer=has_nanos)
 
@@ -160,11 +174,11 @@ def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
 
         def has_sign(text: Column) -> Column:
             # Years past 9999 and before 1 are written with a sign, and the infinities as words.
-            return text.rlike("^([+-]\\d|-?infinity)")
+            return text.rlike(_BEYOND)
 
         def read(text: Column) -> Column:
             plain = F.regexp_replace(text, "Z$", "") if ddl != "timestamp" else text
-            return F.when(~has_sign(text), plain).try_cast(ddl)
+            return F.when(text.rlike(_FORMS[ddl]), plain).try_cast(ddl)
 
         def is_special(text: Column) -> Column:
             return has_sign(text) | ends.are_left_by(text, read(text))
