@@ -141,8 +141,9 @@ class TableViolations(Report):
     table: str = Field(description="Name of the mirror.")
     topic: str = Field(description="Topic that feeds it.")
     verdict: TableVerdict = Field(
-        description="stopped: the table waits for a person; held: messages are held back; reported: all published, "
-        "some with a remark; clean: nothing to say; empty: the table has not been run yet."
+        description="stopped: the table waits for a person, also one to mend its contract's file; held: messages are "
+        "held back; reported: all published, some with a remark; clean: nothing to say; empty: the table has not been "
+        "run yet."
     )
     messages: int | None = Field(default=None, description="Messages in raw; null: not counted.")
     held_open: int = Field(default=0, ge=0, description="Messages held back now.")

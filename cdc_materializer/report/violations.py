@@ -141,7 +141,14 @@ def violation_report(
     found = [
         _table_violations(table, lake, lines[table.mirror], known.get(str(table.mirror)), sampling) for table in tables
     ]
+    if when is None:
+        # The file is today's: of what it stops now, no earlier batch knew.
+        found = [_stopped_by_its_contract(table) if table.contract_error is not None else table for table in found]
     return ViolationReport(pipeline=pipeline, as_of=as_of, totals=_totals(found), tables=found)
+
+
+def _stopped_by_its_contract(table: TableViolations) -> TableViolations:
+    return table.model_copy(update={"verdict": TableVerdict.STOPPED})
 
 
 def _lines(name: TableName, lake: QuarantineLake) -> Lines:

@@ -84,6 +84,7 @@ def age(passed: timedelta) -> str:
 
 def duration(seconds: float) -> str:
     """Write a length of time in one unit, the largest that still tells two apart: ``119 s``, ``2 min``, ``3 h``."""
+    seconds = max(seconds, 0)  # of another machine's clock, which may be ahead
     for limit, size, unit in _AGE_UNITS:
         if limit is None or seconds < limit:
             return f"{int(seconds // size)} {unit}"
@@ -115,7 +116,7 @@ def contract_lines(table: TableViolations) -> Iterator[str]:
     """Say how much of a contract was kept, and whether it is what the table was judged by; nothing for none."""
     contract = table.contract
     if table.contract_error is not None:
-        yield f"No run is possible until this is mended: {table.contract_error}"
+        yield f"Nothing is published until this is mended: {table.contract_error}"
     if contract is None:
         return
     kept = f"{len(contract.kept):,} of {quantity(contract.rules, 'rule')} kept"

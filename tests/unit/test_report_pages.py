@@ -18,7 +18,7 @@ from cdc_materializer.report.html import strips, to_html
 from cdc_materializer.report.markdown import to_markdown
 from cdc_materializer.report.quarantined import quarantine_details
 from cdc_materializer.report.terminal import render
-from cdc_materializer.report.violation_models import QuarantineDetails, ViolationReport
+from cdc_materializer.report.violation_models import QuarantineDetails, TableVerdict, ViolationReport
 from cdc_materializer.report.violations import ContractFile, violation_report
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line, row
 
@@ -74,7 +74,7 @@ class _Page(HTMLParser):
         return [value for _, attribute, value in self.attributes if attribute == name]
 
 
-def _report(**names: str) -> ViolationReport:
+def _report(**names: Any) -> ViolationReport:  # noqa: ANN401 - what a row of quarantine has
     """Return a report of a table that holds and reports, and of a clean one; `names` go into every row."""
     orders = [
         row(1, **names),
@@ -297,6 +297,8 @@ def test_every_form_says_of_a_contract_that_it_cannot_be_followed() -> None:
     """Without that a table would look as if it had none."""
     why = "Contract orders.yaml:14, schema: the contract has no table."
     told = violation_report("shop", [ORDERS], Lake(), as_of=NOW, contracts={"shop.orders": ContractInvalid(why, "")})
+    assert told.tables[0].verdict is TableVerdict.STOPPED, "it looked clean, and waits"
+    assert _Page(to_html(told)).seen.count("1 table is stopped") == told.totals.tables_with_open == 1
     error, report = told.tables[0].contract_error, _report()
     table = report.tables[0].model_copy(update={"contract": None, "contract_error": error})
     report = report.model_copy(update={"tables": [table]})
@@ -306,7 +308,25 @@ def test_every_form_says_of_a_contract_that_it_cannot_be_followed() -> None:
         to_markdown(report).replace("\\", "").replace("\u2060", ""),
         " ".join(_in_terminal(report).split()),
     ):
-        assert f"No run is possible until this is mended: {why}" in text
+        assert f"Nothing is published until this is mended: {why}" in text
+
+
+def test_a_contract_that_is_wrong_now_stopped_nothing_in_the_past() -> None:
+    """What a past report says of a table, the table's own snapshots say."""
+    lake = Lake({"shop.orders__quarantine": []}, lines={"shop.orders": [line(1, 60, "b1", read=3)]})
+    wrong = {"shop.orders": ContractInvalid("Contract orders.yaml:14: it is wrong.", "")}
+
+    then = violation_report("shop", [ORDERS], lake, as_of=NOW, when="b1", contracts=wrong)
+    now = violation_report("shop", [ORDERS], lake, as_of=NOW, contracts=wrong)
+
+    assert (then.tables[0].verdict, now.tables[0].verdict) == (TableVerdict.CLEAN, TableVerdict.STOPPED)
+
+
+def test_what_was_found_by_a_clock_that_is_ahead_is_open_since_now() -> None:
+    """A negative length of time is no answer."""
+    seen = _Page(to_html(_report(detected_at=NOW + timedelta(hours=3)))).seen
+
+    assert "Open for 0 s, since 2026-11-21 15:00:00 UTC" in seen
 
 
 def test_an_empty_report_is_a_page_too() -> None:
