@@ -23,6 +23,8 @@ _PAIR_SIZE = 2
 _TIMES = frozenset({Family.DATE, Family.TIMESTAMP, Family.TIMESTAMP_NTZ})
 _DIGITS = Context(prec=400)
 _SOME_TIME = datetime(2026, 11, 21, 10, 11, 12, tzinfo=UTC)
+#: No set: what a file has here may be a list or a mapping, which no set can be asked for.
+_MATCH_ON = (None, "any", "all")
 _IGNORE_ROW_IF = {
     "column_A": ("both_values_are_missing", "either_value_is_missing", "neither"),
     "column_list": ("all_values_are_missing", "any_value_is_missing", "never"),
@@ -123,10 +125,10 @@ def _check_shapes(draft: Draft, findings: Findings) -> None:
     for key in ("strict_min", "strict_max", "or_equal"):
         if not isinstance(kwargs.get(key) or False, bool):
             findings.add(draft.place, f"{key} is not true or false.", "Write true or false.")
-    if kwargs.get("match_on") not in {None, "any", "all"}:
+    if kwargs.get("match_on") not in _MATCH_ON:
         findings.add(draft.place, "match_on is neither any nor all.", "Write any or all.")
     for key, choices in _IGNORE_ROW_IF.items():
-        if key in kwargs and kwargs.get("ignore_row_if") not in {None, *choices}:
+        if key in kwargs and kwargs.get("ignore_row_if") not in (None, *choices):
             findings.add(draft.place, "unknown ignore_row_if.", f"Known here: {', '.join(choices)}.")
 
 
@@ -146,6 +148,8 @@ def _check_values(draft: Draft, types: Mapping[str, str | None], findings: Findi
         _check_between(draft, ddl, findings)
     elif "value_set" in kwargs and ddl:
         _check_set(draft, ddl, findings)
+    elif "value_pairs_set" in kwargs:
+        _check_pairs(draft, types, findings)
     elif "sum_total" in kwargs and not is_number(kwargs["sum_total"]):
         findings.add(draft.place, "sum_total is not a number.", "Write a number.")
     elif "json_schema" in kwargs and (why := broken_schema(kwargs["json_schema"])):
@@ -249,6 +253,16 @@ def comparable(value: object) -> Any:  # noqa: ANN401 - Decimal or str, which on
 def is_number(value: object) -> TypeGuard[int | float | Decimal]:
     """Whether a value of the file is a number; true and false are none, nor are YAML's .nan and .inf."""
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and Decimal(value).is_finite()
+
+
+def _check_pairs(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
+    sides = zip(*draft.kwargs["value_pairs_set"], strict=True)
+    for members, ddl in zip(sides, map(types.get, named_columns(draft)), strict=True):
+        try:
+            fit_members([member for member in members if member is not None], ddl) if ddl else None
+        except Misfit as misfit:
+            message = f"a member of the set does not fit the type {ddl}: {misfit}."
+            findings.add(draft.place, message, "Mend the set.")
 
 
 def _check_set(draft: Draft, ddl: str, findings: Findings) -> None:

@@ -12,6 +12,7 @@ from cdc_materializer.contract.table_rules import DUPLICATES
 from cdc_materializer.masks import Mask, told_of_lost
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
+_JUDGED = ("before", "after")
 #: All custom properties of a column that mean something.
 _KNOWN = ("mask", "drop", "time_unit")
 _UNIQUE = frozenset({DUPLICATES, "expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique"})
@@ -38,7 +39,7 @@ def read_mask(declared: SchemaProperty, here: Place, findings: Findings) -> Mask
 def _method(entry: CustomProperty, at: Place, findings: Findings) -> list[Mask]:
     # YAML takes a bare `null` for no value; as the value of a mask it is one.
     stated: Any = "null" if entry.value is None and "value" in entry.model_fields_set else entry.value
-    if stated in set(map(str, _METHODS)):
+    if isinstance(stated, str) and stated in _METHODS:
         return [Mask(stated)]
     findings.add(at, f"unknown mask {str(stated)[:40]!r}.", f"The masks are {', '.join(_METHODS)}.")
     return []
@@ -55,7 +56,7 @@ def read_judge(table: SchemaObject, place: Place, findings: Findings) -> Literal
     for index, entry in enumerate(table.customProperties or ()):
         at = (*place, "customProperties", index)
         if entry.property == "judge":
-            if entry.value in {"before", "after"}:
+            if entry.value in _JUDGED:
                 return "after" if entry.value == "after" else "before"
             findings.add(at, f"unknown value of judge: {str(entry.value)[:40]!r}.", "Write before or after.")
         elif entry.property in _KNOWN:

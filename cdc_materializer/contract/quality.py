@@ -85,7 +85,7 @@ def _action(properties: Sequence[CustomProperty] | None, at: Place, findings: Fi
     for index, extra in enumerate(properties or ()):
         place = (*at, "customProperties", index)
         if extra.property == "action":
-            chosen = Action(extra.value) if extra.value in set(Action) else None
+            chosen = Action(extra.value) if extra.value in tuple(Action) else None
             if chosen is None:
                 message = f"unknown action {str(extra.value)[:40]!r}."
                 findings.add(place, message, "The actions are quarantine, block and warn.")

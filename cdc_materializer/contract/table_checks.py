@@ -33,6 +33,7 @@ from cdc_materializer.names import nearest
 
 #: What shares and counts of rows can be at most; a bound beyond says nothing, or that nothing passes.
 _SHARES = frozenset({Measure.UNIQUE_SHARE, Measure.KNOWN_SHARE})
+_METHODS = ("iqr", "std")
 #: How far weights may be from 1 together; GX compares them so.
 _TOLERANCE = Decimal("0.00001")
 #: Measures that have the type of their column; the others are numbers.
@@ -171,7 +172,8 @@ def _check_types(draft: Draft, ddl: str | None, findings: Findings) -> None:
     """
     stated = draft.kwargs.get("type_", draft.kwargs.get("type_list"))
     listed = stated if isinstance(stated, list) else [stated]
-    for unknown in [one for one in listed if one not in SPARK_TYPES] if listed else [stated]:
+    wrong = [one for one in listed if not isinstance(one, str) or one not in SPARK_TYPES]
+    for unknown in wrong if listed else [stated]:
         near = nearest(str(unknown), SPARK_TYPES)
         do = f"Did you mean {near}?" if near else "Write one such as IntegerType, StringType or DecimalType."
         findings.add(draft.place, f"{str(unknown)[:80]!r} is no type of Spark's.", do)
@@ -182,7 +184,7 @@ def _check_types(draft: Draft, ddl: str | None, findings: Findings) -> None:
 
 
 def _check_outliers(draft: Draft, findings: Findings) -> None:
-    if draft.kwargs.get("method", "iqr") not in {"iqr", "std"}:
+    if draft.kwargs.get("method", "iqr") not in _METHODS:
         findings.add(draft.place, "unknown method.", "The methods are iqr and std.")
     multiplier = draft.kwargs.get("multiplier", 1)
     if not is_number(multiplier) or multiplier < 0:

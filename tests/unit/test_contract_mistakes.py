@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 REFUSED = [
     ("- {name: a, customProperties: [{property: mask, value: sha1}]}", 10, "unknown mask 'sha1'"),
     ("- {name: a, customProperties: [{property: masc, value: hash}]}", 10, "unknown custom property 'masc'"),
+    ("- {name: a, customProperties: [{property: mask, value: [hash]}]}", 10, "unknown mask \"['hash']\""),
+    (("- {name: a, quality: [{metric: nullValues, mustBe: 0, customProperties: [{property: action, value: [warn]}]}]}"),
+     10, "unknown action \"['warn']\""),
     ("- {name: a, customProperties: [{property: drop, value: 'yes'}]}", 10, "drop is not true or false"),
     ("- {name: a, physicalType: timestamp, customProperties: [{property: time_unit, value: ms}]}", 10,
      "unknown time_unit 'ms'"),
@@ -292,6 +295,15 @@ EXPECTATIONS = [
       "kwargs: {threshold: 0.1, partition_object: {values: [1, 2], weights: [.nan, 0.4]}}}"), "a weight is no number"),
     ("{type: expect_column_pair_values_a_to_be_greater_than_b, kwargs: {column_A: n, column_B: n}}",
      "column_A and column_B are one column"),
+    ("{type: expect_column_pair_values_to_be_equal, kwargs: {column_A: id, column_B: n, ignore_row_if: [x]}}",
+     "ignore_row_if"),
+    ("{type: expect_column_values_to_match_regex_list, kwargs: {column: t, regex_list: [x], match_on: [any]}}",
+     "match_on is neither"),
+    ("{type: expect_column_values_to_not_be_outliers, kwargs: {method: {a: 1}}}", "unknown method"),
+    ("{type: expect_column_type_to_be, kwargs: {type_: {a: 1}}}", "is no type of Spark's"),
+    ("{type: expect_column_values_to_be_in_type_list, kwargs: {type_list: [[LongType]]}}", "is no type of Spark's"),
+    (("{type: expect_column_pair_values_to_be_in_set, "
+      "kwargs: {column_A: id, column_B: n, value_pairs_set: [[1, 2], [1, x]]}}"), "a member of the set does not fit"),
     ("{kwargs: {}}", "names no expectation"),
     ("{type: expect_column_values_to_not_be_null, kwarg: {}}", "unknown key 'kwarg'"),
     ("'{type: [}'", "neither a mapping nor YAML"),
@@ -334,6 +346,17 @@ def test_a_share_of_held_messages_that_no_batch_has_is_refused(tmp_path: Path, v
     told = [(problem.line, problem.message) for problem in problems_of(path)]
 
     assert told == ([(10, "max_quarantined is more than a batch has, so it never stops one.")] if wrong else [])
+
+
+@pytest.mark.parametrize("value", ["later", "[after]", "{after: 1}"])
+def test_what_says_nothing_of_when_rules_judge_is_refused(tmp_path: Path, value: str) -> None:
+    """Whatever YAML makes of it."""
+    path = tmp_path / "orders.yaml"
+    path.write_text(f"{HEAD}    customProperties: [{{property: judge, value: {value}}}]\n", encoding="utf-8")
+
+    ((line, message),) = [(problem.line, problem.message) for problem in problems_of(path)]
+
+    assert (line, message.partition(":")[0]) == (10, "unknown value of judge")
 
 
 @pytest.mark.parametrize("name", ["max_quarantined", "judge", "shadow"])
