@@ -125,6 +125,7 @@ class Metadata:
         refs: the numbers that branches and tags point to.
         version: goes up with each commit.
         schema_id: the number of its columns.
+        spec_id: the number of its partitions.
     """
 
     uuid: str
@@ -133,6 +134,7 @@ class Metadata:
     refs: Mapping[str, int] = field(default_factory=dict)
     version: int = 0
     schema_id: int = 0
+    spec_id: int = 0
 
     def line(self, ref: str = MAIN) -> Iterator[MemorySnapshot]:
         """The state that a branch or tag points to and those before it, newest first, as far as they are kept."""
@@ -285,3 +287,8 @@ class MemoryCatalog:
         """Change the columns."""
         now = self.tables[path]
         self.tables[path] = replace(now, schema_id=now.schema_id + 1, version=now.version + 1)
+
+    def partition(self, path: str) -> None:
+        """Change the partitions."""
+        now = self.tables[path]
+        self.tables[path] = replace(now, spec_id=now.spec_id + 1, version=now.version + 1)

@@ -253,7 +253,7 @@ class _Table:
         return self.metadata.schema_id
 
     def specId(self) -> int:  # noqa: N802
-        return 0
+        return self.metadata.spec_id
 
     def manageSnapshots(self) -> _References:  # noqa: N802
         return _References(self)

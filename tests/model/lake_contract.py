@@ -51,6 +51,12 @@ class Bench(Protocol):
     def alter(self) -> None:
         """Another program changes the columns."""
 
+    def partition(self) -> None:
+        """Another program changes the partitions."""
+
+    def drop(self) -> None:
+        """Another program drops the table."""
+
     def replace(self, rows: bool) -> None:  # noqa: FBT001
         """Another program makes the table anew under its name, with a row or without (CREATE OR REPLACE TABLE)."""
 
@@ -99,6 +105,12 @@ class LakeContract:
         assert found.marker == marker("one", 5)
         assert bench.rows(found) == ["one"]
         assert bench.refs() == {"main", MARKER_TAG, GENESIS_TAG}
+
+    def test_no_library_tries_a_commit_again_beneath_us(self, bench: Bench) -> None:
+        """It would put the commit on top of a head that it was not planned on."""
+        create(bench)
+
+        assert bench.lake.iceberg(bench.name()).properties().get("commit.retry.num-retries") == "0"
 
     def test_the_first_snapshot_is_kept_for_good(self, bench: Bench) -> None:
         """Its tag is set when the table is made, moved by nothing, and whoever expires snapshots leaves it."""
@@ -274,17 +286,41 @@ class LakeContract:
                 marker_of(again(bench))
             bench.expire()
 
-    def test_a_table_whose_columns_were_changed_meanwhile_is_not_written_to(self, bench: Bench) -> None:
-        """The batch was planned for other columns; planned anew it goes through."""
-        table = create(bench)
-        bench.alter()
+    @pytest.mark.parametrize("changed", ["schema", "layout"])
+    @pytest.mark.parametrize("is_staged", [False, True])
+    def test_a_table_whose_columns_were_changed_meanwhile_is_not_written_to(
+        self,
+        bench: Bench,
+        changed: str,
+        is_staged: bool,  # noqa: FBT001
+    ) -> None:
+        """Nor one whose partitions were: the batch was planned for others; planned anew it goes through."""
+        table, change = create(bench), {"schema": bench.alter, "layout": bench.partition}[changed]
+        if not is_staged:
+            change()
 
-        with pytest.raises(CommitConflict, match="schema"):
-            append(bench, table, "one", 5)
+        def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
+            stage.append(bench.frame([("one", "")]))
+            if is_staged:
+                change()
+
+        with pytest.raises(CommitConflict, match=rf"The {changed} of .* was changed by another program"):
+            bench.lake.publish(table, marker("one", 5), stage)
 
         found = again(bench)
-        bench.lake.publish(found, marker("one", 5), lambda _: None)
-        assert again(bench).marker == marker("one", 5)
+        bench.lake.publish(found, marker("two", 5), lambda _: None)
+        assert (again(bench).marker, bench.rows(again(bench))) == (marker("two", 5), [])
+
+    def test_a_table_that_was_dropped_and_made_again_meanwhile_is_not_written_to(self, bench: Bench) -> None:
+        """It is another one under the same name, and nothing of what the batch was planned on is in it."""
+        table = create(bench)
+        bench.drop()
+        bench.make()
+
+        with pytest.raises(CommitConflict, match=r"The table of .* was changed by another program"):
+            append(bench, table, "one", 5)
+
+        assert bench.rows(again(bench)) == ["other"]
 
     def test_progress_never_goes_back(self, bench: Bench) -> None:
         """A batch that would take offsets back, or forget a partition, is a bug, and nothing of it is written."""

@@ -78,6 +78,14 @@ class _Bench:
         """Another program changes the columns."""
         self._sql("ALTER TABLE {} ADD COLUMN another string")
 
+    def partition(self) -> None:
+        """Another program changes the partitions."""
+        self._sql("ALTER TABLE {} ADD PARTITION FIELD bucket(4, key)")
+
+    def drop(self) -> None:
+        """Another program drops the table."""
+        self._sql("DROP TABLE {}")
+
     def replace(self, rows: bool) -> None:  # noqa: FBT001
         """Another program makes the table anew under its name."""
         made = (

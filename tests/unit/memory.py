@@ -59,6 +59,14 @@ class MemoryBench:
         """Another program changes the columns."""
         self.catalog.alter(PATH)
 
+    def partition(self) -> None:
+        """Another program changes the partitions."""
+        self.catalog.partition(PATH)
+
+    def drop(self) -> None:
+        """Another program drops the table."""
+        del self.catalog.tables[PATH]
+
     def replace(self, rows: bool) -> None:  # noqa: FBT001
         """Another program makes the table anew under its name."""
         self.catalog.replace(PATH, [("other", "")] if rows else None)
