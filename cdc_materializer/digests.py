@@ -101,15 +101,6 @@ class Digest:
         return cls({at: sums for at, sums in found.items() if sums != Sums()})
 
 
-def hashes_otherwise(before: TableSchema, after: TableSchema) -> bool:
-    """Whether values that rows have are hashed otherwise in a table's later columns: those whose parts have changed.
-
-    The hash of an array, a map or a struct is one of all its parts, of new ones as NULL.
-    """
-    types = after.types
-    return any(types.get(name, ddl) != ddl for name, ddl in before.types.items() if ddl.startswith(_NESTED))
-
-
 def comparable(value: Column, ddl: str) -> Column:
     """A value in a form that can be compared: maps, which Spark compares with nothing, as their sorted entries.
 

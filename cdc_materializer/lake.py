@@ -65,7 +65,7 @@ class LakeTable:
         pending: the columns that are to be renamed before rows are written, from old to new; `schema` has the new.
         schema_id: Iceberg's number of its columns; another one later means that someone has changed them.
         spec_id: likewise of its partitions.
-        dropped: the columns that another program has dropped or renamed since its newest marked snapshot.
+        dropped: the columns that were dropped or renamed since its newest marked snapshot, with their names of now.
         foreign: how many commits of other programs changed rows of it since its newest marked snapshot.
         rewritten: whether a MERGE writes its files anew (`write.merge.mode`) and tells nothing beside them.
     """
@@ -83,7 +83,7 @@ class LakeTable:
     pending: tuple[tuple[str, str], ...] = ()
     schema_id: int | None = None
     spec_id: int | None = None
-    dropped: tuple[str, ...] = ()
+    dropped: Mapping[str, str | None] = field(default_factory=dict)
     foreign: int = 0
     rewritten: bool = False
 

@@ -7,9 +7,9 @@ see, under a name of ours, until it takes its place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import functions as F
 
@@ -43,6 +43,11 @@ class Stored:
     gone: tuple[str, ...] = ()
     now: Mapping[str, str] = field(default_factory=dict)
     unused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_renamed(self) -> bool:
+        """Whether columns have other names by now than in the snapshot; rebuilt ones had a name of ours."""
+        return any(old.removeprefix(REBUILT_PREFIX) != name for name, old in self.then.items())
 
     def renaming(self, pairs: Sequence[tuple[str, str]]) -> Stored:
         """The same when columns of the schema have been renamed, from old to new."""
@@ -114,22 +119,72 @@ def _names_then(
     return {name: old for name, old in told.items() if old is not None and old != name}, gone
 
 
-def dropped_columns(table: Any, marked: Any) -> tuple[str, ...]:  # noqa: ANN401 - Java objects
+def dropped_columns(table: Any, marked: Any) -> dict[str, str | None]:  # noqa: ANN401 - Java objects
     """The columns that a table's newest marked snapshot has and the table has not, or has under another name by now.
 
-    Also where one of that name came. What was renamed for us (`renames`) is none that anything is written to again.
+    Also where one of that name came. Fields within columns are told too, as `column.field`.
 
     Args:
         table: the table in Iceberg's own API.
         marked: the snapshot; None where there is none.
+
+    Returns:
+        The name that each has by now, by the one that it had then; None where it is gone.
     """
     if marked is None or marked.schemaId() in (None, table.schema().schemaId()):
-        return ()
+        return {}
     known = columns_by_id(table.schema())
     rebuilt = {known[number] for number in _retyped_ids(table) if number in known}
     then = columns_by_id(table.schemas().get(marked.schemaId()))
-    gone = [name for number, name in then.items() if not same_name(known.get(number, ""), name)]
-    return tuple(name for name in gone if name not in rebuilt and not name.startswith(REBUILT_PREFIX))
+    names = {name: known.get(number) for number, name in then.items()}
+    names = {name: now for name, now in names.items() if name not in rebuilt and not name.startswith(REBUILT_PREFIX)}
+    for name, before, after in _nested(table, marked):
+        there = {number: place for number, (place, _) in after.items()}
+        names |= {f"{name}{place}": _behind(name, there.get(number)) for number, (place, _) in before.items()}
+    return {name: now for name, now in names.items() if now is None or not same_name(now, name)}
+
+
+def _behind(name: str, place: str | None) -> str | None:
+    return f"{name}{place}" if place is not None else None
+
+
+def hashes_otherwise(table: Any, marked: Any) -> bool:  # noqa: ANN401 - Java objects
+    """Whether rows of a snapshot are hashed otherwise by now (`digests`): a column has got other parts.
+
+    The hash of an array, a map or a struct is one of all its parts, of new ones as NULL. Where parts were taken away
+    that is what a ledger has to tell.
+
+    Args:
+        table: the table in Iceberg's own API.
+        marked: the snapshot.
+    """
+    if marked.schemaId() in (None, table.schema().schemaId()):
+        return False
+    both = [(dict(before.values()), dict(after.values())) for _, before, after in _nested(table, marked)]
+    return any(before != after and before.keys() <= after.keys() for before, after in both)
+
+
+#: The fields inside of a column by their numbers: the place of each, behind the column's name, and its type where it
+#: has none inside itself.
+_Parts: TypeAlias = dict[int, tuple[str, str]]
+
+
+def _nested(table: Any, marked: Any) -> Iterator[tuple[str, _Parts, _Parts]]:  # noqa: ANN401 - Java objects
+    """Name, parts then and parts now of columns with parts that a snapshot and its table have; not of ours."""
+    now = {column.fieldId(): column for column in table.schema().columns() if column.name() != CDC}
+    for column in table.schemas().get(marked.schemaId()).columns():
+        if column.fieldId() in now and column.type().isNestedType():
+            known = now[column.fieldId()]
+            yield known.name(), _parts(column.type()), _parts(known.type())
+
+
+def _parts(kind: Any, above: str = "") -> _Parts:  # noqa: ANN401 - a Java object
+    found: _Parts = {}
+    for part in kind.fields() if kind.isNestedType() else ():
+        place, inside = f"{above}.{part.name()}", part.type()
+        found[part.fieldId()] = place, "" if inside.isNestedType() else str(inside)
+        found |= _parts(inside, place)
+    return found
 
 
 def _retyped_ids(table: Any) -> list[int]:  # noqa: ANN401 - a Java object

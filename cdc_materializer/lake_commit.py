@@ -7,6 +7,7 @@ stays on for every batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -14,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
 from cdc_materializer.foreign import has_replaced, is_foreign
-from cdc_materializer.lake_columns import dropped_columns
+from cdc_materializer.lake_columns import dropped_columns, hashes_otherwise
 from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import is_ours_alone, records, snapshot_line
 from cdc_materializer.lake_metadata import summary_of
@@ -45,7 +46,7 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
     """
     first = None
     while snapshot is not None:
-        marker = Marker.from_summary(summary_of(snapshot))
+        marker = marker_at(table, snapshot)
         if marker is not None:
             return marker
         first, parent = snapshot, snapshot.parentId()
@@ -56,7 +57,18 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
     told = summary_of(tagged)
     if first.parentId() is None and has_replaced(first.operation(), summary_of(first), told):
         return None
-    return Marker.from_summary(told)
+    return marker_at(table, tagged)
+
+
+def marker_at(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 - Java objects
+    """What a snapshot says, as it is to be gone on with; without its ledger where rows are hashed otherwise by now.
+
+    So it is where the parts of a column were changed for a batch that was killed before it published anything.
+    """
+    marker = Marker.from_summary(summary_of(snapshot))
+    if marker is None or marker.ledger is None or not hashes_otherwise(table, snapshot):
+        return marker
+    return replace(marker, ledger=None)
 
 
 def foreign_commits(table: Any, snapshot: Any) -> int:  # noqa: ANN401 - Java objects

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer import life, rows
-from cdc_materializer.digests import Digest, digest_after, hashes_otherwise
+from cdc_materializer.digests import Digest, digest_after
 from cdc_materializer.errors import UsageError
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.merge import Origin, is_truncated
 from cdc_materializer.report.models import TableVerify
+from cdc_materializer.schema import renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,11 +40,11 @@ def ledger_after(
         decided: the batch.
         unseen: the keys of rows that a snapshot did not show; None where it sweeps nothing.
         before: the mirror as it was before the batch; None where there was none. Where its columns have got other names
-            just now, or other parts, nobody knows: hashes are of values with their names and with all of their parts.
+            just now nobody knows, because hashes are of values with their names; `marker_at` says of other parts.
     """
     known = marker_of(mirror).ledger
-    is_other = before is not None and (before.pending or hashes_otherwise(before.schema, mirror.schema))
-    if not line.table.ledger or (not mirror.is_empty and (known is None or is_other)):
+    is_renamed = before is not None and (before.pending or marker_of(before).ledger is None)
+    if not line.table.ledger or (not mirror.is_empty and (known is None or is_renamed)):
         return None
     wipes = decided.truncates if not mirror.keeps_deleted else ()
     if decided.published == 0 and not wipes and unseen is None:
@@ -88,7 +89,10 @@ def compare(line: Line, mirror: LakeTable) -> TableVerify:
         do = f"Set `ledger: true` for it; a mirror that has rows gets one by `cdcm verify --repair -t {line.mirror}`."
         raise UsageError(what, do)
     known = Digest.from_text(kept)
-    found = Digest.from_text(of_rows(line.lake.rows(mirror), mirror.schema))
+    # Under the names that columns have, where others are asked for and no batch has given them those yet.
+    back = [(new, old) for old, new in mirror.pending]
+    there = line.lake.rows(mirror).withColumnsRenamed(dict(back))
+    found = Digest.from_text(of_rows(there, renamed(mirror.schema, back)))
     buckets = known.differing(found)
     return TableVerify(
         table=str(line.mirror),

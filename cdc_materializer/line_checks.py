@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable, SchemaRefused
 from cdc_materializer.invariants import cut_in
@@ -14,7 +14,7 @@ from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.names import same_name
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema import TableSchema, paths_inside
 
 #: The columns of raw that a table of an earlier version lacks: none of its messages had a schema that a header names.
 _OF_LATER_VERSIONS = frozenset({"key_schema_name", "value_schema_name"})
@@ -103,7 +103,8 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
     Raises:
         LakeUnavailable: says which columns, and what to do.
     """
-    there = {name.casefold() for name in wanted.types}
+    there = {name.casefold() for column in wanted.columns for name in (column.name, *column.former)}
+    there |= {".".join(path).casefold() for path in paths_inside(wanted)}
     if mirror is not None:
         check_dropped(mirror, [name for name in mirror.dropped if name.casefold() in there])
 
@@ -141,7 +142,7 @@ def _fault(text: str, wanted: TableSchema) -> str | None:
     return None
 
 
-def check_dropped(mirror: LakeTable, lost: Sequence[str]) -> None:
+def check_dropped(mirror: LakeTable, lost: Collection[str]) -> None:
     """Refuse a mirror of which another program has dropped or renamed columns that the log still has.
 
     Raises:

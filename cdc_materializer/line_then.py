@@ -6,10 +6,8 @@ from dataclasses import replace
 
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import columns_of
-from cdc_materializer.lake_commit import has_rows
-from cdc_materializer.lake_metadata import summary_of
+from cdc_materializer.lake_commit import has_rows, marker_at
 from cdc_materializer.line import Line
-from cdc_materializer.marker import Marker
 from cdc_materializer.merge import table_path
 
 
@@ -19,7 +17,9 @@ def at_snapshot(line: Line, now: LakeTable, snapshot: int) -> LakeTable:
     then = table.snapshot(snapshot)
     frame = line.lake.spark.table(table_path(line.lake.catalog, now.name))
     schema, stored = columns_of(table, then, frame, {})
-    marker = Marker.from_summary(summary_of(then))
+    marker = marker_at(table, then)
+    if marker is not None and (stored.has_renamed or now.pending):
+        marker = replace(marker, ledger=None)
     is_empty = not has_rows(table, then)
     found = replace(now, head=snapshot, marker=marker, schema=schema, stored=stored, pending=(), is_empty=is_empty)
     return found.renaming(now.pending)

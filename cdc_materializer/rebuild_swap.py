@@ -16,6 +16,7 @@ from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_dropped, masked_otherwise
+from cdc_materializer.marker import Marker
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.settling import held_with, swap_ended
 from cdc_materializer.swapped import Swapped
@@ -87,9 +88,14 @@ def take_back(line: Line) -> None:
     # What comes back is marked anew, in the columns of now: nothing would tell of those that are gone.
     check_dropped(live.mirror, live.mirror.dropped)
     _check_hidden(line, before)
-    now, swapped = marker_of(live.mirror), Swapped(held.head)
+    now, swapped, is_renamed = marker_of(live.mirror), Swapped(held.head), before.stored.has_renamed
+
+    def back(old: Marker) -> Marker:
+        # A ledger's hashes are of the names that columns had.
+        return replace(carried(old, now), swapped=swapped, ledger=None if is_renamed else old.ledger)
+
     with translated(name):
-        go_back(lake, live.mirror, BEFORE_REPLAY, lambda old: replace(carried(old, now), swapped=swapped))
+        go_back(lake, live.mirror, BEFORE_REPLAY, back)
         crash_points.reach("swapped", name)
         swap_ended(line, load_all(line))
 

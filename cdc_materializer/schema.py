@@ -144,7 +144,21 @@ class Evolution:
             raise SchemaRefused(what, do)
         besides = self.of_table(schema).columns if found else ()
         moved = [(one.name, beside_name(new, one.type)) for old, new in found for one in besides if one.beside == old]
-        return (*found, *moved)
+        # The column last: those beside it are known by its name, also by a run that ends what was killed between.
+        return (*moved, *found)
+
+    def untold(self, names: Mapping[str, str | None], schema: TableSchema) -> dict[str, str | None]:
+        """Of columns that were dropped or renamed those that were not renamed as is said here; what is beside them too.
+
+        Args:
+            names: the names that they have by now, by those that they had; None where they are gone.
+            schema: the table's columns.
+        """
+        last = dict(self.renames)
+        there = [column.type for column in schema.columns if self.new_columns and column.name in names.values()]
+        for ddl in there:
+            last |= {beside_name(old, ddl): beside_name(new, ddl) for old, new in self.renames.items()}
+        return {old: now for old, now in names.items() if now is None or last.get(old, old) != last.get(now, now)}
 
 
 def _pairs(renames: Sequence[tuple[str, str]]) -> str:
@@ -357,7 +371,7 @@ def _key(current: TableSchema | None, writers: Sequence[TableSchema], names: Seq
 
 def _check(schema: TableSchema) -> None:
     names = [column.name for column in schema.columns]
-    check_columns(names, [path for column in schema.columns for path in _inside((column.name,), column.type)])
+    check_columns(names, paths_inside(schema))
     for name in schema.key:
         ddl = schema.types.get(name, "")
         if ddl in {"float", "double"}:
@@ -368,6 +382,11 @@ def _check(schema: TableSchema) -> None:
             kind = ddl.partition("<")[0]
             what = f"Key column `{shown(name)}` is of type {kind}, and Iceberg's identifier fields have no parts."
             raise SchemaRefused(what, "Name other key columns with `key:` in pipeline.yaml.")
+
+
+def paths_inside(schema: TableSchema) -> list[tuple[str, ...]]:
+    """The paths of all that stands inside of a table's columns."""
+    return [path for column in schema.columns for path in _inside((column.name,), column.type)]
 
 
 def _inside(path: tuple[str, ...], ddl: str) -> Iterator[tuple[str, ...]]:

@@ -235,9 +235,44 @@ def test_a_renamed_column_is_renamed_with_what_stands_beside_it() -> None:
     pairs = rules.pending(table("id bigint", "v int", "v__string string"))
     after = renamed(table("id bigint", "v int", "v__string string"), pairs)
 
-    assert pairs == (("v", "w"), ("v__string", "w__string"))
+    assert set(pairs) == {("v", "w"), ("v__string", "w__string")}
     assert rules.pending(after) == ()
     assert [column.wire_names for column in rules.of_table(after).columns] == [("id",), ("w", "v"), ("w", "v")]
+
+
+def test_what_stands_beside_a_renamed_column_is_renamed_wherever_a_run_was_killed() -> None:
+    """Each is a statement of its own, and what is left to do is told by what is there."""
+    rules = Evolution(new_columns=True, renames={"v": "w"})
+    there = table("id bigint", "v int", "v__bigint bigint", "v__string string")
+    whole = renamed(there, rules.pending(there))
+
+    for done in range(4):
+        killed = renamed(there, rules.pending(there)[:done])
+        assert renamed(killed, rules.pending(killed)) == whole
+        # Nor is any of it another program's doing.
+        names = dict(rules.pending(there)[:done])
+        assert rules.untold(names, killed) == {}
+    assert list(whole.types) == ["id", "w", "w__bigint", "w__string"]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        pytest.param({"a": "c"}, {}, id="by us"),
+        pytest.param({"a": "b"}, {}, id="by us, and it was renamed again since"),
+        pytest.param({"a": None}, {"a": None}, id="dropped"),
+        pytest.param({"a": "d"}, {"a": "d"}, id="to something else"),
+        pytest.param({"d": "c"}, {"d": "c"}, id="another one to its name"),
+        pytest.param({"a__string": "c__string"}, {"a__string": "c__string"}, id="one that stands beside none"),
+    ],
+)
+def test_what_was_renamed_as_is_said_is_not_another_programs_doing(
+    names: dict[str, str | None], told: dict[str, str | None]
+) -> None:
+    """Of a batch that was killed behind its change of columns nothing else tells."""
+    rules = Evolution(renames={"a": "c", "b": "c"})
+
+    assert rules.untold(names, table("id bigint", "c int", "d int", "c__string string")) == told
 
 
 def test_a_writer_of_the_old_name_tells_the_new_column() -> None:

@@ -9,7 +9,7 @@ import pytest
 from cdc_materializer.adopt import Decision, _adopt
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError, LakeUnavailable, SchemaRefused
-from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import Line, Tables, new_marker, reload
 from cdc_materializer.line_checks import check_deletes, check_layout
 from cdc_materializer.names import TableName
@@ -17,6 +17,7 @@ from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import EPOCH
+from tests.unit.memory import MemoryBench
 
 _NAME = TableName.parse("shop.orders")
 
@@ -118,14 +119,14 @@ def test_a_gap_is_not_accepted_for_a_raw_table_that_another_program_has_taken_co
     lake: Any = SimpleNamespace(publish=lambda *given: published.append(given))
     topic = TopicState(line.table.topic, None, Offsets({0: 5}), Offsets({0: 9}))
     marker = new_marker(line, Span(topic.topic, Offsets({0: 3}), Offsets({0: 3})), "", None)
-    raw = replace(_mirror(keeps_deleted=False), marker=marker, dropped=("value",))
+    raw = replace(_mirror(keeps_deleted=False), marker=marker, dropped={"value": None})
     decision = Decision("tests", EPOCH)
 
     with pytest.raises(LakeUnavailable, match="Another program has dropped or renamed value of shop"):
         _adopt(replace(line, lake=lake), Tables(raw, None, None), topic, decision)
 
     assert published == []
-    (accepted,) = _adopt(replace(line, lake=lake), Tables(replace(raw, dropped=()), None, None), topic, decision)
+    (accepted,) = _adopt(replace(line, lake=lake), Tables(replace(raw, dropped={}), None, None), topic, decision)
     assert (accepted.what, len(published)) == ("gap", 1)
 
 
@@ -137,3 +138,21 @@ def test_a_table_that_another_writer_dropped_is_no_bug_of_ours() -> None:
         reload(replace(_line("hard"), lake=gone), _NAME.raw)
 
     assert (caught.value.exit_code, caught.value.retryable) == (EXIT_LAKE, True)
+
+
+@pytest.mark.parametrize(("now", "is_ours"), [("cost", True), ("worth", False), (None, False)])
+def test_what_was_renamed_for_us_is_no_other_programs_doing(
+    monkeypatch: pytest.MonkeyPatch,
+    now: str | None,
+    is_ours: bool,  # noqa: FBT001
+) -> None:
+    """A batch was killed behind it, or a replay not published; a ledger is of the names that columns had."""
+    given = {"topic": "shop.public.orders", "mirror": "shop.orders", "renames": {"price": "cost"}}
+    marker = replace(new_marker(_line("hard"), Span("t", Offsets(), Offsets()), "", None), ledger="sums")
+    loaded = replace(_mirror(keeps_deleted=False), marker=marker, dropped={"price": now})
+    monkeypatch.setattr(Lake, "load", lambda *_: loaded)
+
+    found = replace(_line("hard"), table=TableConfig.model_validate(given), lake=MemoryBench().lake).load_mirror()
+
+    expected = loaded if not is_ours else replace(loaded, dropped={}, marker=replace(marker, ledger=None))
+    assert found == expected

@@ -102,7 +102,7 @@ def test_a_quarantine_that_expiry_has_cut_off_is_none_that_was_not_there_yet(is_
 def test_rows_that_have_lost_a_column_are_no_base() -> None:
     """It would be begun anew, NULL in every row that is not read again."""
     bench, nothing = MemoryBench(), SimpleNamespace()
-    mirror = replace(create(bench), dropped=("price",))
+    mirror = replace(create(bench), dropped={"price": None})
     unused: Any = nothing
     table = TableConfig.model_validate({"topic": "shop.public.t", "mirror": "shop.t"})
     line = Line("shop", table, unused, None, None, bench.lake)
