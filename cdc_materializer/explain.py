@@ -27,9 +27,11 @@ from cdc_materializer.line import Line, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.row_models import RowNow, RowViolation, WhyReport
-from cdc_materializer.report.row_story import HELD_ACTIONS, Kept, Publication, Told, publications, story, summary
+from cdc_materializer.report.row_models import RowNow, WhyReport
+from cdc_materializer.report.row_story import HELD_ACTIONS, SEEN, Kept, Publication, Told, publications, story
+from cdc_materializer.report.row_summary import Standing, summary
 from cdc_materializer.why_changes import changed_columns, changed_values, told_changes
+from cdc_materializer.why_held import violations_of
 from cdc_materializer.why_key import key_values, typed_key
 from cdc_materializer.why_log import Log, log_of
 from cdc_materializer.why_sweeps import in_sweeping_batches
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from cdc_materializer.config import Config
 
-_BATCH, _VALUES = "__cdc_batch", "__cdc_values"
+_BATCH, _VALUES, _LAST = "__cdc_batch", "__cdc_values", "__cdc_last"
 #: Whether a message was held and read once more, and the batch that read it first.
 _LATER, _FIRST = "__cdc_later", "__cdc_first"
 _CUT_PARTITION, _CUT_START, _CUT_END = "__cdc_cut_partition", "__cdc_cut_start", "__cdc_cut_end"
@@ -89,11 +91,13 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
     judged, read = _judged(log, batches, _is_row(key, asked.place), places)
     try:
         waiting = log.waiting(places, key)
-        total = read + (waiting.count() if waiting is not None else 0)
+        unread = waiting.count() if waiting is not None else 0
+        total = read + unread
         if total == 0:
             what = f"{line.mirror.raw} has no message of that key."
             raise UsageError(what, "Write the key as JSON, as `cdcm quarantine list` does: --key '{\"id\": 42}'.")
         told = [*_told(log, judged, places, asked), *_unread(waiting, asked.limit)][-asked.limit :]
+        standing = Standing.of(told) if total == len(told) else replace(_standing(line, judged), waiting=unread)
         row = _row(log, judged, key) if key is not None else None
     finally:
         judged.unpersist()
@@ -103,11 +107,11 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         table=str(line.mirror),
         topic=line.table.topic,
         key=key,
-        summary=summary(told, row, judged_otherwise=marker_of(mirror).contract != fingerprint, older=total - len(told)),
+        summary=summary(standing, row, judged_otherwise=marker_of(mirror).contract != fingerprint),
         row=row,
         total=total,
         limit=asked.limit,
-        messages=story(told, batches, _held(line, places, asked.limit), line.masks),
+        messages=story(told, batches, violations_of(line, told), line.masks),
         raw_snapshot=raw.head,
         mirror_snapshot=mirror.head,
     )
@@ -241,25 +245,44 @@ def _is_row(key: str | None, place: tuple[int, int] | None) -> Column:
 def _told(log: Log, judged: DataFrame, places: DataFrame, asked: Asked) -> list[Told]:
     ids = lying_at(log.line.lake.rows(log.raw), places)
     ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
+    values = [changed_values(log.target, log.line.masks).alias(_VALUES)] if asked.values else []
+    shown = [*_shown(log.line), changed_columns(log.target).alias("columns"), *values, F.col(fold.ORDER)]
+    read = judged.select(*shown).join(
+        ids, (F.col(m.PARTITION) == ids["partition"]) & (F.col(m.OFFSET) == ids["offset"]), "left"
+    )
+    newest = read.orderBy(F.col(fold.ORDER).desc()).limit(asked.limit).collect()
+    return [_one(row) for row in reversed(newest)]
+
+
+def _shown(line: Line) -> list[Column]:
+    """What is told of a message whatever is asked for, as columns that `_one` reads."""
     is_sweep = F.col(m.OP).eqNullSafe(m.SWEEP)
-    shown_columns = [
+    return [
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.SOURCE_TIME, m.POSITION, m.EPOCH)],
         F.when(F.col(m.OP) == m.WIPE, m.TRUNCATE).when(~is_sweep, F.col(m.OP)).otherwise("d").alias(m.OP),
         F.col(verdict.OUTCOME),
         F.col(verdict.PASSES),
         F.col(_BATCH),
         is_sweep.alias("swept"),
-        _broke(log.line).alias("broke"),
-        changed_columns(log.target).alias("columns"),
-        *([changed_values(log.target, log.line.masks).alias(_VALUES)] if asked.values else []),
+        _broke(line).alias("broke"),
         F.when(fold.effective() & ~fold.is_delete(), F.array_union(m.ABSENT, m.UNAVAILABLE)).alias("kept"),
-        F.col(fold.ORDER),
     ]
-    read = judged.select(*shown_columns).join(
-        ids, (F.col(m.PARTITION) == ids["partition"]) & (F.col(m.OFFSET) == ids["offset"]), "left"
+
+
+def _standing(line: Line, judged: DataFrame) -> Standing:
+    """What all messages that were read say of how the row stands; those that wait are not among them."""
+    order, outcome = F.col(fold.ORDER), F.col(verdict.OUTCOME)
+    bare = [F.lit(None).alias(name) for name in ("columns", "schema_id")]
+    newest = judged.where(outcome.isin(*SEEN)).orderBy(order.desc()).limit(1)
+    newest = newest.select(*_shown(line), *bare, order).localCheckpoint()
+    held = judged.where(outcome == "quarantined").select(order, _broke(line).alias("broke"))
+    held = held.join(F.broadcast(newest.select(order.alias(_LAST))), order <= F.col(_LAST), "left_anti")
+    broken = held.groupBy("broke").agg(F.count("*").alias("messages")).collect()
+    return Standing(
+        last=next((_one(row) for row in newest.collect()), None),
+        held=sum(row["messages"] for row in broken),
+        broke=tuple(sorted({name for row in broken for name in row["broke"]})),
     )
-    newest = read.orderBy(F.col(fold.ORDER).desc()).limit(asked.limit).collect()
-    return [_one(row) for row in reversed(newest)]
 
 
 def _one(row: Row) -> Told:
@@ -314,25 +337,6 @@ def _broke(line: Line) -> Column:
         parts += [F.when(is_row, lost), F.when(is_row, unsure)]
     nothing = F.array().cast(fold.NO_NAMES)
     return F.array_distinct(F.concat(*[F.coalesce(part, nothing) for part in parts]))
-
-
-def _held(line: Line, places: DataFrame, limit: int) -> list[tuple[MessagePlace, RowViolation]]:
-    """What quarantine has of these messages."""
-    held = line.lake.load(line.mirror.quarantine)
-    if held is None:
-        return []
-    found = at_places(line.lake.rows(held), places).orderBy(F.desc("detected_at"), "code").limit(limit).collect()
-    return [
-        (
-            MessagePlace(topic=row["topic"], partition=row["partition"], offset=row["offset"]),
-            RowViolation(
-                batch=row["batch_id"],
-                detected_at=rows.instant(row["detected_at"]),
-                **{name: row[name] for name in ("code", "rule", "column", "action", "status")},
-            ),
-        )
-        for row in found
-    ]
 
 
 # --- the row now

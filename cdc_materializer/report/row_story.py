@@ -1,10 +1,10 @@
-"""The life of one row in words: what became of each of its messages, and why the row is as it is now.
+"""The life of one row in words: what became of each of its messages.
 
 Pure. What the fold and the verdict say of the messages comes in; nothing is decided here but which of them belong
 together and how to say it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,13 +12,13 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.row_models import Became, ColumnChange, RowMessage, RowNow, RowViolation
-from cdc_materializer.report.wording import quantity
+from cdc_materializer.report.row_models import Became, ColumnChange, RowMessage, RowViolation
 
 _NO_MASKS = Masks()
 #: Outcomes of messages that readers saw.
-_SEEN = ("upserted", "deleted")
-_TRUNCATE = "t"
+SEEN = ("upserted", "deleted")
+#: The operation of a truncate of the table.
+TRUNCATE = "t"
 #: Actions that hold nothing back.
 _REPORTED = ("report", "warn", "shadow")
 #: Actions after which a message is read again, on its own, where it is released.
@@ -256,9 +256,9 @@ def _other(at: int, life: Sequence[Told]) -> Told | None:
             above = [one for one in earlier if told.position is not None and (one.position or "") > told.position]
             return next(iter(same or above), None)
         case "superseded":
-            return next((one for one in reversed(later) if one.number == told.number and one.outcome in _SEEN), None)
+            return next((one for one in reversed(later) if one.number == told.number and one.outcome in SEEN), None)
         case "upserted" | "quarantined":
-            return next((one for one in later if one.outcome in _SEEN), None)
+            return next((one for one in later if one.outcome in SEEN), None)
         case _:
             return None
 
@@ -280,7 +280,7 @@ def _reason(told: Told, by: Told | None, batch: Publication | None, violations: 
     if told.outcome == "superseded":
         return _superseded(told, by, batch)
     if told.outcome == "replayed":
-        known = f"with {_at(by)}" if by else "already"
+        known = f"with {lies_at(by)}" if by else "already"
         return f"The source sent it before: the row knew this position, or a later one, {known}."
     return _published(told, by, violations)
 
@@ -289,9 +289,9 @@ def _published(told: Told, by: Told | None, violations: Sequence[RowViolation]) 
     if any(found.status == "open" and found.action not in _REPORTED for found in violations):
         return "It is held; by today's rules it would be published (`cdcm quarantine release`)."
     if told.outcome == "deleted":
-        return "The source truncated the table." if told.op == _TRUNCATE else "It ended the row."
+        return "The source truncated the table." if told.op == TRUNCATE else "It ended the row."
     if by is not None:
-        return f"Readers saw it until {_at(by)} {'ended it' if by.outcome == 'deleted' else 'took its place'}."
+        return f"Readers saw it until {lies_at(by)} {'ended it' if by.outcome == 'deleted' else 'took its place'}."
     return "It is what readers see."
 
 
@@ -301,7 +301,7 @@ def _held(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> st
     )
     if by is not None:
         ended = "ended the row" if by.outcome == "deleted" else "was good and took its place"
-        return f"Held ({broke}), until {_at(by)} {ended}."
+        return f"Held ({broke}), until {lies_at(by)} {ended}."
     if not violations:
         return f"It breaks today's rules ({broke}), and quarantine has nothing of it: it was read under other ones."
     return f"Held ({broke}): the row keeps its last good version."
@@ -315,8 +315,10 @@ def _superseded(told: Told, by: Told | None, batch: Publication | None) -> str:
         return f"{bad}; a later change took its place before readers saw it."
     if batch is None:
         # Both were held; two releases of them leave the same behind as one.
-        return f"{bad}; {_at(by)} was released with it or after it: nothing tells whether readers saw it in between."
-    return f"{bad}; {_at(by)} of the same batch came after it, before readers saw it."
+        return (
+            f"{bad}; {lies_at(by)} was released with it or after it: nothing tells whether readers saw it in between."
+        )
+    return f"{bad}; {lies_at(by)} of the same batch came after it, before readers saw it."
 
 
 def _took_the_place(held: Sequence[Told]) -> str:
@@ -324,70 +326,13 @@ def _took_the_place(held: Sequence[Told]) -> str:
     if not held:
         return ""
     further = f" and {len(held) - _NAMED_MAX:,} more" if len(held) > _NAMED_MAX else ""
-    return f" It took the place of held {', '.join(_at(one) for one in held[:_NAMED_MAX])}{further}."
+    return f" It took the place of held {', '.join(lies_at(one) for one in held[:_NAMED_MAX])}{further}."
 
 
-def _at(told: Told) -> str:
+def lies_at(told: Told) -> str:
+    """Where a message lies, as sentences name it."""
     return f"{told.place.partition}/{told.place.offset}"
 
 
 def _name(found: RowViolation) -> str:
     return f"{found.code} {found.rule}" if found.rule else found.code
-
-
-# --- the row ------------------------------------------------------------------------------------------------------
-
-
-def summary(life: Sequence[Told], row: RowNow | None, *, judged_otherwise: bool = False, older: int = 0) -> list[str]:
-    """Say why the row is as it is now.
-
-    Args:
-        life: the messages in the order of the fold.
-        row: what the mirror has; None where there is no key.
-        judged_otherwise: whether the newest batch was judged by another contract than today's.
-        older: how many messages of the row come before these.
-    """
-    if row is None:
-        return ["The message has no key that can be read: it is no row's."]
-    sentences = [_standing(life, row, older), *_after(life, older)]
-    if not row.agrees:
-        other = f" in {', '.join(row.different)}" if row.different else ""
-        sentences.append(f"The mirror does not hold what the messages give{other}: see `cdcm verify`.")
-    if judged_otherwise:
-        sentences.append(
-            "The newest batch was judged by another contract than today's, which is the one that speaks here."
-        )
-    return sentences
-
-
-def _standing(life: Sequence[Told], row: RowNow, older: int) -> str:
-    if row.present and row.written is not None:
-        state = "marked as deleted by" if row.deleted else "as it was left by"
-        return f"The mirror has the row, {state} message {row.written.partition}/{row.written.offset}."
-    last = next((told for told in reversed(life) if told.outcome in _SEEN), None)
-    if last is None and older:
-        which = f"one of {older:,} older messages" if older > 1 else "1 older message"
-        return f"The mirror has no such row; why, {which} may tell (`--limit`)."
-    if last is None:
-        return "The mirror has no such row: none of its messages could be published."
-    if last.swept:
-        return f"The mirror has no such row: a complete snapshot, which ends with {_at(last)}, does not show it."
-    how = "a truncate of the table" if last.op == _TRUNCATE else "message"
-    return f"The mirror has no such row: {how} {_at(last)} ended it."
-
-
-def _after(life: Sequence[Told], older: int) -> Iterable[str]:
-    """What has come since the row was written, and is not in it."""
-    written = max((at for at, told in enumerate(life) if told.outcome in _SEEN), default=-1)
-    held = [told for told in life[written + 1 :] if told.outcome == "quarantined"]
-    waiting = [told for told in life if told.outcome == "waiting"]
-    # Those that wait are told behind all that were read.
-    more_held = "At least " if older and written < 0 else ""
-    more_waiting = "At least " if older and len(waiting) == len(life) else ""
-    if held:
-        why = ", ".join(dict.fromkeys(name for told in held for name in told.broke))
-        later = f"{more_held}{quantity(len(held), 'later message')} {'is' if len(held) == 1 else 'are'} held back"
-        yield f"{later} ({why})." if why else f"{later}."
-    if waiting:
-        verb = "waits" if len(waiting) == 1 else "wait"
-        yield f"{more_waiting}{quantity(len(waiting), 'message')} {verb} for the next `cdcm run`."

@@ -178,6 +178,15 @@ def test_a_row_that_is_gone_and_one_that_never_was_good_are_told_too(things: Thi
     assert (never.row.present, never.row.agrees) == (False, True)
 
 
+@pytest.mark.parametrize("key", ["1", "2", "3"])
+def test_a_summary_does_not_depend_on_how_many_messages_are_listed(things: Things, key: str) -> None:
+    """What left the row as it is may lie behind those that are shown, and so may what is held or waits since."""
+    whole, newest = things.why(key=key), things.why(key=key, limit=1)
+
+    assert newest.summary == whole.summary
+    assert newest.messages == whole.messages[-1:]
+
+
 def test_a_row_that_another_program_changed_is_not_what_its_messages_give(things: Things) -> None:
     """The column is named, and the way to see more."""
     name = f"lake.{_TABLE}"

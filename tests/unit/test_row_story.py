@@ -13,8 +13,8 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.row_models import Became, ColumnChange, RowNow, RowViolation, WhyReport
-from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, summary, sweeping_batches
+from cdc_materializer.report.row_models import Became, ColumnChange, RowViolation, WhyReport
+from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, sweeping_batches
 from cdc_materializer.report.terminal import render
 from cdc_materializer.snapshots import Followed, Snapshot
 from cdc_materializer.why_key import key_values
@@ -224,62 +224,7 @@ def test_a_message_that_was_read_later_is_in_no_known_batch() -> None:
     assert (found.batch, found.snapshot) == (None, None)
 
 
-# --- the row --------------------------------------------------------------------------------------------------------
-
-
-def test_the_summary_says_why_the_row_is_as_it_is() -> None:
-    """What wrote it, what is held since, what waits, and whether the mirror agrees."""
-    row = RowNow(present=True, written=place(4), agrees=False, different=["price"])
-    life = [
-        told(4, "upserted", passes=True),
-        told(5, "quarantined", broke=("CONTRACT limit",)),
-        told(6, "waiting", number=None),
-    ]
-
-    assert summary(life, row, judged_otherwise=True) == [
-        "The mirror has the row, as it was left by message 0/4.",
-        "1 later message is held back (CONTRACT limit).",
-        "1 message waits for the next `cdcm run`.",
-        "The mirror does not hold what the messages give in price: see `cdcm verify`.",
-        "The newest batch was judged by another contract than today's, which is the one that speaks here.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("life", "said"),
-    [
-        ([told(3, "deleted", op="d")], "The mirror has no such row: message 0/3 ended it."),
-        ([told(3, "deleted", op="t")], "The mirror has no such row: a truncate of the table 0/3 ended it."),
-        (
-            [told(3, "deleted", op="d", swept=True)],
-            "The mirror has no such row: a complete snapshot, which ends with 0/3, does not show it.",
-        ),
-        ([told(3, "quarantined")], "The mirror has no such row: none of its messages could be published."),
-    ],
-)
-def test_the_summary_says_why_there_is_no_row(life: list[Told], said: str) -> None:
-    """It was deleted, truncated away, or never good."""
-    assert summary(life, RowNow(present=False, agrees=True))[0].startswith(said)
-
-
-def test_a_summary_of_the_newest_messages_says_nothing_that_older_ones_may_refute() -> None:
-    """What ended the row, or wrote it, may be among those that are not told; and more may wait or be held."""
-    gone, unchanged = RowNow(present=False, agrees=True), told(6, "unchanged", op="tombstone")
-    held, waiting = told(7, "quarantined", broke=("CONTRACT limit",)), told(8, "waiting", number=None)
-
-    assert summary([unchanged, held], gone, older=5) == [
-        "The mirror has no such row; why, one of 5 older messages may tell (`--limit`).",
-        "At least 1 later message is held back (CONTRACT limit).",
-    ]
-    assert summary([waiting], gone, older=1) == [
-        "The mirror has no such row; why, 1 older message may tell (`--limit`).",
-        "At least 1 message waits for the next `cdcm run`.",
-    ]
-    assert summary([told(5, "deleted", op="d"), held, waiting], gone, older=5) == [
-        "The mirror has no such row: message 0/5 ended it.",
-        "1 later message is held back (CONTRACT limit).",
-        "1 message waits for the next `cdcm run`.",
-    ]
+# --- in a terminal -----------------------------------------------------------------------------------------------
 
 
 def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
