@@ -29,6 +29,9 @@ _MYSQL_GTID = r"^(.+):(\d{1,18})$"
 _MARIADB_GTID = r"^(\d+)-\d+-(\d{1,18})$"
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
+#: Where a change is in what Oracle's XStream sends: bytes that compare. Of the 33 that newer servers write, the
+#: first 8 are the number of the commit.
+_LCR, _LCR_OF_33 = "^[0-9a-f]+$", "^[0-9a-f]{66}$"
 _COMMIT, _CHANGE, _BASE, _FILE_NUMBER = "__cdc_at_commit", "__cdc_at_change", "__cdc_log_base", "__cdc_log_file"
 _SERVER, _OF_SERVER, _DOMAIN, _IN_DOMAIN = "__cdc_server", "__cdc_of_server", "__cdc_domain", "__cdc_in_domain"
 #: By column: the text of the source block that has it as a part, of which connectors, and as which group of what.
@@ -220,12 +223,16 @@ def _oracle(source: Source) -> Column:
     thread = F.coalesce(source["redo_thread"], F.lit("0"))
     # One SCN has many changes of a transaction. From Debezium 3.2 on they are numbered; `ssn` has been 0 in all.
     number = F.coalesce(source["txSeq"], source["ssn"], F.lit("0"))
-    return _joined(
+    mined = _joined(
         _number(commit, _SCN_DIGITS),
         _number(thread, _ROW_DIGITS),
         _number(F.coalesce(source["scn"], commit), _SCN_DIGITS),
         _number(number),
     )
+    # XStream numbers each change. Of the commit connectors before 3.3 tell nothing else.
+    lcr = F.lower(source["lcr_position"])
+    committed = F.when(lcr.rlike(_LCR_OF_33), F.conv(F.substring(lcr, 1, 16), 16, 10)).otherwise(commit)
+    return F.when(lcr.rlike(_LCR), _joined(_number(committed, _SCN_DIGITS), lcr)).otherwise(mined)
 
 
 def _mongodb(source: Source) -> Column:

@@ -20,6 +20,7 @@ SOURCE_FIELDS = {
     "redo_thread": "string",
     "ssn": "string",
     "txSeq": "string",
+    "lcr_position": "string",
     "ord": "string",
     "ts_hlc": "string",
     "server_transaction_id": "string",

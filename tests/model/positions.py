@@ -55,6 +55,9 @@ def _informix(source: Source) -> Position | None:
 
 def _oracle(source: Source) -> Position | None:
     commit = source.get("commit_scn") or source.get("scn")
+    lcr = source.get("lcr_position")
+    if lcr is not None:
+        return int(lcr[:16], 16), int(lcr, 16), 0
     if commit is None:
         return None
     scn = source.get("scn") or commit

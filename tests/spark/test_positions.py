@@ -15,6 +15,13 @@ pytestmark = pytest.mark.spark
 
 _FIELDS = SOURCE_FIELDS | RANK_FIELDS | OWN_FIELDS
 
+
+def _lcr(commit: int, scn: int, number: int) -> dict[str, Any]:
+    """A change as XStream numbers it: 33 bytes, of which the first are those of the commit."""
+    place = f"{commit:016X}{1:08X}{1:08X}{scn:016X}{1:08X}{number:08X}02"
+    return {"scn": str(scn), "lcr_position": place}
+
+
 #: The `source` blocks of changes in the order in which they were made, by connector; only what tells them apart.
 IN_ORDER: dict[str, list[dict[str, Any]]] = {
     "postgresql": [
@@ -59,6 +66,12 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         {"commit_scn": "10000000000000000000", "scn": "12", "redo_thread": "1", "ssn": "0"},
         {"commit_scn": "10000000000000000000", "scn": "13", "redo_thread": "1", "ssn": "0", "txSeq": "9"},
         {"commit_scn": "10000000000000000000", "scn": "13", "redo_thread": "1", "ssn": "0", "txSeq": "10"},
+        # XStream's, from here on: of the last commit the first change is the oldest, and two are at one number.
+        _lcr(10000000000000000001, 13, 1),
+        _lcr(10000000000000000002, 7, 1) | {"commit_scn": "10000000000000000002"},
+        _lcr(10000000000000000002, 7, 9),
+        _lcr(10000000000000000002, 7, 10),
+        _lcr(10000000000000000002, 12, 2),
     ],
     "mongodb": [{"ts_ms": 5000, "ord": "2"}, {"ts_ms": 5000, "ord": "10"}, {"ts_ms": 6000, "ord": "1"}],
     "spanner": [
@@ -88,6 +101,7 @@ WITHOUT: list[dict[str, Any]] = [
     {"connector": "mariadb", "pos": 4},
     {"connector": "sqlserver", "change_lsn": "0000002a:00000b10:0002"},
     {"connector": "oracle", "commit_scn": "seven"},
+    {"connector": "oracle", "lcr_position": "no hexadecimal number"},
     {"connector": "mongodb", "ts_ms": 5000},
     {"connector": "cockroachdb", "ts_hlc": "soon"},
     {},

@@ -35,8 +35,8 @@ _OWN = ("op", "ts_ms", "ts_us", "ts_ns")
 _TRANSACTION = ("id", "total_order", "data_collection_order")
 #: Fields of `source` that nothing is made of here.
 _UNREAD = (
-    *("version", "name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "lcr_position"),
-    *("rs_id", "user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
+    *("version", "name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "rs_id"),
+    *("user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
     *("wallTime", "lsid", "txnNumber", "keyspace", "shard", "vgtid"),
 )
 #: What tells a connector where nobody added `source.connector`: a field that it alone has.
