@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
@@ -67,9 +68,19 @@ def plan_tables(config: Config, tables: Sequence[str] = (), spark: SparkSession 
     messages = sum(backlog.messages for backlog in waiting)
     workers = ThreadPoolExecutor(max_workers=TABLES_AT_ONCE)
     with session_for(work, spark, messages) as session, workers as pool:
+        _begin_catalog(work, session, waiting)
         found = list(pool.map(lambda backlog: _plan_or_stop(work, session, backlog), waiting))
     code = worst_exit_code(code for _, code in found)
     return PlanReport(pipeline=config.name, tables=[plan for plan, _ in found], exit_code=code)
+
+
+def _begin_catalog(work: Work, spark: SparkSession, waiting: Sequence[Backlog]) -> None:
+    """Let the catalog make what it makes at its first use: several sessions that do so at one time collide."""
+    lake = Lake(beside(spark, work.config), work.config.catalog.name, read_only=True)
+    # What keeps it from being used each table tells for itself.
+    with suppress(CdcError):
+        for backlog in waiting[:1]:
+            lake.load(backlog.table.mirror)
 
 
 def _plan_or_stop(work: Work, spark: SparkSession, backlog: Backlog) -> tuple[TablePlan, int]:

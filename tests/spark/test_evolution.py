@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, TURNS]
 
 _ID = {"id": {"type": "int64", "optional": False}}
+_ENVELOPE = connect_envelope_schema("t", _ID)
 _TEXT = {"type": "string", "optional": True}
 _NUMBER = {"type": "int32", "optional": True}
 
@@ -292,3 +294,19 @@ def test_a_plan_tells_why_a_table_would_stop(spark: "SparkSession", lake_config:
     assert found.tables[0].error is not None
     assert "`_pos` (kept by Iceberg" in found.tables[0].error.message
     assert "`__cdc_x` (kept by cdc_materializer" in found.tables[0].error.message
+
+
+def test_a_plan_may_be_the_first_that_uses_a_catalog(spark: "SparkSession", tmp_path: Path) -> None:
+    """Of many tables at one time, each in a session of its own: all of them are told, and none is made."""
+    topics = [TopicBuilder(f"first.public.t{at}") for at in range(8)]
+    for topic in topics:
+        envelope = debezium_envelope("c", None, {"id": 1}, lsn=100)
+        topic.add(debezium_json({"id": 1}, connect_key_schema("t", _ID)), debezium_json(envelope, _ENVELOPE))
+        topic.write(tmp_path / "recorded")
+    path = tmp_path / "pipeline.yaml"
+    tables = [{"topic": topic.topic} for topic in topics]
+    path.write_text(yaml.safe_dump({"name": "first", "source": {"files": "recorded"}, "tables": tables}))
+
+    found = plan_tables(load_config(path), spark=spark)
+
+    assert [(plan.action, plan.error) for plan in found.tables] == [("create", None)] * len(topics)
