@@ -100,7 +100,7 @@ def joined_rows(sides: tuple[DataFrame, DataFrame], target: TableSchema, buckets
 
     With `left_key` and `right_key`, the key as JSON text.
     """
-    one = Window.partitionBy("key").orderBy(F.col("row")[CDC]["offset"])
+    one = Window.partitionBy("key").orderBy(F.col("row")[CDC]["offset"].asc_nulls_last())
     values = [comparable(m.column(name), ddl).alias(name) for name, ddl in target.types.items()]
     keyed = [
         side.where(bucket_of(target).isin(*buckets)).select(_key(target), F.struct(*values, CDC).alias("row"))
@@ -146,11 +146,15 @@ def _counts(target: TableSchema) -> list[Column]:
 
 
 def _first(joined: DataFrame) -> tuple[list[MessagePlace], tuple[str, ...]]:
-    """Where the first differing rows were last written, and their keys, each once."""
-    side = F.coalesce(F.col("found"), F.col("expected"))[CDC]
+    """Where the first differing rows were last written, and their keys, each once.
+
+    A row of another program may name no message.
+    """
+    side = F.coalesce(F.col("found")[CDC], F.col("expected")[CDC])
     names = ("topic", "partition", "offset")
     key = F.coalesce("right_key", "left_key").alias("key")
     wrong = joined.where(is_unequal()).select(*[side[name].alias(name) for name in names], key)
     found = wrong.orderBy("partition", "offset", "key").limit(KEYS_MAX).collect()
-    places = [MessagePlace(**{name: row[name] for name in names}) for row in found]
+    told = [{name: row[name] for name in names} for row in found]
+    places = [MessagePlace(**place) for place in told if None not in place.values()]
     return places, tuple(dict.fromkeys(row["key"] for row in found))

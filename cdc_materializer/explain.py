@@ -360,11 +360,12 @@ def _row(log: Log, judged: DataFrame, key: str) -> RowNow:
     difference = compare_rows(*sides, target)
     written = found.select(f"{CDC}.*").limit(1).collect()
     is_deleted = bool(written and line.is_soft and written[0][DELETED])
-    place = MessagePlace(**{name: written[0][name] for name in ("topic", "partition", "offset")}) if written else None
+    # A row of another program may name no message.
+    at = {name: written[0][name] for name in ("topic", "partition", "offset")} if written else {}
     return RowNow(
         present=bool(written),
         deleted=is_deleted,
-        written=place,
+        written=MessagePlace(**at) if at and None not in at.values() else None,
         agrees=difference.is_none,
         different=list(difference.columns),
     )

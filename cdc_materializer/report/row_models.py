@@ -84,7 +84,9 @@ class RowNow(Report):
 
     present: bool = Field(description="Whether the mirror has a row of this key.")
     deleted: bool = Field(default=False, description="With `deletes: soft`: whether the row is marked as deleted.")
-    written: MessagePlace | None = Field(default=None, description="The message that it comes from; null: no row.")
+    written: MessagePlace | None = Field(
+        default=None, description="The message that it comes from; null: no row, or it names none."
+    )
     agrees: bool = Field(description="Whether it is what its messages give.")
     different: list[str] = Field(default_factory=list, description="Columns in which it is not.")
 

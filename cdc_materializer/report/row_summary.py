@@ -59,7 +59,9 @@ def summary(standing: Standing, row: RowNow | None, *, judged_otherwise: bool = 
 
 
 def _now(last: Told | None, row: RowNow) -> str:
-    if row.present and row.written is not None:
+    if row.present and row.written is None:
+        return "The mirror has the row, which names no message that it comes from: another program wrote it."
+    if row.written is not None:
         state = "marked as deleted by" if row.deleted else "as it was left by"
         return f"The mirror has the row, {state} message {row.written.partition}/{row.written.offset}."
     if last is None:

@@ -124,3 +124,18 @@ def test_a_row_that_is_there_several_times_shows(spark: "SparkSession", copies: 
 
     assert (found.expected, found.found, found.unexpected) == (200, 199 + copies, copies - 1)
     assert found.keys == ('{"id":7}',)
+
+
+def test_rows_of_another_program_that_name_no_message_are_told_by_their_keys(spark: "SparkSession") -> None:
+    """One that was added, one that was written over, and a second one of a key; only the second tells a place."""
+    bare = F.when(~F.col("id").isin(7, 300), F.col(CDC))
+    expected = _table(spark)
+    added = expected.where("id IN (5, 8)").withColumn("id", F.expr("if(id = 5, 300, 8)"))
+    copied = added.withColumn(CDC, F.lit(None).cast(CDC_STRUCT))
+    found = expected.withColumn(CDC, bare).unionByName(copied)
+
+    difference = compare_rows(expected, found, _schema())
+
+    assert (difference.missing, difference.unexpected, difference.different) == (0, 2, 1)
+    assert sorted(difference.keys) == ['{"id":300}', '{"id":7}', '{"id":8}']
+    assert [place.offset for place in difference.places] == [7]

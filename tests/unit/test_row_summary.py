@@ -64,6 +64,16 @@ def test_no_message_is_said_to_have_ended_a_row_that_another_program_removed() -
     ]
 
 
+def test_a_row_that_names_no_message_is_another_programs() -> None:
+    """Written without our own column, as by an INSERT that names the source's columns alone."""
+    row = RowNow(present=True, agrees=False)
+
+    assert summary(Standing.of([_told(3, "deleted", op="d")]), row) == [
+        "The mirror has the row, which names no message that it comes from: another program wrote it.",
+        "The mirror does not hold what the messages give: see `cdcm verify`.",
+    ]
+
+
 def test_a_message_without_a_key_is_no_rows() -> None:
     """There is nothing in the mirror to compare it with."""
     assert summary(Standing.of([_told(3, "quarantined")]), None) == [
