@@ -111,7 +111,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         row=row,
         total=total,
         limit=asked.limit,
-        messages=story(told, batches, violations_of(line, told), line.masks),
+        messages=story(told, batches, violations_of(log, told, key), line.masks),
         raw_snapshot=raw.head,
         mirror_snapshot=mirror.head,
     )

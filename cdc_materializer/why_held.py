@@ -9,25 +9,33 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc_materializer import rows
-from cdc_materializer.earlier import at_places
-from cdc_materializer.line import Line
+from cdc_materializer.changes import model as m
+from cdc_materializer.earlier import at_places, lying_at
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowViolation
 from cdc_materializer.report.row_story import Told
+from cdc_materializer.why_log import Log
 
 
-def violations_of(line: Line, told: Sequence[Told]) -> list[tuple[MessagePlace, RowViolation]]:
-    """All that quarantine has of some messages; the newest first.
+def violations_of(log: Log, told: Sequence[Told], key: str | None) -> list[tuple[MessagePlace, RowViolation]]:
+    """The quarantine rows of some messages, as far as they are about a row; the newest first.
+
+    A message may be changes of several rows, of which another one is held.
 
     Args:
-        line: the table's way.
-        told: the messages.
+        log: the messages of the table.
+        told: those of the row.
+        key: the row's key; None takes all.
     """
-    lake, held = line.lake, line.lake.load(line.mirror.quarantine)
+    lake, held = log.line.lake, log.line.lake.load(log.line.mirror.quarantine)
     if held is None or not told:
         return []
     places = _frame(lake.spark, ((one.place.partition, one.place.offset) for one in told))
     found = at_places(lake.rows(held), F.broadcast(places)).orderBy(F.desc("detected_at"), "code").collect()
+    at = [(row["partition"], row["offset"]) for row in found]
+    others = sorted({place for place, row in zip(at, found, strict=True) if row["key"] != key})
+    last = _last_parts(log, others) if key is not None and others else {}
+    # A message that moves one row to another key is two changes, and what is held of it whole has no key.
     return [
         (
             MessagePlace(topic=row["topic"], partition=row["partition"], offset=row["offset"]),
@@ -37,8 +45,16 @@ def violations_of(line: Line, told: Sequence[Told]) -> list[tuple[MessagePlace, 
                 **{name: row[name] for name in ("code", "rule", "column", "action", "status")},
             ),
         )
-        for row in found
+        for place, row in zip(at, found, strict=True)
+        if row["key"] == key or last.get(place, 0) < (1 if row["key"] is not None else 2)
     ]
+
+
+def _last_parts(log: Log, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The number of the last change of each message (m.PART): 0 where it is one change, 1 where it moves one row."""
+    named = _frame(log.line.lake.spark, places).localCheckpoint()
+    changes = log.changes(lying_at(log.messages, named)).groupBy(m.PARTITION, m.OFFSET).agg(F.max(m.PART).alias("last"))
+    return {(row[m.PARTITION], row[m.OFFSET]): row["last"] for row in changes.collect()}
 
 
 def _frame(spark: SparkSession, places: Iterable[tuple[int, int]]) -> DataFrame:

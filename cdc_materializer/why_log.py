@@ -139,13 +139,24 @@ class Log:
         return key
 
     def key_of(self, place: tuple[int, int]) -> str | None:
-        """The key of a message; of one that moves a row, the key that the row has after it."""
+        """The key of a message; of one that moves a row, the key that the row has after it.
+
+        Raises:
+            UsageError: there is no such message, or it is about several rows.
+        """
         found = self.changes(lying_at(self.messages, self.place(place))).select(m.PART, m.KEY).collect()
         if not found:
             what = f"{self.line.mirror.raw} has no message {place[0]}/{place[1]}."
             raise UsageError(what, "Write partition/offset as reports do, such as 0/9.")
-        last: str | None = max(found, key=lambda row: int(row[m.PART]))[m.KEY]
-        return last
+        # Of two parts of one entry the first ends the row that it moves.
+        entries = {row[m.PART] // 2: row[m.KEY] for row in sorted(found, key=lambda row: int(row[m.PART]))}
+        keys = {key for key in entries.values() if key is not None}
+        if len(keys) > 1:
+            what = f"Message {place[0]}/{place[1]} is about {len(keys):,} rows."
+            raise UsageError(
+                what, "Name one of them with --key: `cdcm quarantine list` shows the keys of what is held."
+            )
+        return next(iter(keys), None)
 
     def place(self, place: tuple[int, int] | None) -> DataFrame:
         """One place as a frame (partition, offset)."""

@@ -71,6 +71,12 @@ def _add(shop: Shop) -> None:
     table.append(row.set_column(row.schema.get_field_index("id"), row.schema.field("id"), [[9]]))
 
 
+def _add_bare(shop: Shop) -> None:
+    table = _writer(shop, shop.mirror)
+    row = table.scan("id = 3").to_arrow().drop_columns(["__cdc"])
+    table.append(row.set_column(row.schema.get_field_index("id"), row.schema.field("id"), [[9]]))
+
+
 @pytest.mark.parametrize(
     ("harm", "found"),
     [
@@ -78,6 +84,7 @@ def _add(shop: Shop) -> None:
         pytest.param(_remove, (1, 0, 0), id="removed"),
         pytest.param(_double, (0, 1, 0), id="doubled"),
         pytest.param(_add, (0, 1, 0), id="added"),
+        pytest.param(_add_bare, (0, 1, 0), id="added without our own column"),
     ],
 )
 def test_what_another_engine_did_is_found_and_repaired(

@@ -384,6 +384,7 @@ def test_a_rule_that_is_mended_ends_its_own_row_of_a_message_that_breaks_two(
     shop.send(("c", 1, -1), ("c", 2, 20))
     shop.run()
     assert shop.broken() == [("name.length", "open"), ("name.length", "open"), ("price-limit", "open")]
+    assert len(shop.why(key="1", limit=1).messages[0].violations) == 2, "the limit is of messages"
     shop.contract("contract.yaml", least=0)
 
     found = release_held(shop.config, shop.mirror, Wanted(rule="name.length"), spark)

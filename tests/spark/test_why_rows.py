@@ -1,0 +1,66 @@
+"""What `cdcm why` tells of a row whose messages are changes of other rows too."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import UsageError
+from cdc_materializer.explain import Asked, why
+from cdc_materializer.report.row_models import WhyReport
+from cdc_materializer.run import run_once
+from tests.cases.case import cases
+from tests.cases.recording import Recorder
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+_SPACE = "why_rows"
+#: Of the ten rows of its first message some are held, and one of those is mended by a later message.
+_CASE = 264
+
+
+@pytest.fixture(scope="module")
+def config(spark: "SparkSession", lake_config: Config) -> Config:
+    """A table whose messages are several rows each, brought up to date."""
+    (case,) = (case for case in cases() if case.number == _CASE)
+    topic = f"{_SPACE}.t.rows"
+    recorder = Recorder(case, topic)
+    for step in case.steps:
+        for message in step["messages"]:
+            recorder.add(message)
+    recorder.write(lake_config.root / _SPACE)
+    table = {"topic": topic, "mirror": f"{_SPACE}.rows", "contract": str(case.contract), **case.data["table"]}
+    path = lake_config.root / f"{_SPACE}.yaml"
+    path.write_text(yaml.safe_dump({"name": _SPACE, "source": {"files": _SPACE}, "tables": [table]}), encoding="utf-8")
+    loaded = load_config(path)
+    assert run_once(loaded, spark).exit_code == 0
+    return loaded
+
+
+def _why(config: Config, spark: "SparkSession", key: str) -> WhyReport:
+    return why(config, f"{_SPACE}.rows", Asked(key=key), spark)
+
+
+def test_what_is_held_of_other_rows_of_its_message_is_not_told_of_a_row(config: Config, spark: "SparkSession") -> None:
+    """A row that was published is what readers see, whatever its message has beside it; a held one has its own."""
+    (good,) = _why(config, spark, "6").messages
+    assert (good.outcome, good.violations, good.reason) == ("upserted", [], "It is what readers see.")
+
+    (held,) = _why(config, spark, "4").messages
+    assert (held.outcome, [(one.code, one.column) for one in held.violations]) == (
+        "quarantined",
+        [("SCHEMA_INCOMPATIBLE", "price")],
+    )
+
+
+def test_a_message_of_several_rows_does_not_say_which_is_meant(config: Config, spark: "SparkSession") -> None:
+    """Any choice among them would tell the life of a row that nobody asked for; a message of one row says enough."""
+    with pytest.raises(UsageError, match="Message 0/0 is about 7 rows"):
+        why(config, f"{_SPACE}.rows", Asked(place=(0, 0)), spark)
+
+    assert why(config, f"{_SPACE}.rows", Asked(place=(0, 2)), spark).key == '{"id":3}'
