@@ -13,10 +13,12 @@ from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold import (
     CARRIED,
+    GROUP,
     MISSING_COLUMNS,
     NO_NAMES,
     OPEN_COLUMNS,
     OPENER,
+    ORDER,
     PROBLEM,
     REBUILT,
     SEGMENT,
@@ -25,6 +27,7 @@ from cdc_materializer.fold import (
     link,
 )
 from cdc_materializer.merge import CDC, SOURCE_TABLE
+from cdc_materializer.resends import NUMBERED, REPLAYED
 from cdc_materializer.schema import TableSchema
 
 #: What the halves of a key change have in common, see `fold.link`.
@@ -100,8 +103,16 @@ def is_moved() -> Column:
 
 def key_changes_without_delete(folded: DataFrame) -> DataFrame:
     """The links (LINK) of key changes whose other half, the delete, is not among the messages."""
-    halves = effective() & (F.col(m.OP) == "d")
-    return _without_half(folded.where(halves | is_moved()), is_moved(), halves)
+    return _without_half(folded.where(_is_half() | is_moved()), is_moved(), _is_half())
+
+
+def _is_half() -> Column:
+    """Whether a message is a delete that may be half of a key change.
+
+    What another server sends again is one too (ADR 8): of its insert, the first server may have sent nothing.
+    """
+    is_copy = F.col(REPLAYED) & F.col(m.LOG_NUMBER).isNotNull()
+    return (F.col(m.OP) == "d") & (effective() | is_copy)
 
 
 def inserts_without_delete(changes: DataFrame) -> DataFrame:
@@ -166,10 +177,16 @@ def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
     Rows of one statement can share a position, Oracle's do. There the delete directly before an insert is its other
     half; in another partition there is nothing to tell by, unless it is the only one.
     """
-    ends = effective() & (F.col(m.OP) == "d")
     row = [m.column(name).alias(f"value_{at}") for at, name in enumerate(carried)]
-    donor = F.when(ends, F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row))
-    linked = folded.withColumn(LINK, link()).where(F.col(LINK).isNotNull() & (ends | is_moved()))
+    ended = F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row)
+    own = F.when(_is_half() & effective(), ended)
+    linked = folded.withColumn(LINK, link()).where(F.col(LINK).isNotNull() & (_is_half() | is_moved()))
+    # A delete that another server sends again has ended what it ended when it came first.
+    same = Window.partitionBy(GROUP, *NUMBERED).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    first = F.coalesce(F.last(own, ignorenulls=True).over(same), own)
+    is_own = F.col(m.LOG_NUMBER).isNull() | (F.size(own["open"]) == 0)
+    linked = linked.withColumn("__cdc_ended", F.when(_is_half(), F.when(is_own, own).otherwise(first)))
+    donor = F.col("__cdc_ended")
     of_link, here = Window.partitionBy(LINK), Window.partitionBy(LINK, m.PARTITION)
     before = F.last(donor, ignorenulls=True).over(_before())
     is_elsewhere = (F.count(donor).over(of_link) == 1) & (F.count(donor).over(here) == 0)

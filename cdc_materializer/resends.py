@@ -52,7 +52,7 @@ _READ_AT = "__cdc_read_at"
 #: What makes two messages of a key the same event, and two rows of snapshots the same reading; with ERA, of one row.
 EVENT = (m.POSITION, m.SIGNATURE, _READ_AT)
 #: What a change of a numbered transaction is on every server: replicas keep the time at which it was made.
-_NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
+NUMBERED = (m.LOG, m.LOG_NUMBER, m.SIGNATURE, m.SOURCE_TIME)
 
 
 @built_once
@@ -143,7 +143,7 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     same = Window.partitionBy(group, *EVENT, *([ERA] if forgets else [])).orderBy(order)
     # Whatever it shows now: the connector may have been set up otherwise since.
     here = Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order)
-    anywhere = Window.partitionBy(group, *_NUMBERED).orderBy(order)
+    anywhere = Window.partitionBy(group, *NUMBERED).orderBy(order)
     seen = {_SEEN_HERE: _is_any(comparable(), here), _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
     is_known = _is_any(counts, same)
     if forgets:
@@ -193,7 +193,7 @@ def with_copies(
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     found = known.withColumn(_PIECE, F.count_if(_is_ahead() & _is_other_piece()).over(so_far))
     is_numbered = comparable() & F.col(m.LOG_NUMBER).isNotNull() & ~_is_behind() & ~F.col(_KNOWN)
-    by_change = (group, m.EPOCH, *_NUMBERED, *([ERA] if forgets else []))
+    by_change = (group, m.EPOCH, *NUMBERED, *([ERA] if forgets else []))
     times = F.count_if(is_numbered).over(Window.partitionBy(*by_change, _PIECE).orderBy(order))
     found = found.withColumn(_TIMES, F.when(is_numbered, times))
     ahead = _ahead(Window.partitionBy(*by_change).orderBy(_PIECE, order))

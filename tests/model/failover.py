@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.model.reference import Message
+from tests.model.reference import UNAVAILABLE, Message
 
 Rows = dict[tuple[int], dict[str, Any]]
 
@@ -21,11 +21,19 @@ _KEYS = 5
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the database: the message that tells it, but for its place; its key; and the rows after it."""
+    """A change of the database.
+
+    Attributes:
+        message: what tells it, but for its place.
+        key: of its row.
+        rows: the rows after it.
+        is_half: whether it is the insert of a key change, and so at the place of the delete before it.
+    """
 
     message: Message
     key: tuple[int] | None
     rows: Rows
+    is_half: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,8 +44,15 @@ class Told:
     rows: Rows
 
 
-def life(seed: int, transactions: int, *, truncates: bool) -> list[Change]:
-    """The changes of a table in the order of their commits, some of several rows, and of a row several times."""
+def life(seed: int, transactions: int, *, truncates: bool, moves: bool = False) -> list[Change]:
+    """The changes of a table in the order of their commits, some of several rows, and of a row several times.
+
+    Args:
+        seed: of what happens.
+        transactions: how many there are.
+        truncates: whether there are truncates among them.
+        moves: whether keys change, and rows have a text that a change leaves out where it did not touch it.
+    """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     rows: Rows = {}
     found: list[Change] = []
@@ -53,22 +68,45 @@ def life(seed: int, transactions: int, *, truncates: bool) -> list[Change]:
                 continue
             key = (chance.randint(1, _KEYS),)
             before = rows.get(key)
+            free = [(other,) for other in range(1, _KEYS + 1) if (other,) not in rows]
+            if moves and before is not None and free and chance.random() < 0.2:
+                found += _moved(message, key, chance.choice(free), rows, made)
+                rows = found[-1].rows
+                continue
             if before is not None and chance.random() < 0.3:
                 rows = {known: row for known, row in rows.items() if known != key}
                 found.append(Change(replace(message, op="d", key=key, before=before), key, rows))
                 found.append(Change(replace(message, op="tombstone", key=key, transaction=None), key, rows))
                 continue
-            row = {"qty": made}
+            row: dict[str, Any] = {"qty": made}
             if before is not None and chance.random() < 0.5:
                 # Back to what it was, whoever made it so.
                 row = {"qty": chance.randint(max(0, made - 4), made)}
+            image = row
+            if moves and before is not None and chance.random() < 0.6:
+                row, image = {**row, "text": before["text"]}, {**row, "text": UNAVAILABLE}
+            elif moves:
+                row = image = {**row, "text": f"text {made}"}
             rows = {**rows, key: row}
-            found.append(
-                Change(
-                    replace(message, op="c" if before is None else "u", key=key, image=row, before=before), key, rows
-                )
-            )
+            message = replace(message, op="c" if before is None else "u", image=image)
+            found.append(Change(replace(message, key=key, before=_logged(before)), key, rows))
     return found
+
+
+def _moved(message: Message, key: tuple[int], new: tuple[int], rows: Rows, made: int) -> list[Change]:
+    """A key change, which leaves the text as it is."""
+    row = {**rows[key], "qty": made}
+    without = {known: row for known, row in rows.items() if known != key}
+    delete = replace(message, op="d", key=key, before=_logged(rows[key]))
+    tombstone = replace(delete, op="tombstone", before=None, transaction=None)
+    insert = replace(message, op="c", key=new, image={**row, "text": UNAVAILABLE})
+    halves = [Change(delete, key, without), Change(tombstone, key, without)]
+    return [*halves, Change(insert, new, {**without, new: row}, is_half=True)]
+
+
+def _logged(row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A row as the log has it from before a change: without its text (`binlog_row_image=NOBLOB`)."""
+    return row if row is None else {"qty": row["qty"]}
 
 
 def sent(
@@ -91,7 +129,8 @@ def sent(
     while at < len(changes):
         change, clock = changes[at], clock + 1
         message = change.message
-        place = None if message.op == "tombstone" else ("bin", file, start + 100 * at, 0)
+        here = at - 2 if change.is_half else at
+        place = None if message.op == "tombstone" else ("bin", file, start + 100 * here, 0)
         if not is_last and chance.random() < 0.05:
             # Of a time that was over: only what comes behind it says so.
             stale = changes[chance.randrange(at + 1)].rows
@@ -109,7 +148,8 @@ def sent(
             yield Told(placed, changes[reached - 1].rows)
         if chance.random() < 1 / reach:
             at = max(0, at - chance.randint(1, reach))
-            at -= int(at < len(changes) and changes[at].message.op == "tombstone")
+            while at < len(changes) and (changes[at].is_half or changes[at].message.op == "tombstone"):
+                at -= 1
             if chance.random() < 0.5:
                 file, start = file + chance.randint(1, 2), start + chance.randint(1, 9) * 1_000_000
         if at == len(changes) and not is_last:

@@ -183,7 +183,10 @@ class Table:
             return state
         # In several partitions a truncate that was sent ahead of a copy may be read behind it.
         was_sent = not self._several and is_copy(message, state, self._truncates)
+        ended = state.row if state.row is not None and not was_sent else self._ended_before(state, message)
         state = with_high_water(with_sent(state, message, is_new=not was_sent), message)
+        if was_sent:
+            self._keep(message, ended)
         if was_sent or collides(state, message):
             return state
         message = of_its_owner(state, message)
@@ -193,10 +196,21 @@ class Table:
         if any(is_wiped(message, truncate) for truncate in self._truncates):
             return state
         if message.op in {"d", "tombstone"}:
-            if message.op == "d" and message.position is not None:
-                self._ended[message.position] = [*self._ended.get(message.position, []), (message, state.row)]
+            self._keep(message, ended)
             return after_delete(state)
         return after_row(state, message)
+
+    def _ended_before(self, state: KeyState, delete: Message) -> dict[str, Any] | None:
+        """The row that a delete ended which another server sends again: that of when it came first (§0.1)."""
+        if self._several or delete.op != "d" or not repeats(delete, state):
+            return None
+        known = [ended for rows in self._ended.values() for ended in rows if ended[0].key == delete.key]
+        return next((row for one, row in reversed(known) if numbered(one) == numbered(delete)), None)
+
+    def _keep(self, delete: Message, row: dict[str, Any] | None) -> None:
+        """Keep the row that a delete has ended, for the key change that it may be half of."""
+        if delete.op == "d" and delete.position is not None:
+            self._ended[delete.position] = [*self._ended.get(delete.position, []), (delete, row)]
 
 
 def as_sent(batch: Iterable[Message]) -> list[Message]:

@@ -17,16 +17,18 @@ _FIRST = int(os.environ.get("CDCM_SEED", "1"))
 _SEEDS = 3000 if os.environ.get("CDCM_TESTS") == "all" else 60
 
 
-def _wrong(seed: int, partitions: int = 1, *, truncates: bool = False, rough: bool = False) -> str:
+def _wrong(seed: int, partitions: int = 1, *, truncates: bool = False, rough: bool = False, moves: bool = False) -> str:
     """What is wrong after some batch, each of which crashes once before it is published; or at the end alone.
 
     Rows that a truncate ends once more come again behind it, and what comes in several partitions at one time or
-    another comes again as it is.
+    another comes again as it is. A row that key changes come back to in one transaction may, where a server begins in
+    its midst.
     """
-    messages = list(failover.sent(failover.life(seed, 25, truncates=truncates), seed, partitions, rough=rough))
+    changes = failover.life(seed, 25, truncates=truncates, moves=moves)
+    messages = list(failover.sent(changes, seed, partitions, rough=rough))
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     table, at = Table(partitions=partitions), 0
-    is_exact = partitions == 1 and not truncates and not rough
+    is_exact = partitions == 1 and not truncates and not rough and not moves
     while at < len(messages):
         batch = messages[at : at + chance.choice((1, 4, 20))]
         table.copy().take(one.message for one in batch)
@@ -44,6 +46,11 @@ def _failing(seeds: range, wrong: Callable[[int], str]) -> dict[int, str]:
 def test_a_row_never_goes_back_when_another_server_sends_its_changes_again() -> None:
     """However the log is cut; by seed."""
     assert _failing(range(_FIRST, _FIRST + _SEEDS), _wrong) == {}
+
+
+def test_a_key_change_that_another_server_sends_again_keeps_what_it_left_out() -> None:
+    """Also where the first server had sent its delete alone; by seed."""
+    assert _failing(range(_FIRST, _FIRST + _SEEDS), partial(_wrong, moves=True)) == {}
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
