@@ -41,6 +41,8 @@ _BATCHES = {
     # States are cached for seconds, and read three times.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
+#: Files that a user's query names by their paths have rows from before a mask, and nothing tells whose they are.
+_ASKED = {"spark.sql.runSQLOnFiles": "false"}
 #: What Spark makes and keeps for the pages of its UI even where it shows none: the plans of a thousand queries, as
 #: texts, with all that they compute. To write those is a tenth of what the driver does for a small batch.
 _UNSEEN = {
@@ -148,12 +150,12 @@ def beside(spark: "SparkSession", config: Config, *, asks: bool = False) -> "Spa
         asks: for queries of a user, rather than for batches.
     """
     session = spark.newSession()
-    faster = {} if asks else {name: value for name, value in _BATCHES.items() if name not in config.spark}
-    for name, value in {**_SEMANTICS, **faster, **spark_properties(config.catalog)}.items():
+    own = _ASKED if asks else {name: value for name, value in _BATCHES.items() if name not in config.spark}
+    for name, value in {**_SEMANTICS, **own, **spark_properties(config.catalog)}.items():
         session.conf.set(name, value)
-    own = session.conf.get(_REDACTED_TEXT, "") or ""
-    if config.masks is not None and _MASK_KEYS not in own:
-        session.conf.set(_REDACTED_TEXT, f"{own}|{_MASK_KEYS}" if own else _MASK_KEYS)
+    known = session.conf.get(_REDACTED_TEXT, "") or ""
+    if config.masks is not None and _MASK_KEYS not in known:
+        session.conf.set(_REDACTED_TEXT, f"{known}|{_MASK_KEYS}" if known else _MASK_KEYS)
     return session
 
 

@@ -106,6 +106,9 @@ def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
         UsageError, match=r"name `pric` cannot be resolved\. Did you mean .*`total`.*\. It is one SELECT"
     ):
         run_query(config, f"SELECT pric FROM {name}", 10, fresh=False, spark=spark)
+    (file, *_) = run_query(config, f"SELECT file_path FROM {name}.files", 1, fresh=False, spark=spark).rows[0]
+    with pytest.raises(UsageError, match="cannot be answered"):
+        run_query(config, f"SELECT * FROM parquet.`{file}`", 1, fresh=False, spark=spark)
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["partition", "topic"])
