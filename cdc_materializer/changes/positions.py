@@ -270,7 +270,7 @@ _ENCODINGS: dict[tuple[str, ...], tuple[Callable[[Source], Column], frozenset[st
     _BINLOG: (_binlog, frozenset({"file"})),
     ("sqlserver", "db2"): (_hexadecimal, frozenset({"commit_lsn"})),
     ("informix",): (_informix, frozenset({"commit_lsn"})),
-    ("oracle",): (_oracle, frozenset({"commit_scn", "scn"})),
+    ("oracle",): (_oracle, frozenset({"commit_scn", "scn", "lcr_position"})),
     ("mongodb",): (_mongodb, frozenset({"ord"})),
     ("spanner",): (_spanner, frozenset({"server_transaction_id"})),
     ("cockroachdb",): (_cockroachdb, frozenset({"ts_hlc"})),

@@ -132,6 +132,25 @@ def test_positions_sort_as_the_database_ordered(positions: list[str | None], con
     assert found == sorted(set(found))
 
 
+@pytest.mark.parametrize("connector", IN_ORDER)
+def test_a_position_is_the_same_where_no_writer_tells_more(
+    spark: "SparkSession", positions: list[str | None], connector: str
+) -> None:
+    """What the writers of a table do not tell is left out of its plan, and would have been NULL."""
+    told = {name: ddl for name, ddl in _FIELDS.items() if any(block.get(name) for block in IN_ORDER[connector])}
+    told["connector"] = "string"
+    rows = [
+        (at, *[{"connector": connector, **block}.get(name) for name in told])
+        for at, block in enumerate(IN_ORDER[connector])
+    ]
+    frame = spark.createDataFrame(rows, ", ".join(["at int", *[f"`{name}` {ddl}" for name, ddl in told.items()]]))
+    source = Source(F.struct(*told), frozenset(told))
+    found = with_parts(frame, source).select("at", position(source).alias("position")).orderBy("at").collect()
+    start = sum(len(IN_ORDER[name]) for name in list(IN_ORDER)[: list(IN_ORDER).index(connector)])
+
+    assert [row["position"] for row in found] == positions[start : start + len(found)]
+
+
 def test_a_block_that_lacks_a_part_has_no_position(positions: list[str | None]) -> None:
     """A guess would sort somewhere; none is made."""
     assert positions[-len(WITHOUT) :] == [None] * len(WITHOUT)
