@@ -5,20 +5,14 @@ of its case, so by default only the first few go; all with CDCM_TESTS=all. The s
 and more of them, always go (`tests/unit/test_mutants.py`).
 """
 
-import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
-from cdc_materializer import fold, merge
-from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config
 from tests.cases.case import cases
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+from tests.spark.mutants import MUTANTS, apply
 from tests.spark.passages import ALL, WHOLE, check, passages
 
 if TYPE_CHECKING:
@@ -28,102 +22,6 @@ pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 #: How many of the mutants go by default, from the head of the list.
 _ALWAYS = 2
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One mistake.
-
-    Attributes:
-        module: where the function is, below the package.
-        name: of the function, of a method with its class, or of a constant.
-        mistake: makes what replaces it out of what was there.
-        caught_by: the number of the golden case that fails.
-    """
-
-    module: str
-    name: str
-    mistake: Callable[[Any], Any]
-    caught_by: int
-
-
-def _ordered_by(column: Callable[[], Column]) -> Callable[[Any], Any]:
-    """Put the messages of a key in another order, offsets last."""
-
-    def mistake(ordered: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-        def found(*arguments: Any) -> DataFrame:  # noqa: ANN401 - whatever it is
-            return ordered(*arguments).withColumn(fold.ORDER, F.struct(column().alias("by"), F.col(m.OFFSET)))
-
-        return found
-
-    return mistake
-
-
-def _changes_with(name: str, column: Callable[[], Column]) -> Callable[[Any], Any]:
-    """Give all changes another value in one of our columns."""
-
-    def mistake(to_changes: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
-        return lambda *arguments: to_changes(*arguments).withColumn(name, column())
-
-    return mistake
-
-
-def _instead(value: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a function or a constant
-    return lambda _: value
-
-
-def _rank() -> Column:
-    return F.when(F.col(m.OP) == "d", 3).when(F.col(m.OP) == "u", 2).otherwise(1)
-
-
-MUTANTS = {
-    "the placeholder is stored": Mutant(
-        "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
-    ),
-    "the high-water mark is forgotten with the batch": Mutant(
-        "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 12
-    ),
-    "operations are ranked": Mutant("fold", "_ordered", _ordered_by(_rank), 8),
-    "messages are ordered by the source's time": Mutant(
-        "fold", "_ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
-    ),
-    "positions are compared as text": Mutant("changes.positions", "_number", _instead(lambda digits, *_: digits), 13),
-    "snapshot rows are dropped by position": Mutant(
-        "past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
-    ),
-    "an absent column is NULL": Mutant(
-        "past", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
-    ),
-    "what is sent again must have been sent at one time": Mutant(
-        "past", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
-    ),
-    "a truncate wipes all that is before it": Mutant(
-        "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
-    ),
-    "rows number the changes of a transaction": Mutant(
-        "resends", "without_row", _instead(lambda position, _: position), 220
-    ),
-    "no transaction has been read before": Mutant("epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404),
-    "whatever is behind was sent before": Mutant("resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
-    "nothing was sent before": Mutant("resends", "_is_any", _instead(lambda *_: F.lit(False)), 445),
-    "what another server sends again is never applied": Mutant(
-        "resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
-    ),
-    "a reading that is sent again is a new one": Mutant(
-        "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
-    ),
-    "what was shown ahead of a delete without a place is known": Mutant(
-        "resends", "_is_unplaced", _instead(lambda: F.lit(False)), 230
-    ),
-    "a snapshot's position is held against a transaction's": Mutant(
-        "truncates", "reach_of", _instead(lambda position: position), 113
-    ),
-    "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
-    "a truncate ends the rows of all tables": Mutant(
-        "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
-    ),
-    "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
-}
 
 
 def _parameters() -> list[Any]:
@@ -137,33 +35,10 @@ def test_a_mutant_is_caught(
 ) -> None:
     """By its golden case, which ends otherwise than it says, and not because the run stopped."""
     mutant = MUTANTS[name]
-    _apply(mutant, monkeypatch)
+    apply(mutant, monkeypatch)
     case = next(case for case in cases() if case.number == mutant.caught_by)
     (passage,) = passages([(case, WHOLE)], spark, lake_config)
 
     assert all(state.run.error is None or state.run.error.code != "BUG" for state in passage.states)
     with pytest.raises(AssertionError):
         check(passage)
-
-
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_replaces_something_that_is_there(name: str) -> None:
-    """What it replaces has not moved, and the case that it names exists."""
-    mutant = MUTANTS[name]
-    owner, last = _owner(mutant)
-
-    assert hasattr(owner, last)
-    assert mutant.caught_by in {case.number for case in cases()}
-
-
-def _owner(mutant: Mutant) -> tuple[Any, str]:
-    owner: Any = importlib.import_module(f"cdc_materializer.{mutant.module}")
-    *inner, last = mutant.name.split(".")
-    for part in inner:
-        owner = getattr(owner, part)
-    return owner, last
-
-
-def _apply(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, last = _owner(mutant)
-    monkeypatch.setattr(owner, last, mutant.mistake(getattr(owner, last)))

@@ -1,0 +1,128 @@
+"""The product with one mistake in it, put in by replacing one function: the list, and how each is put in.
+
+That what a mistake replaces is there is told by `tests/unit/test_mutants.py`, in every run of the tests; that its
+golden case catches it, by `tests/spark/test_mutants.py`.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer import fold, merge
+from cdc_materializer.changes import model as m
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake.
+
+    Attributes:
+        module: where the function is, below the package.
+        name: of the function, of a method with its class, or of a constant.
+        mistake: makes what replaces it out of what was there.
+        caught_by: the number of the golden case that fails.
+    """
+
+    module: str
+    name: str
+    mistake: Callable[[Any], Any]
+    caught_by: int
+
+
+def _ordered_by(column: Callable[[], Column]) -> Callable[[Any], Any]:
+    """Put the messages of a key in another order, offsets last."""
+
+    def mistake(ordered: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        def found(*arguments: Any) -> DataFrame:  # noqa: ANN401 - whatever it is
+            return ordered(*arguments).withColumn(fold.ORDER, F.struct(column().alias("by"), F.col(m.OFFSET)))
+
+        return found
+
+    return mistake
+
+
+def _changes_with(name: str, column: Callable[[], Column]) -> Callable[[Any], Any]:
+    """Give all changes another value in one of our columns."""
+
+    def mistake(to_changes: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        return lambda *arguments: to_changes(*arguments).withColumn(name, column())
+
+    return mistake
+
+
+def _instead(value: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a function or a constant
+    return lambda _: value
+
+
+def _rank() -> Column:
+    return F.when(F.col(m.OP) == "d", 3).when(F.col(m.OP) == "u", 2).otherwise(1)
+
+
+MUTANTS = {
+    "the placeholder is stored": Mutant(
+        "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
+    ),
+    "the high-water mark is forgotten with the batch": Mutant(
+        "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 12
+    ),
+    "operations are ranked": Mutant("fold", "_ordered", _ordered_by(_rank), 8),
+    "messages are ordered by the source's time": Mutant(
+        "fold", "_ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
+    ),
+    "positions are compared as text": Mutant("changes.positions", "_number", _instead(lambda digits, *_: digits), 13),
+    "snapshot rows are dropped by position": Mutant(
+        "past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
+    ),
+    "an absent column is NULL": Mutant(
+        "past", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
+    ),
+    "what is sent again must have been sent at one time": Mutant(
+        "past", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
+    ),
+    "a truncate wipes all that is before it": Mutant(
+        "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
+    ),
+    "rows number the changes of a transaction": Mutant(
+        "resends", "without_row", _instead(lambda position, _: position), 220
+    ),
+    "no transaction has been read before": Mutant("epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404),
+    "whatever is behind was sent before": Mutant("resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
+    "nothing was sent before": Mutant("resends", "_is_any", _instead(lambda *_: F.lit(False)), 445),
+    "what another server sends again is never applied": Mutant(
+        "resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
+    ),
+    "a reading that is sent again is a new one": Mutant(
+        "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
+    ),
+    "what was shown ahead of a delete without a place is known": Mutant(
+        "resends", "is_unplaced", _instead(lambda: F.lit(False)), 230
+    ),
+    "a snapshot's position is held against a transaction's": Mutant(
+        "truncates", "reach_of", _instead(lambda position: position), 113
+    ),
+    "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
+    "a truncate ends the rows of all tables": Mutant(
+        "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
+    ),
+    "before is the identity": Mutant("changes.identity", "_WHOLE_BEFORE", _instead(("postgresql",)), 130),
+}
+
+
+def owner_of(mutant: Mutant) -> tuple[Any, str]:
+    """What has the thing that a mistake replaces, and what it is called there."""
+    owner: Any = importlib.import_module(f"cdc_materializer.{mutant.module}")
+    *inner, last = mutant.name.split(".")
+    for part in inner:
+        owner = getattr(owner, part)
+    return owner, last
+
+
+def apply(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a mistake in, until the test ends."""
+    owner, last = owner_of(mutant)
+    monkeypatch.setattr(owner, last, mutant.mistake(getattr(owner, last)))
