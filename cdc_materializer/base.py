@@ -145,13 +145,16 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
     """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
 
     A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the
-    ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does.
+    ones it shows stand for the old key's, in the delete's row, and go on for as long as the new row's segment does,
+    under a writer too that does not have the column any more.
     """
     carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
-    wants = (F.size(OPEN_COLUMNS) > 0) & (F.col(SEGMENT) > 0)
-    joined = folded.join(_donors(folded, carried), (F.col(OPENER) == F.col("__cdc_moved")) & wants, "left")
+    wants = (F.size(OPEN_COLUMNS) > 0) | (F.size(MISSING_COLUMNS) > 0)
+    moved = (F.col(OPENER) == F.col("__cdc_moved")) & (F.col(SEGMENT) > 0)
+    joined = folded.join(_donors(folded, carried), moved & wants, "left")
     donor = F.col("__cdc_donor")
-    filled = F.array_except(OPEN_COLUMNS, F.coalesce(donor["open"], OPEN_COLUMNS))
+    lacking = F.concat(OPEN_COLUMNS, F.array_intersect(MISSING_COLUMNS, F.col("__cdc_left_open")))
+    filled = F.when(donor.isNotNull(), F.array_except(lacking, donor["open"])).otherwise(F.array().cast(NO_NAMES))
     values = {
         name: F.when(F.array_contains(filled, name), donor[f"value_{at}"]).otherwise(m.column(name))
         for at, name in enumerate(carried)
@@ -164,15 +167,18 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
         *[
             values.get(name, m.column(name)).alias(name)
             for name in folded.columns
-            if name not in {OPEN_COLUMNS, CARRIED}
+            if name not in {OPEN_COLUMNS, MISSING_COLUMNS, CARRIED}
         ],
         F.array_except(OPEN_COLUMNS, filled).alias(OPEN_COLUMNS),
+        F.array_except(MISSING_COLUMNS, filled).alias(MISSING_COLUMNS),
         F.concat(CARRIED, inherited).alias(CARRIED),
     )
 
 
 def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
-    """The inserts of key changes that leave values open (`__cdc_moved`, as OPENER), with the rows that these ended.
+    """The inserts of key changes that leave values open, `__cdc_left_open`, with the rows that these ended.
+
+    `__cdc_moved` names them as OPENER does.
 
     Rows of one statement can share a position, Oracle's do. There the delete directly before an insert is its other
     half; in another partition there is nothing to tell by, unless it is the only one.
@@ -194,7 +200,8 @@ def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
     found = linked.withColumn("__cdc_donor", F.coalesce(before, alone)).where(is_moved())
     # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
     # anew.
-    return found.select(F.col(OPENER).alias("__cdc_moved"), "__cdc_donor").localCheckpoint()
+    left_open = F.col(OPEN_COLUMNS).alias("__cdc_left_open")
+    return found.select(F.col(OPENER).alias("__cdc_moved"), left_open, "__cdc_donor").localCheckpoint()
 
 
 def _with_values(

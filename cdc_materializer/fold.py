@@ -42,7 +42,7 @@ WIPED = "__cdc_wiped"
 SWEPT = "__cdc_swept"
 #: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
-#: Which insert opened the segment: partition and offset.
+#: Which insert opened the segment, partition and offset; NULL where none did, as behind a delete.
 OPENER = "__cdc_opener"
 #: Whether the last change of the row before this message had ended it.
 GONE = "__cdc_gone"
@@ -233,10 +233,11 @@ def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) ->
         so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         own = F.when(~ends, F.col(m.POSITION))
         told = F.coalesce(own, F.lit(""))
+        before = F.lag(m.OP).over(Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET))
+        is_own = F.coalesce(before == "d", F.lit(False))
         if recorded.forgets:
-            is_own = F.lag(m.OP).over(Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)) == "d"
             written = F.max(own).over(Window.partitionBy(GROUP).orderBy(m.TIME))
-            reached = F.when(~F.coalesce(is_own, F.lit(False)), written)
+            reached = F.when(~is_own, written)
             grouped = grouped.withColumn(_REACHED, F.coalesce(own, reached, F.lit("")))
             told = F.col(_REACHED)
         position, time = F.max(told).over(so_far), F.max(m.TIME).over(so_far)
@@ -244,7 +245,9 @@ def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) ->
         rows = F.max(F.when(F.col(m.OP).isin("c", "u") | own.isNull(), told)).over(so_far)
         is_made = F.coalesce((rows == position) & (position != ""), F.lit(False))
         whole = Window.partitionBy(GROUP)
-        is_change = F.col(m.OP).isin(*m.CHANGE_OPS) & F.col(m.POSITION).isNull()
+        # A tombstone behind its delete stands where that one does; any other is a delete, whose place nothing tells.
+        is_delete_alone = (F.col(m.OP) == m.TOMBSTONE) & ~is_own
+        is_change = (F.col(m.OP).isin(*m.CHANGE_OPS) | is_delete_alone) & F.col(m.POSITION).isNull()
         of_messages = F.when(~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)), F.col(m.PARTITION))
         several = is_change & (F.min(of_messages).over(whole) != F.max(of_messages).over(whole))
     told_by = {"position": position, "is_made": is_made, "time": time}
@@ -288,19 +291,21 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
     inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
     swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
-    place = F.struct(m.PARTITION, m.OFFSET)
     segmented = guarded.withColumns(
         {
             SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
-            OPENER: F.last(F.when(effective() & (F.col(m.OP) == "c"), place), ignorenulls=True).over(_so_far()),
             GONE: F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before()), F.lit(False)),
         }
     )
     carried = [
         name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
     ]
+    opens = F.when(
+        effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), _place().alias("value"))
+    )
     lasts = segmented.withColumns(
-        {f"__cdc_last_{at}": _last(name) for at, name in enumerate(carried)}
+        {OPENER: F.last(opens, ignorenulls=True).over(_so_far())}
+        | {f"__cdc_last_{at}": _last(name) for at, name in enumerate(carried)}
         | {f"__cdc_good_{at}": _last_good(name) for at, name in enumerate(carried) if name in partial.absent}
     )
     return _resolve(lasts, target, carried, partial)
@@ -368,7 +373,7 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
             CONTINUED,
             WIPED,
             SEGMENT,
-            OPENER,
+            _of_segment(F.col(OPENER))["value"].alias(OPENER),
             GONE,
             ORPHAN,
             FIRST,
@@ -378,6 +383,10 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
         _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),
         _compact(codes, f"array<{PROBLEM}>").alias(CARRIED),
     )
+
+
+def _place() -> Column:
+    return F.struct(m.PARTITION, m.OFFSET)
 
 
 def _of_segment(last: Column) -> Column:

@@ -353,21 +353,20 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         code.alias(m.CODE),
         F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        _signature(op, target, log_name).alias(m.SIGNATURE),
+        _signature(op, target).alias(m.SIGNATURE),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),
     ]
 
 
-def _signature(op: Column, target: TableSchema, log_name: Column) -> Column:
-    """m.SIGNATURE: operation and image; of a binlog's changes also what they were, and their number (`Options.exact`).
+def _signature(op: Column, target: TableSchema) -> Column:
+    """m.SIGNATURE: operation and image, the number in the transaction, and what the row was (`Options.exact`).
 
-    All changes of a compressed transaction have one place there (§2.1).
+    Changes of one transaction can share a place: all of a compressed one in a binlog, and Oracle's of one SCN (§2.1).
     """
     value = F.col("value")
-    told = [F.when(log_name.isNotNull(), one) for one in (value["was"], value["transaction"]["total_order"])]
-    return signature(op, F.col("image"), target, value["patch"], *told)
+    return signature(op, F.col("image"), target, value["patch"], value["was"], value["transaction"]["total_order"])
 
 
 def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:

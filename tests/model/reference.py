@@ -31,7 +31,7 @@ class Message:
         streaming: whether it comes from the log and not from a snapshot.
         time: the record's timestamp.
         source_ms: when the database says that the change was made.
-        before: the old image, which is never a fact (§1.6); of a binlog it tells two changes apart.
+        before: the old image, which is never a fact (§1.6); it tells two changes at one place apart.
         order: the number of the change in its transaction, where the connector tells it.
         held: whether it could not be understood, so that nobody knows what it set.
         table: the source table; None where the message does not say.
@@ -276,12 +276,11 @@ def with_position_of_its_delete(tombstone: Message, before: Message | None) -> M
 def event(message: Message) -> Any:  # noqa: ANN401 - only compared
     """What makes two messages the same event: position, operation and image, never the connector's clock (§0.2).
 
-    Rows of snapshots have a position in common, and a clock of their own: when they were read. What a change of a
-    binlog found tells it from others of a compressed transaction, or its number there.
+    Rows of snapshots have a position in common, and a clock of their own: when they were read. What a change found
+    tells it from others of its transaction that have its place, or its number there.
     """
-    is_binlog = message.position is not None and is_of_binlog(message.position)
-    found = (message.before, message.order) if is_binlog else None
-    return message.position, message.op, message.image, found, message.source_ms if message.op == "r" else None
+    read_ms = message.source_ms if message.op == "r" else None
+    return message.position, message.op, message.image, message.before, message.order, read_ms
 
 
 def mark(message: Message) -> Position | None:

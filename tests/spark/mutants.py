@@ -68,13 +68,13 @@ MUTANTS = {
         "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
     ),
     "the high-water mark is forgotten with the batch": Mutant(
-        "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 12
+        "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 486
     ),
     "operations are ranked": Mutant("fold", "_ordered", _ordered_by(_rank), 8),
     "messages are ordered by the source's time": Mutant(
         "fold", "_ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
     ),
-    "positions are compared as text": Mutant("changes.positions", "_number", _instead(lambda digits, *_: digits), 13),
+    "positions are compared as text": Mutant("changes.positions", "_padded", _instead(lambda digits, *_: digits), 13),
     "snapshot rows are dropped by position": Mutant(
         "past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
     ),
