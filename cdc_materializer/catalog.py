@@ -13,7 +13,15 @@ from urllib.parse import quote
 
 from cdc_materializer.config import CatalogConfig, reveal
 from cdc_materializer.errors import LakeUnavailable
-from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker, with_seen
+from cdc_materializer.local_table import (
+    LocalTable,
+    NotReadable,
+    SnapshotLine,
+    main_line,
+    newest_marker,
+    partition_fields,
+    with_seen,
+)
 from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.retry import NEVER, Deadline
@@ -149,6 +157,20 @@ class Tables:
         schema = table.schema()
         types = {field.name: _ddl(str(field.field_type)) for field in schema.fields}
         return types, frozenset(schema.identifier_field_names())
+
+    def partitions_of(self, name: TableName) -> tuple[str, ...] | None:
+        """Return the fields of the table's partition spec as `partition_field` writes them; None for no table."""
+        try:
+            local = self._catalog.local(name)
+            if local is not None:
+                return local.partitions()
+        except (NotReadable, OSError, KeyError):  # as above
+            pass
+        table = self.load(name)
+        if table is None:
+            return None
+        columns = {field.source_id: table.schema().find_column_name(field.source_id) for field in table.spec().fields}
+        return partition_fields((str(field.transform), columns[field.source_id]) for field in table.spec().fields)
 
     def uuid_of(self, name: TableName) -> str | None:
         """Return Iceberg's own identity of the table, None when there is no such table."""

@@ -11,7 +11,8 @@ import signal
 from itertools import product
 
 from cdc_materializer.environment import crash_at
-from cdc_materializer.names import RESERVED_SUFFIXES, TableName
+from cdc_materializer.errors import UsageError
+from cdc_materializer.names import RESERVED_SUFFIXES, TableName, nearest, shown
 
 #: A table was made and has no snapshot yet; its branch was made; everything is on the branch; readers see it.
 STEPS = ("made", "branched", "staged", "published")
@@ -33,6 +34,19 @@ POINTS = (
     *(f"replay.{step}" for step in (*REFILL, *REBUILD)),
     *(f"columns.{step}" for step in COLUMNS),
 )
+
+
+def check() -> None:
+    """Refuse a point that there is not: what was to be killed would end well, and seem to have been through it.
+
+    Raises:
+        UsageError: `CDCM_CRASH_AT` names none of POINTS.
+    """
+    named = crash_at()
+    if named is not None and named not in POINTS:
+        near = nearest(named, POINTS)
+        do = f"Did you mean {near}?" if near is not None else f"The points are {', '.join(POINTS)}."
+        raise UsageError(f"CDCM_CRASH_AT names {shown(named)}, which is no point at which a run can be killed.", do)
 
 
 def reach(step: str, table: TableName) -> None:

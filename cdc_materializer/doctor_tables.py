@@ -22,6 +22,7 @@ from cdc_materializer.errors import (
     SourceRewound,
 )
 from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
+from cdc_materializer.local_table import partition_field
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, recovery, shown
 from cdc_materializer.progress import asked_again, plan_reading
@@ -68,6 +69,7 @@ def check_table(
         return
     faults += _origin(pipeline, table, raw, mirror)
     faults += _not_there(table, lake)
+    faults += _laid_out_otherwise(table, lake)
     lost = [*_losses(table, topic, raw, source)]
     stops = list(_stops(lake, table, limit))
     faults += lost or stops
@@ -188,6 +190,18 @@ def _not_there(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
             what = f"`always_known` names {shown(one)}, and {name} has no column of that name."
             do = f"Did you mean {near}?" if near else "Leave it out, or write it as the mirror does."
             yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
+
+
+def _laid_out_otherwise(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
+    """Whether the mirror is partitioned otherwise than the file says, which only a new mirror follows."""
+    asked = [partition_field(text) for text in table.partitioned_by]
+    found = lake.partitions_of(table.mirror) if asked else None
+    if found is None or [one.casefold() for one in found] == [one.casefold() for one in asked]:
+        return
+    name, by = str(table.mirror), f"by {', '.join(found)}" if found else "by nothing"
+    what = f"{name} is partitioned {by}, and `partitioned_by` says {', '.join(asked)}."
+    do = "It holds for a new mirror only. Change the table's partition fields by SQL (`ALTER TABLE`), or the file."
+    yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
 
 
 def _losses(

@@ -9,6 +9,7 @@ asks PyIceberg. A test holds both to the same answers.
 
 import gzip
 import json
+import re
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from cdc_materializer.marker import MARKER_TAG, Marker
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: A transform of a column: `days(placed_at)`, `bucket(16, id)`.
+_TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 _DATA, _POSITION_DELETES = 0, 1
 _DELETED_ENTRY = 2
 # Reserved field ids of the columns of a position delete file (Iceberg specification, "Reserved Field IDs").
@@ -111,6 +114,21 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: i
     return Marker.from_summary(kept)
 
 
+def partition_fields(fields: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:
+    """Name the fields of a partition spec by Iceberg's transform and the column; `void` ones partition nothing."""
+    named = [(transform, column) for transform, column in fields if transform != "void"]
+    return tuple(f"{column}" if transform == "identity" else f"{transform}({column})" for transform, column in named)
+
+
+def partition_field(text: str) -> str:
+    """A field of `partitioned_by` as a partition spec names it: `days(placed_at)` is `day(placed_at)` there."""
+    match = _TRANSFORM.fullmatch(text.strip())
+    if match is None:
+        return text.strip()
+    name, width, column = match[1].lower().removesuffix("s"), match[2], match[3].strip()
+    return f"{name}[{width}]({column})" if width else f"{name}({column})"
+
+
 @dataclass(frozen=True)
 class LocalTable:
     """A table as one metadata file describes it."""
@@ -146,6 +164,16 @@ class LocalTable:
         types = {field["name"]: field["type"] for field in schema["fields"]}
         key = {field["name"] for field in schema["fields"] if field["id"] in schema.get("identifier-field-ids", ())}
         return {name: kind if isinstance(kind, str) else kind["type"] for name, kind in types.items()}, frozenset(key)
+
+    def partitions(self) -> tuple[str, ...]:
+        """Return the fields of the partition spec, see `partition_fields`; NotReadable for a nested column's."""
+        schemas = {schema["schema-id"]: schema for schema in self.metadata["schemas"]}
+        names = {field["id"]: field["name"] for field in schemas[self.metadata["current-schema-id"]]["fields"]}
+        specs = {spec["spec-id"]: spec["fields"] for spec in self.metadata["partition-specs"]}
+        fields = specs[self.metadata["default-spec-id"]]
+        if not all(field["source-id"] in names for field in fields):
+            raise NotReadable
+        return partition_fields((field["transform"], names[field["source-id"]]) for field in fields)
 
     def rows(self, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]]:
         """Return ``columns`` of every row, as Python values; times with a zone are in UTC.

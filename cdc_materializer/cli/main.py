@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import cdc_materializer
+from cdc_materializer import crash_points
 from cdc_materializer.cli import doubts, looks, reporting, runs, setup, upkeep
 from cdc_materializer.cli.commands import Commands
 from cdc_materializer.cli.output import REDACTOR, Output, close_out, error_document, write_out
@@ -77,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Looked for here already, because arguments that are wrong have to be told in the form that was asked for.
     output = Output.begin(as_json="--json" in given, debug="--debug" in given)
     try:
+        crash_points.check()
         ended = typer.main.get_command(app)(given, prog_name="cdcm", standalone_mode=False)
         code = ended if isinstance(ended, int) else EXIT_DONE
     except _ARGUMENTS_WRONG as error:

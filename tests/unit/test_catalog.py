@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
+from pyiceberg.transforms import BucketTransform, DayTransform
 
 from cdc_materializer.catalog import open_tables, spark_properties
 from cdc_materializer.config import CatalogConfig
 from cdc_materializer.errors import LakeUnavailable
+from cdc_materializer.local_table import partition_field
 from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
@@ -126,6 +128,25 @@ def test_columns_are_told_by_the_types_that_spark_has(
         "struct": "struct<>", "map": "map<>",
     }  # fmt: skip
     assert tables.columns_of(TableName.parse("shop.nothing")) is None
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_partitions_are_told_as_the_settings_name_them(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, is_local: bool
+) -> None:
+    """Read from the metadata file or by PyIceberg; the field of a dropped one stays as `void`, and is none."""
+    with lake.create().update_spec() as changed:
+        changed.add_field("at", DayTransform()).add_field("id", BucketTransform(16)).add_field("code", "identity")
+        changed.add_field("partition", "identity")
+    with lake.writer.load_table("shop.orders").update_spec() as changed:
+        changed.remove_field("partition")
+    tables = lake.tables
+    if not is_local:
+        load = lake.tables.load
+        monkeypatch.setattr(tables, "_catalog", SimpleNamespace(local=lambda _: None, load=load))
+
+    assert tables.partitions_of(NAME) == tuple(map(partition_field, ("days(at)", "bucket(16, id)", "code")))
+    assert tables.partitions_of(TableName.parse("shop.nothing")) is None
 
 
 def test_what_is_not_there_is_none(lake: Lake) -> None:

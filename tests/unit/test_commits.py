@@ -19,8 +19,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cdc_materializer import lake_commit, lake_outcome, offsets, progress, quarantine, tally
+from cdc_materializer.cli.main import main
 from cdc_materializer.crash_points import POINTS, STEPS, point_of
-from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
+from cdc_materializer.errors import (
+    EXIT_USAGE,
+    CdcError,
+    CommitConflict,
+    CommitUnknown,
+    InvariantBroken,
+    LakeUnavailable,
+)
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import MEANINGS, lake_error
 from cdc_materializer.lake_line import brought_by_others, is_ours_alone
@@ -498,6 +506,16 @@ def test_a_named_point_ends_the_process() -> None:
 
     assert (ended.returncode, ended.stdout.split()) == (-signal.SIGKILL, ["there"])
     assert {point_of(step, NAME.history) for step in STEPS} <= set(POINTS)
+
+
+def test_a_point_that_there_is_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or a test that kills a process by a misspelt name would see all go well."""
+    monkeypatch.setenv("CDCM_CRASH_AT", "miror.staged")
+
+    assert main(["status"]) == EXIT_USAGE
+    assert "Did you mean mirror.staged?" in capsys.readouterr().err
 
 
 # --- accounting

@@ -318,6 +318,21 @@ def test_a_column_that_is_called_always_known_and_is_not_there_is_told(examined:
 
 
 @pytest.mark.parametrize(
+    ("asked", "said"), [((), []), (("id",), ["public.well is partitioned by nothing, and `partitioned_by` says id."])]
+)
+def test_a_mirror_that_is_partitioned_otherwise_than_the_file_says_is_told(
+    examined: tuple[Config, DoctorReport], asked: tuple[str, ...], said: list[str]
+) -> None:
+    """The setting is for a new mirror: changed later it does nothing, and nobody would notice."""
+    config = examined[0]
+    table = config.tables[0].model_copy(update={"partitioned_by": asked})
+
+    found = [*check_table("shop", table, open_tables(config.catalog), None)]
+
+    assert [check.message for check in found if check.name == "settings"] == said
+
+
+@pytest.mark.parametrize(
     ("limit", "counts", "said"),
     [
         (
