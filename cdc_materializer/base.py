@@ -30,6 +30,8 @@ from cdc_materializer.merge import CDC, SOURCE_TABLE
 from cdc_materializer.resends import NUMBERED, REPLAYED
 from cdc_materializer.schema import TableSchema
 
+#: Whether the mirror's row of the key is from a message of another partition than this one.
+ELSEWHERE = "__cdc_elsewhere"
 #: What the halves of a key change have in common, see `fold.link`.
 LINK = "__cdc_link"
 
@@ -60,6 +62,26 @@ def source_table_of(mirror: DataFrame, first: str | None) -> Column:
     cdc = mirror.schema[CDC].dataType
     names_it = isinstance(cdc, StructType) and SOURCE_TABLE in cdc.names
     return F.coalesce(F.col(CDC)[SOURCE_TABLE] if names_it else F.lit(None), F.lit(first)).cast("string")
+
+
+def with_elsewhere(states: DataFrame, live: DataFrame | None, target: TableSchema) -> DataFrame:
+    """Add ELSEWHERE to the states of a batch.
+
+    Args:
+        states: from `fold.states`; cached, because their keys are asked for first.
+        live: the mirror's live rows, with our own column; None where it has none.
+        target: the mirror's columns.
+    """
+    if live is None:
+        return states.withColumn(ELSEWHERE, F.lit(False))
+    keys = [m.column(name) for name in target.key]
+    wanted = F.broadcast(states.where(F.col(m.KEY).isNotNull()).select(*keys).distinct())
+    key = m.key_json(F.struct(*keys), target).alias("__cdc_shown")
+    shown_in = F.col(CDC)["partition"].alias("__cdc_shown_in")
+    shown = live.join(wanted, list(target.key), "left_semi").select(key, shown_in)
+    found = states.join(shown, F.col(m.KEY) == F.col("__cdc_shown"), "left")
+    is_other = F.coalesce(F.col("__cdc_shown_in") != F.col(m.PARTITION), F.lit(False))
+    return found.withColumn(ELSEWHERE, is_other).drop("__cdc_shown", "__cdc_shown_in")
 
 
 @built_once

@@ -136,7 +136,10 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     folded = Folded(states, [states])
     try:
         doubtful = doubtful_keys(decoders.writers, target, past.lookup.options)
-        folded.facts = facts_of(states, past.recorded, doubtful, lives=past.lives, plain=past.sees_plain)
+        folded.facts = _facts(folded, doubtful, past)
+        if folded.facts.placeless and past.asks_where:
+            folded.keep(base.with_elsewhere(states, _live(past, target), target))
+            folded.facts = _facts(folded, doubtful, past)
         anew = _anew(folded, past)
         if anew is None:
             _complete(folded, own, decoders, past)
@@ -149,6 +152,10 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         raise
     folded.release()
     return fold_batch(current, decoders, anew)
+
+
+def _facts(folded: Folded, doubtful: Sequence[Column], past: Past) -> Facts:
+    return facts_of(folded.states, past.recorded, doubtful, lives=past.lives, plain=past.sees_plain)
 
 
 def _anew(folded: Folded, past: Past) -> Past | None:

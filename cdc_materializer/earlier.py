@@ -52,7 +52,7 @@ def history_of(
     is_late = past.lives and (past.is_late(past.wiping(facts.truncates)) or past.has_begun(sweeps))
     if past.raw is None or not (facts.wants_history or facts.moved or is_late):
         return None
-    wants = wants_history(past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
+    wants = wants_history(states, past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
     wants = F.col(m.KEY).isNotNull() if is_late else wants
     # Materialised, so that the states' cache can be given back.
     wanted = states.where(wants).select(m.KEY).distinct().localCheckpoint()

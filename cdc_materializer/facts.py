@@ -50,6 +50,7 @@ class Facts:
         unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
         unplaced: how many are deletes of which no place is known, so that they tell nothing of what follows them.
         leading: how many of those are the first messages of their keys, which matters only where keys move.
+        placeless: how many are changes that tell no position.
         patched: how many show no document and say only how to make it of the one before.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
@@ -74,6 +75,7 @@ class Facts:
     unsure: int = 0
     unplaced: int = 0
     leading: int = 0
+    placeless: int = 0
     patched: int = 0
     table: str | None = None
     routed: bool = False
@@ -81,14 +83,20 @@ class Facts:
 
 
 def wants_history(
-    recorded: Recorded, sweeps: Sequence[Sweep] = (), *, lives: bool = False, plain: bool = False
+    states: DataFrame,
+    recorded: Recorded,
+    sweeps: Sequence[Sweep] = (),
+    *,
+    lives: bool = False,
+    plain: bool = False,
 ) -> Column:
     """Whether a change has to be held against its key's past.
 
     One of the log has, unless its place alone says that it is new (`epochs.is_in_what_was_read`). Where all states of a
     row matter (`life`), so does what came before a truncate that was read earlier. And whether a snapshot that began in
     an earlier batch showed a key, only the messages of that batch say. A value that a rule has to see unmasked
-    (`plain`) is in messages alone.
+    (`plain`) is in messages alone. And a key without positions that has moved to another partition is ordered by the
+    time of all of its messages (`Past.asks_where`).
     """
     # A row of a snapshot from before that may be a reading which was sent again.
     is_behind = (F.col(m.POSITION) < resends.reach(epochs.highest_position(recorded))) | F.col(resends.IN_DOUBT)
@@ -98,6 +106,8 @@ def wants_history(
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
     if recorded.positions or not recorded.forgets:
         past_matters = past_matters | F.col(fold.ORPHAN)
+    if base.ELSEWHERE in states.columns:
+        past_matters = past_matters | F.col(base.ELSEWHERE)
     past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
     if plain:
         lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
@@ -118,6 +128,7 @@ _COUNTED = (
     "unsure",
     "unplaced",
     "leading",
+    "placeless",
     "patched",
     "continued",
 )
@@ -142,7 +153,7 @@ def facts_of(
         lives: whether all states of a row matter, and not the last alone.
         plain: whether rules see values unmasked, which the mirror cannot tell.
     """
-    history = wants_history(recorded, sweeps, lives=lives, plain=plain)
+    history = wants_history(states, recorded, sweeps, lives=lives, plain=plain)
     made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
     micros, number = F.unix_micros(m.SOURCE_TIME).alias("micros"), F.col(m.LOG_NUMBER).alias("number")
     place = F.struct(F.col(m.POSITION).alias("position"), micros, number)
@@ -198,10 +209,13 @@ def _without_positions(recorded: Recorded) -> list[Column]:
     """What messages tell that are no changes of the log: another partition may have older ones where keys move."""
     is_told = F.col(CURRENT) & F.lit(recorded.partitions > 1)
     reading = F.when(is_told & (F.col(m.OP) == "r"), resends.reach(F.col(m.POSITION)))
-    delete = F.when(is_told & resends.is_unplaced(), F.unix_millis(m.TIME))
+    is_unplaced = resends.is_unplaced() | ((F.col(m.OP) == "d") & F.col(m.POSITION).isNull())
+    delete = F.when(is_told & is_unplaced, F.unix_millis(m.TIME))
     is_alone = fold.effective() & resends.is_unplaced()
     told = [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]
+    is_placeless = F.col(m.POSITION).isNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
     counts = {"unplaced": is_alone & ~F.col(fold.FIRST), "leading": is_alone & F.col(fold.FIRST)}
+    counts |= {"placeless": is_placeless & fold.effective()}
     return [*told, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 

@@ -57,6 +57,11 @@ class Past:
         """Whether rules see columns unmasked, of which the mirror's rows have the masked values only."""
         return bool(self.lookup.options.masks.judged)
 
+    @property
+    def asks_where(self) -> bool:
+        """Whether the mirror has to tell if a key has moved to another partition: no positions of its changes do."""
+        return self.mirror is not None and self.recorded.keys_move and not self.recorded.positions
+
     def routed(self) -> Past:
         """The same, for a fold of changes from several source tables, of which equal keys have other bytes."""
         return replace(self, recorded=replace(self.recorded, routed=True, home=MOVES), lives=True)

@@ -126,8 +126,8 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     stands = F.col(fold.STANDS) if fold.STANDS in states.columns else F.lit(False)
     passes = _passes(judgement, stands)
     of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))
-    last = F.max(F.when(passes, F.col(ORDER))).over(of_key)
-    placed = judged.withColumns({PASSES: passes, "__cdc_final": last})
+    last, own = (F.max(F.when(test, F.col(ORDER))).over(of_key) for test in (passes, passes & F.col(CURRENT)))
+    placed = judged.withColumns({PASSES: passes, "__cdc_final": last, "__cdc_final_own": own})
     if judgement.routed:
         table = F.max_by(F.col(m.SOURCE_TABLE), F.when(F.col(PASSES), F.col(ORDER))).over(of_key)
         placed = placed.withColumn("__cdc_final_table", table)
@@ -312,6 +312,8 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         unfit.append(F.when(at > 0, _violation(F.lit(str(code)), status=status, column=column)))
     # Nearly all rows fit; their empty lists are not gone through.
     own = F.when(is_row & is_misfit(), F.array_compact(F.array(*unfit)))
+    # What was published before may be what follows it, by the same doubtful times.
+    is_last = F.col(PASSES) & (F.col(ORDER) == F.col("__cdc_final_own"))
     is_told, lenient = after_final if judgement.strict else is_final, replace(judgement, strict=False)
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
@@ -319,9 +321,9 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         own,
         F.when(F.col(REGRESSED), F.array(stop)),
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
-        F.when(is_told & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
+        F.when((is_told | is_last) & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
         # Never held, however strict: the row that stayed would be as doubtful.
-        F.when(is_final & is_delete() & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, lenient)),
+        F.when(is_last & is_delete() & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, lenient)),
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
         # Never held, however strict: another cut of the log would have read on.
         F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, lenient)),

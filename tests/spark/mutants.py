@@ -105,6 +105,9 @@ MUTANTS = {
     "a snapshot's position is held against a transaction's": Mutant(
         "truncates", "reach_of", _instead(lambda position: position), 113
     ),
+    "a key without positions stays where it is": Mutant(
+        "past", "Past.asks_where", lambda _: property(lambda _: False), 487
+    ),
     "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(
         "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
