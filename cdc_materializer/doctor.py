@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cdc_materializer import jars
 from cdc_materializer.catalog import Tables, needs_spark, open_tables
+from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.config_formats import AUTO
 from cdc_materializer.config_values import reveal
@@ -20,6 +21,7 @@ from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.contract.relations import ColumnsOf, columns_elsewhere
 from cdc_materializer.doctor_tables import check_rows, check_table
+from cdc_materializer.doctor_topics import check_compacted
 from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
 from cdc_materializer.recognise import Recognised, recognise
 from cdc_materializer.registry import Registry, open_registry
@@ -32,16 +34,18 @@ from cdc_materializer.status import configured_tables
 SAMPLE_MESSAGES = 20
 #: An id to ask the registry for: any answer will do, that it does not know it too.
 _SOME_ID = 1
+_CLOCK = SystemClock()
 _RESOLVE = "python -m cdc_materializer.jars"
 
 
-def examine(path: Path, load: Callable[[Path], Config], *, rows: bool = False) -> DoctorReport:
+def examine(path: Path, load: Callable[[Path], Config], *, rows: bool = False, clock: Clock = _CLOCK) -> DoctorReport:
     """Make every check that can be made.
 
     Args:
         path: the pipeline's file.
         load: reads it.
         rows: whether to look through the keys of the mirrors' rows too.
+        clock: says what time it is.
     """
     checks = [*_machine()]
     try:
@@ -49,7 +53,7 @@ def examine(path: Path, load: Callable[[Path], Config], *, rows: bool = False) -
     except CdcError as error:
         return DoctorReport(pipeline=None, checks=[*checks, problem("configuration", error)])
     checks.append(fine("configuration", f"{path} can be followed."))
-    checks += _pipeline(config, rows=rows)
+    checks += _pipeline(config, clock, rows=rows)
     return DoctorReport(pipeline=config.name, checks=checks)
 
 
@@ -109,7 +113,7 @@ def _libraries() -> DoctorCheck:
 # --------------------------------------------------------------------------------------------------------
 
 
-def _pipeline(config: Config, *, rows: bool) -> Iterator[DoctorCheck]:
+def _pipeline(config: Config, clock: Clock, *, rows: bool) -> Iterator[DoctorCheck]:
     try:
         source = open_source(config.source)
         topics = source.topics()
@@ -128,7 +132,7 @@ def _pipeline(config: Config, *, rows: bool) -> Iterator[DoctorCheck]:
     columns_of = columns_elsewhere(config, [table.mirror for table in tables]) if answers is not None else None
     for table in tables:
         yield from _contract(config, table, columns_of)
-        yield from _table(config, table, answers, registry, lake)
+        yield from _table(config, table, answers, registry, lake, clock)
         if rows:
             yield from _rows(table, lake)
 
@@ -201,7 +205,12 @@ def _warehouse(config: Config) -> Iterator[DoctorCheck]:
 
 
 def _table(
-    config: Config, table: TableConfig, source: Source | None, registry: Registry | None, lake: Tables | None
+    config: Config,
+    table: TableConfig,
+    source: Source | None,
+    registry: Registry | None,
+    lake: Tables | None,
+    clock: Clock,
 ) -> Iterator[DoctorCheck]:
     name = str(table.mirror)
     topic: TopicState | None = None
@@ -210,6 +219,7 @@ def _table(
             topic = state_of(source, table.topic, table.topics)
             for one in table.topics or (table.topic,):
                 yield from _messages(table, one, recognise(one, source.sample(one, SAMPLE_MESSAGES), registry))
+            yield from check_compacted(table, lake, topic, source, clock.now())
         except CdcError as error:
             yield problem("topic", error, name)
     if lake is not None:

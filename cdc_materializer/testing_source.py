@@ -36,6 +36,7 @@ class _Topic:
     number: int
     partitions: dict[int, _Partition]
     is_compacted: bool = False
+    keeps_deletes: timedelta = timedelta(days=1)
 
 
 class ScriptedSource:
@@ -93,9 +94,11 @@ class ScriptedSource:
         """Use offsets up for what no reader gets: marks of transactions, messages of those that were aborted."""
         self._topics[topic].partitions[partition].ends += count
 
-    def compact(self, topic: str, *offsets: int, partition: int = 0) -> None:
-        """Take messages away, and leave holes where they were."""
-        self._topics[topic].is_compacted = True
+    def compact(
+        self, topic: str, *offsets: int, partition: int = 0, keeps_deletes: timedelta = timedelta(days=1)
+    ) -> None:
+        """Take messages away, and leave holes where they were; deletes are kept for as long as is said (a day)."""
+        self._topics[topic].is_compacted, self._topics[topic].keeps_deletes = True, keeps_deletes
         for offset in offsets:
             self._topics[topic].partitions[partition].messages.pop(offset, None)
 
@@ -143,6 +146,11 @@ class ScriptedSource:
     def is_compacted(self, topic: str) -> bool:
         """Say whether `compact` has taken something; see `Source.is_compacted`."""
         return self._find(topic).is_compacted
+
+    def deletes_kept(self, topic: str) -> timedelta | None:
+        """Say for how long, once `compact` has taken something; see `Source.deletes_kept`."""
+        there = self._find(topic)
+        return there.keeps_deletes if there.is_compacted else None
 
     def messages(self, span: Span) -> tuple[Message, ...]:
         """The messages of a span as they are now, by partition and offset; for those who have no Spark.

@@ -5,6 +5,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cdc_materializer.errors import ConfigError, SourceUnavailable, TopicMissing
@@ -30,6 +31,8 @@ ANSWER_TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 #: How many offsets one Spark task reads, so that a topic with one partition keeps every core busy.
 _OFFSETS_PER_TASK_MAX = 100_000
+#: The longest time that a date can be told of; a broker takes longer ones.
+_LONGEST_MS = 10**14
 #: A topic id of brokers that give none (before Kafka 2.8).
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -100,6 +103,10 @@ class KafkaSource:
 
     def is_compacted(self, topic: str) -> bool:
         """Ask for the topic's `cleanup.policy`; see `Source.is_compacted`."""
+        return self.deletes_kept(topic) is not None
+
+    def deletes_kept(self, topic: str) -> timedelta | None:
+        """Ask for that and for `delete.retention.ms`; see `Source.deletes_kept`."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -107,10 +114,12 @@ class KafkaSource:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         asked = self._admin().describe_configs([resource], request_timeout=self._timeout_seconds)
         try:
-            told = self._answers(asked)[resource]["cleanup.policy"].value
+            told = self._answers(asked)[resource]
         except KafkaException as error:
             self._refuse(error.args[0], error, topic)
-        return "compact" in str(told).split(",")
+        if "compact" not in str(told["cleanup.policy"].value).split(","):
+            return None
+        return timedelta(milliseconds=min(int(told["delete.retention.ms"].value), _LONGEST_MS))
 
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Let Spark read the span's offsets, and only those; see `Source.read`."""

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pyspark.sql import DataFrame, SparkSession
 
     from cdc_materializer.offsets import Offsets, Span
@@ -90,6 +92,15 @@ class Source(Protocol):
 
     def is_compacted(self, topic: str) -> bool:
         """Say whether the topic's messages may be removed from its middle, so that a hole may be where one was.
+
+        Raises:
+            TopicMissing: there is no such topic.
+            SourceUnavailable: the source cannot be read, or does not say it to this user.
+        """
+        ...
+
+    def deletes_kept(self, topic: str) -> "timedelta | None":
+        """Say how long a compacted topic keeps a delete at least; None for one that is not compacted.
 
         Raises:
             TopicMissing: there is no such topic.

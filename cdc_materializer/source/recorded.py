@@ -95,6 +95,10 @@ class RecordedSource:
         self._file(topic)
         return False
 
+    def deletes_kept(self, topic: str) -> None:
+        """Say that it is not compacted; see `Source.deletes_kept`."""
+        self._file(topic)
+
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Let Spark read the span's lines; see `Source.read`."""
         from pyspark.sql import functions as sf

@@ -111,8 +111,10 @@ class SourceContract:
         fill(bench, 2)
 
         assert not bench.source.is_compacted(bench.topic)
-        with pytest.raises(TopicMissing):
-            bench.source.is_compacted(f"{bench.topic}x")
+        assert bench.source.deletes_kept(bench.topic) is None
+        for ask in (bench.source.is_compacted, bench.source.deletes_kept):
+            with pytest.raises(TopicMissing):
+                ask(f"{bench.topic}x")
 
     def test_a_topic_that_grows_stays_the_same_one(self, bench: Bench) -> None:
         """What came since is to be read, and nothing else."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,16 @@ from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.doctor import examine, exit_code
 from cdc_materializer.doctor_tables import check_rows, check_table
-from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_LAKE, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE
+from cdc_materializer.doctor_topics import check_compacted
+from cdc_materializer.errors import (
+    EXIT_BLOCKED,
+    EXIT_DONE,
+    EXIT_LAKE,
+    EXIT_REWOUND,
+    EXIT_SOURCE,
+    EXIT_USAGE,
+    SourceUnavailable,
+)
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -37,6 +47,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from cdc_materializer.testing_source import ScriptedSource
 from tests.cases.protobuf import proto_bytes, proto_text
 from tests.unit.javas import make_java
 from tests.unit.lakes import open_writer
@@ -298,6 +309,48 @@ def test_a_topic_of_which_a_run_has_landed_more_meanwhile_is_no_other_one(
     faults = [[*check_table("shop", table, lake, before, None, one)] for one in (source, None)]
 
     assert ["OFFSET_REGRESSION" in str(found) for found in faults] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kept", "passed", "ends", "outcomes"),
+    [
+        (timedelta(days=1), timedelta(hours=25), 10, ["warning"]),
+        (timedelta(days=1), timedelta(hours=23), 10, ["ok"]),
+        # Nothing is waiting, so nothing was missed.
+        (timedelta(days=1), timedelta(days=9), 9, ["ok"]),
+        (None, timedelta(days=9), 10, []),
+    ],
+)
+def test_a_compacted_topic_whose_deletes_may_be_gone_unread_is_told(
+    examined: tuple[Config, DoctorReport], kept: timedelta | None, passed: timedelta, ends: int, outcomes: list[str]
+) -> None:
+    """A broker takes deletes away after a while, and who reads later finds no trace of them."""
+    table, lake = examined[0].tables[0], open_tables(examined[0].catalog)
+    state = TopicState(table.topic, "one", Offsets({0: 3}), Offsets({0: ends}))
+    source: Any = SimpleNamespace(state=lambda _: state, deletes_kept=lambda _: kept)
+    landed = lake.lines_of(table.mirror.raw)[0].at
+
+    found = [*check_compacted(table, lake, state, source, landed + passed)]
+
+    assert [check.outcome for check in found] == outcomes
+    assert all("keeps a delete for 24 h" in check.message for check in found)
+    assert all("snapshot_sweep" in (check.do or "") for check in found if check.outcome == "warning")
+
+
+def test_a_broker_that_does_not_tell_of_compaction_is_no_fault(examined: tuple[Config, DoctorReport]) -> None:
+    """A run needs no right to ask for it; and a first run reads whatever is there."""
+    table, lake = examined[0].tables[0], open_tables(examined[0].catalog)
+    state = TopicState(table.topic, "one", Offsets({0: 3}), Offsets({0: 10}))
+    source = ScriptedSource()
+    source.create(table.topic)
+    source.compact(table.topic, keeps_deletes=timedelta(hours=1))
+    source.refuse(SourceUnavailable("The broker does not let this user ask.", "Allow it."))
+
+    unasked = [*check_compacted(table, lake, state, source, datetime(2100, 1, 1, tzinfo=UTC))]
+    first = [*check_compacted(table, None, state, source, datetime(2100, 1, 1, tzinfo=UTC))]
+
+    assert unasked == []
+    assert [(check.outcome, "for 60 min" in check.message) for check in first] == [("ok", True)], first
 
 
 def test_a_column_that_is_called_always_known_and_is_not_there_is_told(examined: tuple[Config, DoctorReport]) -> None:

@@ -1,5 +1,6 @@
 """What the driver learns from a source: the one in memory is held to the tests of those that are real."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,7 @@ class TestScriptedSource(SourceContract):
         assert (state.beginnings, state.ends) == (Offsets({0: 0}), Offsets({0: 4}))
         assert [one.offset for one in bench.source.messages(plan(bench, None))] == [1, 3]
         assert bench.source.is_compacted(TOPIC)
+        assert bench.source.deletes_kept(TOPIC) == timedelta(days=1)
 
     def test_what_is_not_there_yet_is_not_read(self, bench: ScriptedBench) -> None:
         """Nor is a partition that the topic has not."""
