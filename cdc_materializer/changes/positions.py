@@ -188,8 +188,12 @@ def snapshot_place(source: Source) -> Column:
 def _postgresql(source: Source) -> Column:
     # sequence = ["<LSN of the last commit before>", "<LSN of the change>"]; transactions arrive in commit order while
     # their LSNs interleave, so the first decides (§2.1).
+    # A transaction's own commit, where a connector tells it (debezium#7764), is in the same order, before as after it
+    # begins to: the last commit before a later transaction is this one's or a later one's.
     # A parser of JSON would be a fifth of what decoding takes: Spark makes a new one, with buffers, for each field.
     commit, change = _padded(source.part(_COMMIT)), _padded(source.part(_CHANGE))
+    if "commit_lsn" in source.fields:
+        commit = F.coalesce(_number(source["commit_lsn"]), commit)
     lsn = F.coalesce(change, _number(source["lsn"].cast("string")))
     return _joined(F.coalesce(commit, lsn), lsn)
 

@@ -30,6 +30,7 @@ def _postgresql(source: Source) -> Position | None:
     lsn = changed if changed is not None else source.get("lsn")
     if lsn is None:
         return None
+    committed = committed if source.get("commit_lsn") is None else source["commit_lsn"]
     return int(lsn if committed is None else committed), int(lsn)
 
 

@@ -30,6 +30,9 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         # Of a transaction that committed later, though it began earlier.
         {"lsn": 200, "sequence": '["300","200"]'},
         {"lsn": 1000, "sequence": '["300","1000"]'},
+        # With the commit of the transaction itself (debezium#7764).
+        {"lsn": 350, "sequence": '["300","350"]', "commit_lsn": "400"},
+        {"lsn": 320, "commit_lsn": "450"},
     ],
     "mysql": [
         {"file": "mysql-bin.000002", "pos": 900},
