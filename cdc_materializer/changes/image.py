@@ -140,8 +140,10 @@ def told_names(wire: WireType, column: TableColumn) -> tuple[str, ...]:
     return tuple(name for name in column.wire_names if wire.get(name) is not None)
 
 
-def typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema) -> Column:
-    """The named columns of a key in the table's types; NULL for one that does not fit or is not there."""
+def typed(
+    record: Column, wire: WireType, names: Sequence[str], reader: Reader, target: TableSchema, options: Options
+) -> Column:
+    """The named columns of a key in the table's types; NULL for one that does not fit, is unavailable or not there."""
     parts = [] if names else [F.lit(None).cast("string").alias("none")]
     kinds = dict(wire.fields)
     for name in names:
@@ -152,6 +154,8 @@ def typed(record: Column, wire: WireType, names: Sequence[str], reader: Reader, 
             continue
         reading, on_wire = reader.read_key(kinds[told[0]]), F.coalesce(*[record[one] for one in told])
         fitted, _ = fit(reading.apply(on_wire), reading.ddl, column.type, retyped=column.retyped)
+        if reading.unavailable is not None and name not in options.always_known:
+            fitted = F.when(~F.coalesce(reading.unavailable(on_wire), F.lit(False)), fitted)
         parts.append(fitted.alias(name))
     return F.struct(*parts)
 

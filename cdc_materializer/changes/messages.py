@@ -293,7 +293,7 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
 def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not _configured(target, options) or said.before is None:
         return F.lit(None)
-    return typed(said.before, _row(writer, options), options.key, options.reader(writer), target)
+    return typed(said.before, _row(writer, options), options.key, options.reader(writer), target, options)
 
 
 def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
@@ -306,7 +306,8 @@ def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:
     datum, reader = F.col(f"key{at}"), options.reader(writer)
     body, corrupt = writer.body(datum), writer.is_corrupt(datum)
-    key, beyond = (read(body, writer.wire, target.key, reader, target) for read in (typed, is_beyond))
+    key = typed(body, writer.wire, target.key, reader, target, options)
+    beyond = is_beyond(body, writer.wire, target.key, reader, target)
     if writer.leaves_texts:
         no_text = any_of([has_no_text(body[name], reader.read(kind).wire) for name, kind in writer.wire.fields])
         corrupt = corrupt if no_text is None else corrupt | no_text

@@ -158,7 +158,9 @@ class Reading:
         if "key" in message:
             given = message["key"]
             given = given if given is None or isinstance(given, dict) else {self._key[0]: given}
-        return None if given is None else tuple(given[name] for name in self._key)
+        forms = placeholders(self._settings.get("unavailable_value", PLACEHOLDER))
+        is_known = given is not None and all(given[name] not in forms for name in self._key)
+        return tuple(given[name] for name in self._key) if is_known else None
 
     def _source(self, message: Mapping[str, Any], at: int) -> dict[str, Any]:
         place = {name: message[name] for name in ("lsn", "commit_lsn", "ts_ms", "snapshot") if name in message}
