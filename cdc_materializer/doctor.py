@@ -19,7 +19,7 @@ from cdc_materializer.config_formats import AUTO
 from cdc_materializer.config_values import reveal
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.contract.model import Limit
-from cdc_materializer.contract.relations import ColumnsOf, columns_elsewhere
+from cdc_materializer.contract.relations import Elsewhere, columns_elsewhere
 from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.doctor_topics import check_compacted
 from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
@@ -129,9 +129,9 @@ def _pipeline(config: Config, clock: Clock, *, rows: bool) -> Iterator[DoctorChe
     lake_checks, lake = _catalog(config, tables)
     yield from lake_checks
     # Of a source that does not answer, nobody knows which mirrors its globs stand for.
-    columns_of = columns_elsewhere(config, [table.mirror for table in tables]) if answers is not None else None
+    elsewhere = columns_elsewhere(config, [table.mirror for table in tables]) if answers is not None else None
     for table in tables:
-        yield from _contract(config, table, columns_of)
+        yield from _contract(config, table, elsewhere)
         yield from _table(config, table, answers, registry, lake, clock)
         if rows:
             yield from _rows(table, lake)
@@ -149,11 +149,11 @@ def _rows(table: TableConfig, lake: Tables | None) -> Iterator[DoctorCheck]:
         yield problem("rows", error, name)
 
 
-def _contract(config: Config, table: TableConfig, columns_of: ColumnsOf | None) -> Iterator[DoctorCheck]:
+def _contract(config: Config, table: TableConfig, elsewhere: Elsewhere | None) -> Iterator[DoctorCheck]:
     if table.contract is None:
         return
     name = str(table.mirror)
-    (file,) = lint(table.contract, table=name, root=config.root, renames=table.final_names, columns_of=columns_of).files
+    (file,) = lint(table.contract, table=name, root=config.root, renames=table.final_names, elsewhere=elsewhere).files
     if not file.problems:
         yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return

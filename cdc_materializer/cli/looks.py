@@ -178,9 +178,9 @@ def _linted_of(config: Path) -> "LintReport":
     known = configured_tables(loaded, ())
     tables = [table for table in known if table.contract is not None]
     stored = _stored(loaded, [table.mirror for table in tables])
-    columns_of = columns_elsewhere(loaded, [table.mirror for table in known])
+    elsewhere = columns_elsewhere(loaded, [table.mirror for table in known])
     linted = [
-        lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names, columns_of)
+        lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names, elsewhere)
         for table, (columns, key) in [(table, stored.get(table.mirror, (None, ()))) for table in tables]
         if table.contract is not None
     ]

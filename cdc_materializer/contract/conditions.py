@@ -33,7 +33,7 @@ _GX_CONDITION = re.compile(
 )
 _OPENED, _CLOSED = "([{", ")]}"
 #: Words of Spark's expressions that stand where a column could: operators, types, and the units of times.
-_WORDS = frozenset(
+WORDS = frozenset(
     word
     for words in (
         "all and any array as asc between bigint binary boolean both by byte case cast char character collate cross",
@@ -102,7 +102,7 @@ def faults(
         yield from _unknown((name for name, _ in compared), columns)
         if any(_is_spoken_time(name, value, times) for name, value in compared):
             yield _undecided_fault(_TIME)
-        for text in _passed_through(condition):
+        for text in _filters(condition):
             yield from faults(text, columns, decides=decides, timed=timed)
         return
     if not condition.strip():
@@ -112,8 +112,7 @@ def faults(
         yield from _unknown((name for _, name in named), columns)
         yield from _gx_faults(condition, times)
         return
-    tokens = [_Token(str(found.lastgroup), found[0]) for found in _TOKEN.finditer(condition)]
-    tokens = [token for token in tokens if token.kind != "blank"]
+    tokens = _tokens(condition)
     if not _is_balanced(tokens):
         yield "a bracket or a quotation mark of row_condition has no other.", "Close it."
         return
@@ -123,6 +122,21 @@ def faults(
     # What a lambda calls its argument, a query its columns and a type its fields, only Spark can tell.
     if not any(token.text == "->" or token.name in {"select", "struct"} for token in tokens):
         yield from _unknown(_named(tokens), columns)
+
+
+def words_of(text: str) -> list[str]:
+    """The words and signs of Spark SQL, in lower case; what is between quotation marks or backticks is none of them."""
+    return [token.name for token in _tokens(text) if token.kind in {"word", "sign"}]
+
+
+def spark_texts(condition: object) -> Iterator[str]:
+    """What Spark reads of a condition: Spark SQL, alone or at whatever depth of GX's mapping."""
+    yield from [condition] if isinstance(condition, str) else _filters(condition)
+
+
+def _tokens(text: str) -> list[_Token]:
+    found = (_Token(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(text))
+    return [token for token in found if token.kind != "blank"]
 
 
 def _undecided_fault(why: str) -> tuple[str, str]:
@@ -170,13 +184,13 @@ def _mapped(condition: object) -> Iterator[tuple[str, object]]:
             yield from _mapped(part)
 
 
-def _passed_through(condition: object) -> Iterator[str]:
+def _filters(condition: object) -> Iterator[str]:
     """The Spark SQL in GX's mapping, at whatever depth."""
     parts = condition.values() if isinstance(condition, Mapping) else condition if isinstance(condition, list) else ()
     if isinstance(condition, Mapping) and isinstance(text := condition.get("pass_through_filter"), str):
         yield text
     for part in parts:
-        yield from _passed_through(part)
+        yield from _filters(part)
 
 
 def _is_balanced(tokens: list[_Token]) -> bool:
@@ -201,7 +215,7 @@ def _named(tokens: list[_Token]) -> Iterator[str]:
         is_called = after is not None and after.text == "("
         if token.kind == "quoted" and not is_part:
             yield token.name
-        elif token.kind == "word" and not is_part and not is_called and token.name not in _WORDS:
+        elif token.kind == "word" and not is_part and not is_called and token.name not in WORDS:
             # X'1F' is a value, COLLATE has a collation behind it, and EXTRACT(CENTURY FROM …) a unit before FROM.
             is_value = after is not None and (after.kind == "text" or after.name == "from")
             if not is_value and (before is None or before.name != "collate"):

@@ -15,7 +15,8 @@ from enum import Enum
 
 from cdc_materializer.contract.types import DECIMAL_PRECISION_MAX, Family, family
 
-_DECIMALS = Context(prec=400)
+#: Rounds no number that a contract can have.
+DECIMALS = Context(prec=400)
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LONG_BITS = 64
 #: Digits of the integer part of any value of an integer type.
@@ -44,6 +45,17 @@ def decimal_shape(ddl: str) -> tuple[int, int] | None:
     return int(precision) - int(scale or 0), int(scale or 0)
 
 
+def limits(ddl: str) -> tuple[Decimal, Decimal] | None:
+    """Return the least and the largest number of a decimal or integer type, None for all other types."""
+    shape, bits = decimal_shape(ddl), _INTEGER_BITS.get(ddl.strip().lower())
+    if bits is not None:
+        return Decimal(-(2 ** (bits - 1))), Decimal(2 ** (bits - 1) - 1)
+    if shape is None:
+        return None
+    most = Decimal(10) ** shape[0] - Decimal(1).scaleb(-shape[1])
+    return most.copy_negate(), most
+
+
 def fit_bound(value: object, ddl: str, side: Side) -> object:
     """Return a lower or upper bound as a literal that Spark compares exactly with a column of type ``ddl``.
 
@@ -60,9 +72,9 @@ def _number_bound(number: Decimal, ddl: str, side: Side) -> int | float | Decima
     if shape is None:
         return _float_bound(number, side)
     _, scale = shape
-    moved = number.quantize(Decimal(1).scaleb(-scale), rounding=side.value, context=_DECIMALS)
+    moved = number.quantize(Decimal(1).scaleb(-scale), rounding=side.value, context=DECIMALS)
     if len(moved.as_tuple().digits) > DECIMAL_PRECISION_MAX:  # far outside the column: its whole part decides
-        moved = moved.quantize(Decimal(1), rounding=side.value, context=_DECIMALS)
+        moved = moved.quantize(Decimal(1), rounding=side.value, context=DECIMALS)
     if len(moved.as_tuple().digits) > DECIMAL_PRECISION_MAX:
         message = f"the number has more than {DECIMAL_PRECISION_MAX} digits"
         raise Misfit(message)
@@ -106,7 +118,7 @@ def _member(value: object, ddl: str, kind: Family) -> object | None:
     if shape is None:
         return float(number)
     whole, scale = shape
-    exact = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_FLOOR, context=_DECIMALS)
+    exact = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_FLOOR, context=DECIMALS)
     if exact != number or number.copy_abs() >= Decimal(10) ** whole:  # abs() would round to 28 digits
         return None
     return int(exact) if scale == 0 and abs(exact) < 2 ** (_LONG_BITS - 1) else exact

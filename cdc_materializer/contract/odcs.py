@@ -20,7 +20,9 @@ from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.masking import check_masks, check_renamed, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.ownership import read_contacts
-from cdc_materializer.contract.relations import ColumnsOf, check_references
+from cdc_materializer.contract.queries import Sources, check_queries
+from cdc_materializer.contract.ranges import check_ranges
+from cdc_materializer.contract.relations import Elsewhere, check_references
 from cdc_materializer.contract.rules import read_columns, read_rules
 from cdc_materializer.contract.service_levels import read_freshness
 from cdc_materializer.contract.table_checks import check_table_draft, columns_of
@@ -64,7 +66,7 @@ def lint(
     root: Path | None = None,
     key: Collection[str] = (),
     renames: Mapping[str, str] = MappingProxyType({}),
-    columns_of: ColumnsOf | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> LintReport:
     """Tell everything that is wrong with a contract file; never raises for what the file says.
 
@@ -79,17 +81,21 @@ def lint(
             that lacks one, are problems too.
         renames: the name that a column has by each that it had, as the table's settings say: a mask that is left on a
             former one alone is a problem too.
-        columns_of: the columns of other tables (`columns_elsewhere`); for a contract with a `table`. A rule that refers
-            to a table or a column that is not there is a problem.
+        elsewhere: the other tables (`columns_elsewhere`); for a contract with a `table`. A rule that refers to a table
+            or a column that is not there is a problem.
     """
     findings = Findings(path, root)
     document = _document(findings)
-    contracts = _read_all(document, table, findings, columns) if document else []
+    own = TableName.parse(table) if table is not None else None
+    sources = (
+        Sources((*own.namespace, own.name), elsewhere.named) if own is not None and elsewhere is not None else Sources()
+    )
+    contracts = _read_all(document, table, findings, columns, sources) if document else []
     for one in contracts if len(contracts) == 1 else ():
         _check_key(one, key, findings)
         check_renamed(one, renames, findings)
-        if columns_of is not None and table is not None:
-            check_references(one, TableName.parse(table), columns_of, findings)
+        if elsewhere is not None and own is not None:
+            check_references(one, own, elsewhere, findings)
     contract = contracts[0] if contracts else None
     problems = sorted(dict.fromkeys(findings.problems), key=lambda problem: problem.line or 0)
     file = LintFile(
@@ -128,14 +134,18 @@ def _document(findings: Findings) -> OpenDataContractStandard | None:
 
 
 def _read_all(
-    document: OpenDataContractStandard, table: str | None, findings: Findings, actual: Mapping[str, str] | None
+    document: OpenDataContractStandard,
+    table: str | None,
+    findings: Findings,
+    actual: Mapping[str, str] | None,
+    sources: Sources,
 ) -> list[Contract]:
     """Return the contract of the table that is meant, or where nothing says which one is, those of all tables."""
     tables = document.schema_ or []
     if table is None and len(tables) > 1:
-        return [_read(document, found, ("schema", at), findings, None) for at, found in enumerate(tables)]
+        return [_read(document, found, ("schema", at), findings, None, sources) for at, found in enumerate(tables)]
     chosen = _choose_table(document, table, findings)
-    return [_read(document, *chosen, findings, actual)] if chosen else []
+    return [_read(document, *chosen, findings, actual, sources)] if chosen else []
 
 
 def _read(
@@ -144,8 +154,12 @@ def _read(
     place: Place,
     findings: Findings,
     actual: Mapping[str, str] | None,
+    sources: Sources | None = None,
 ) -> Contract:
-    """Return the contract of one table as far as it can be read, with every problem noted."""
+    """Return the contract of one table as far as it can be read, with every problem noted.
+
+    With ``sources`` also what no run is refused for: what Spark would tell, and bounds that mean nothing.
+    """
     before = len(findings.problems)
     columns = read_columns(found, place, findings)
     drafts = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
@@ -164,6 +178,10 @@ def _read(
                 check_table_draft(draft, stored, findings)
         if len(findings.problems) == known_so_far and not findings.has_within(draft.place):
             sound[draft.scope].append(draft)
+    if sources is not None:
+        check_queries([*sound[Scope.ROW], *sound[Scope.TABLE]], stored, sources, findings)
+        check_ranges(sound[Scope.ROW], types, found, findings)
+        check_ranges(sound[Scope.TABLE], stored, found, findings)
     # With a malformed rule there is nothing to compare; whatever else is wrong hides no contradiction of the others.
     check_rows_together(sound[Scope.ROW], {column.name for column in columns if column.primary_key}, findings)
     check_tables_together(sound[Scope.TABLE], sound[Scope.ROW], findings)

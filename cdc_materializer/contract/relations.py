@@ -1,14 +1,17 @@
-"""The tables that a contract's relationships refer to: whether they are there, and have the columns; without Spark."""
+"""The tables that a contract's relationships and queries name: whether they and their columns are there; no Spark."""
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.config import reveal
+from cdc_materializer.config_connections import CATALOG_NAME
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.contract.table_rules import REFERENCES, other_table
-from cdc_materializer.errors import CdcError
+from cdc_materializer.errors import CdcError, InvalidName
 from cdc_materializer.names import TableName, nearest
 
 if TYPE_CHECKING:
@@ -16,9 +19,52 @@ if TYPE_CHECKING:
 
 #: The columns that a table has; None for no such table, none at all where they are not known.
 ColumnsOf = Callable[[TableName], Collection[str] | None]
+#: First parts of names in Spark's SQL that are no namespaces of a catalog, whatever that has.
+_OF_SPARK = frozenset({"builtin", "global_temp", "information_schema", "session", "spark_catalog", "system"})
+_CATALOGS = "spark.sql.catalog."
+#: The parts of a name that has a namespace of one part.
+_WITHOUT_CATALOG = 2
 
 
-def columns_elsewhere(config: "Config", mirrors: Iterable[TableName]) -> ColumnsOf:
+@dataclass(frozen=True)
+class Elsewhere:
+    """The tables beside a contract's own.
+
+    Attributes:
+        columns_of: the columns of one.
+        catalog: the name of the catalog.
+        foreign: other first parts of names, of which only Spark knows what they are, in lower case.
+        is_flat: whether a name without a namespace may be one of a table.
+    """
+
+    columns_of: ColumnsOf
+    catalog: str = CATALOG_NAME
+    foreign: frozenset[str] = _OF_SPARK
+    is_flat: bool = False
+
+    def named(self, parts: tuple[str, ...]) -> Collection[str] | None:
+        """The columns of a table by its name in a query: with the catalog before it, or a table of Iceberg's behind."""
+        is_full = len(parts) > 1 and parts[0].casefold() == self.catalog.casefold()
+        own = parts[1:] if is_full else parts
+        # A name of three parts may be of a catalog that the caller's Spark has.
+        if (not is_full and (parts[0].casefold() in self.foreign or len(parts) > _WITHOUT_CATALOG)) or (
+            len(own) == 1 and (is_full or self.is_flat)
+        ):
+            return ()
+        if len(own) == 1:
+            return None
+        columns = self._columns_of(own)
+        is_of_table = columns is None and len(own) > _WITHOUT_CATALOG and self._columns_of(own[:-1]) is not None
+        return () if is_of_table else columns
+
+    def _columns_of(self, parts: tuple[str, ...]) -> Collection[str] | None:
+        try:
+            return self.columns_of(TableName.parse(".".join(parts)))
+        except InvalidName:  # such as one of ours beside a mirror
+            return ()
+
+
+def columns_elsewhere(config: "Config", mirrors: Iterable[TableName]) -> Elsewhere:
     """Ask for the columns of tables: some mirrors, made or yet to be made, and whatever is in the catalog.
 
     Args:
@@ -34,14 +80,19 @@ def columns_elsewhere(config: "Config", mirrors: Iterable[TableName]) -> Columns
             return found[0].keys() if found is not None else (() if mirror is not None else None)
         return ()
 
-    return columns_of
+    of_spark = {
+        name.removeprefix(_CATALOGS).partition(".")[0].casefold() for name in config.spark if name.startswith(_CATALOGS)
+    }
+    properties = reveal(config.catalog.properties)
+    is_flat = "default-namespace" in properties or properties.get("type") == "hadoop"
+    return Elsewhere(columns_of, config.catalog.name, _OF_SPARK | of_spark, is_flat)
 
 
-def check_references(contract: Contract, own: TableName, columns_of: ColumnsOf, findings: Findings) -> None:
+def check_references(contract: Contract, own: TableName, elsewhere: Elsewhere, findings: Findings) -> None:
     """Note relationships to tables or columns that there are none of: such a rule cannot be judged, and blocks."""
     for rule in (rule for rule in contract.table_rules if rule.expectation == REFERENCES):
         there = other_table(rule, own)
-        columns = columns_of(there)
+        columns = elsewhere.columns_of(there)
         if columns is None:
             do = "Mend its name, mirror it too, or take the action away: the relationship only describes then."
             findings.add(("schema",), f"{rule.name} refers to {there}, and there is no such table.", do, rule.line)

@@ -210,7 +210,7 @@ def _misfit(condition: str, value: object) -> str | None:
     return None
 
 
-def query_of(rule: Rule, table: str, quoted_column: str | None) -> str:
+def query_of(rule: Rule | Draft, table: str, quoted_column: str | None) -> str:
     """A rule's query, with the words that stand for the table and the column replaced."""
     text: str = rule.kwargs["query"]
     # The longer spelling first: `${table}` has `{table}` in it.
@@ -234,7 +234,7 @@ def broken_rows_query(query: object) -> str | None:
     return None if asked else "it does not ask {batch}, the table"
 
 
-def rows_query_of(rule: Rule, table: str) -> str:
+def rows_query_of(rule: Rule | Draft, table: str) -> str:
     """GX's query for the rows that break a rule, asked of a table."""
     text: str = rule.kwargs[ROWS_QUERY]
     return text.rstrip("; \t\r\n").format(**{_BATCH: table})
