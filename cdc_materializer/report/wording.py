@@ -160,14 +160,22 @@ def masked_line(table: TableViolations) -> str | None:
 
 
 def samples_line(table: TableViolations) -> str | None:
-    """Say which columns the samples leave out; None where no samples were asked for."""
-    if table.sample_columns is None or not table.violations:
+    """Say which columns the samples leave out; None where none were asked for, or no message could be one."""
+    if table.sample_columns is None or all(group.about == "table" for group in table.violations):
         return None
     shown, left_out = table.sample_columns.shown, table.sample_columns.left_out
     if not shown:
-        return "No samples: the contract classifies no column as public that is not masked."
+        return f"No samples: {_why_no_samples(table)}."
     rest = f"; left out: {', '.join(left_out)}" if left_out else ""
     return f"Samples show the public columns, {', '.join(shown)}{rest}."
+
+
+def _why_no_samples(table: TableViolations) -> str:
+    if table.contract_error is not None:
+        return "the contract cannot be followed, so nothing tells which columns are public"
+    if table.contract is None:
+        return "only a contract can call columns public, and the table has none"
+    return "the contract classifies no column as public that is not masked"
 
 
 def headline(report: ViolationReport) -> str:

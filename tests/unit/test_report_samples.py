@@ -17,8 +17,9 @@ from cdc_materializer.report.html import to_html
 from cdc_materializer.report.markdown import to_markdown
 from cdc_materializer.report.samples import Sampled, Sampling, choose
 from cdc_materializer.report.terminal import render
-from cdc_materializer.report.violation_models import ViolationReport
+from cdc_materializer.report.violation_models import ContractState, SampleColumns, ViolationReport
 from cdc_materializer.report.violations import violation_report
+from cdc_materializer.report.wording import samples_line
 from tests.unit.contracts import write
 from tests.unit.quarantines import CANARY, NOW, ORDERS, Lake, row
 
@@ -134,3 +135,19 @@ def test_where_nothing_is_held_samples_start_no_spark(tmp_path: Path, capsys: py
     assert {table["table"]: table["sample_columns"]["left_out"] for table in tables}["shop.customers"] == []
     assert all(table["sample_columns"]["shown"] == [] for table in tables)
     assert SparkSession.getActiveSession() is None
+
+
+def test_why_there_are_no_samples_is_said_as_it_is() -> None:
+    """Of a table without a contract, of one whose contract cannot be followed, and of one without public columns."""
+    table = _report(1).tables[0].model_copy(update={"sample_columns": SampleColumns(shown=[], left_out=[])})
+    of_table = [group for group in table.violations if group.about == "table"]
+    stated = ContractState(name="orders", version="1", fingerprint="f", in_force=True, rules=0)
+
+    assert samples_line(table) == "No samples: only a contract can call columns public, and the table has none."
+    assert samples_line(table.model_copy(update={"contract_error": "Contract orders.yaml:3 …"})) == (
+        "No samples: the contract cannot be followed, so nothing tells which columns are public."
+    )
+    assert samples_line(table.model_copy(update={"contract": stated})) == (
+        "No samples: the contract classifies no column as public that is not masked."
+    )
+    assert samples_line(table.model_copy(update={"contract": stated, "violations": of_table})) is None
