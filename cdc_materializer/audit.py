@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -29,10 +29,22 @@ from cdc_materializer.lake import MAIN, Lake
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line
 from cdc_materializer.merge import first_rows, one_number, table_path
-from cdc_materializer.names import TableName, quote
+from cdc_materializer.names import TableName, quote, shown
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.table_names import renamed, view_names
 
 _VIEW = "__cdc_result"
+_NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
+#: With it no name is taken for one that begins with the catalog.
+_NO_CATALOG = ""
+#: Which parameter of Spark's conditions is a name that the contract has written.
+_NAMING = {
+    _NO_TABLE: "relationName",
+    "FIELD_NOT_FOUND": "fieldName",
+    "PARSE_SYNTAX_ERROR": "error",
+    "UNRESOLVED_COLUMN": "objectName",
+    "UNRESOLVED_ROUTINE": "routineName",
+}
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,8 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     Raises:
         TableRuleBroken: others are broken, or cannot be judged; nothing is published.
     """
-    rules = line.contract.table_rules if line.contract is not None else ()
-    if not rules:
+    contract = line.contract
+    if contract is None or not contract.table_rules:
         return ()
     # A replay is compared with what it is to replace, not with its own beginning.
     main = replace(stage.lake, branch=MAIN, read_only=True)
@@ -92,11 +104,12 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     # In its own columns, which a replay may be about to change: its rows are only counted.
     before = None if live is None or live.is_empty else life.without_deleted(stage.lake.rows(live))
     rows = life.live_rows(stage.rows(), target).select(*[m.column(name) for name in target.types])
-    found = judge_table(Result(stage.lake, line.mirror, rows, target.types, before, target.key), rules)
+    found = judge_table(Result(stage.lake, line.mirror, rows, target.types, before, target.key), contract.table_rules)
     blocking = [one for one in found if one.blocks]
     if blocking:
         broken = tuple(one.rule.name for one in blocking if one.why is None)
-        raise TableRuleBroken(str(line.mirror), broken, {one.rule.name: one.why for one in blocking if one.why})
+        unjudged = {one.rule.name: f"{one.why}; {contract.place(one.rule)}" for one in blocking if one.why}
+        raise TableRuleBroken(str(line.mirror), broken, unjudged)
     return tuple(one.rule.name for one in found)
 
 
@@ -198,9 +211,8 @@ def _other(lake: Lake, name: TableName) -> DataFrame:
 
 def _is_answer_kept(result: Result, rule: Rule) -> bool:
     """Whether the one number that a query gives is as the rule says."""
-    result.rows.createOrReplaceTempView(_VIEW)
     column = quote(rule.column) if rule.column is not None else None
-    answer = result.lake.answer(one_number(said.query_of(rule, quote(_VIEW), column)))
+    answer = _answer(result, result.rows, one_number, said.query_of(rule, quote(_VIEW), column))
     rows = answer.collect()
     value: Any = rows[0][0] if len(rows) == 1 and len(answer.columns) == 1 else None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -214,8 +226,41 @@ def _are_no_rows(result: Result, rule: Rule) -> bool:
     domain = {key: rule.kwargs[key] for key in CONDITION_KWARGS if key in rule.kwargs}
     names = {quote(name): ddl for name, ddl in result.types.items()}
     rows = result.rows.where(applies(domain, names, result.rows)) if domain else result.rows
+    query = said.rows_query_of(rule, quote(_VIEW))
+    return _answer(result, rows, lambda asked: first_rows(asked, 1), query).isEmpty()
+
+
+def _answer(result: Result, rows: DataFrame, reading: Callable[[str], str], query: str) -> DataFrame:
+    """What a contract's query gives.
+
+    Names are what they are to Spark. Where it has no such table they are those of pipeline.yaml: of other mirrors what
+    readers see, of the mirror itself what the batch would leave, because a rule about what readers see already would
+    let pass what it is there for.
+
+    Args:
+        result: the table.
+        rows: those of its rows that the query is about.
+        reading: makes a query one that can only read.
+        query: with the view's name in the places that stand for the table.
+    """
     rows.createOrReplaceTempView(_VIEW)
-    return result.lake.answer(first_rows(said.rows_query_of(rule, quote(_VIEW)), 1)).isEmpty()
+    try:
+        return result.lake.answer(reading(query))
+    except AnalysisException as unknown:
+        if unknown.getCondition() != _NO_TABLE:
+            raise
+    catalog, views = result.lake.spark.catalog, view_names([result.mirror], query)
+    own, before = {*views.values(), result.mirror.name}, catalog.currentCatalog()
+    try:
+        for view in own:
+            rows.createOrReplaceTempView(quote(view))
+        catalog.setCurrentCatalog(result.lake.catalog)
+        # In full the mirror's name is that of what readers see.
+        return result.lake.answer(reading(renamed(query, views, _NO_CATALOG)))
+    finally:
+        catalog.setCurrentCatalog(before)
+        for view in own:
+            catalog.dropTempView(view)
 
 
 def _rows_of(result: Result, rule: Rule) -> int:
@@ -228,4 +273,14 @@ def _reason(failure: Exception) -> str:
     if isinstance(failure, ContractInvalid):  # of the rule and the columns' types; no row was looked at
         return failure.what.rstrip(".")
     condition: str | None = failure.getCondition() if isinstance(failure, PySparkException) else None
-    return condition or type(failure).__name__
+    told = condition or type(failure).__name__
+    # Before it runs, Spark knows of the query alone: what it names then is what the contract has written.
+    name = _named(failure, told) if isinstance(failure, AnalysisException) else None
+    return f"{told}: {name}" if name else told
+
+
+def _named(failure: AnalysisException, condition: str) -> str | None:
+    """The column, table or function of a query that is not there, or the word at which its syntax breaks."""
+    parameter = _NAMING.get(condition.partition(".")[0])
+    found = (failure.getMessageParameters() or {}).get(parameter) if parameter is not None else None
+    return shown(found.replace(f"{quote(_VIEW)}.", "").replace(quote(_VIEW), "{table}")) if found else None

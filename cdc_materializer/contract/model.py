@@ -177,6 +177,10 @@ class Contract:
         """The rules about single rows."""
         return tuple(rule for rule in self.rules if rule.scope is Scope.ROW)
 
+    def place(self, rule: Rule) -> str:
+        """Where the file states a rule, as errors have it."""
+        return f"{self.path.name}:{rule.line}" if rule.line is not None else self.path.name
+
     @property
     def public(self) -> tuple[str, ...]:
         """The columns whose values a report may show: those that are called public and are not masked."""

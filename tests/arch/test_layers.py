@@ -106,6 +106,7 @@ LAYERS = (
         "offsets",
         "strict_json",
         "logs",
+        "table_names",
     ),
     ("names",),
     ("errors",),

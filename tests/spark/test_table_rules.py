@@ -281,7 +281,7 @@ def test_a_query_for_rows_can_do_nothing_but_read(rows: DataFrame) -> None:
 
     found = _judged(rows, [rule])
 
-    assert found == {rule.name: "PARSE_SYNTAX_ERROR"}
+    assert found == {rule.name: "PARSE_SYNTAX_ERROR: '{table}'"}
 
 
 def test_a_rule_that_cannot_be_judged_is_told_and_hides_no_other(rows: DataFrame) -> None:
@@ -405,3 +405,57 @@ def test_the_change_of_the_row_count_is_that_since_readers_saw_it(
     lake, mirror = Lake(rows.sparkSession, "lake"), TableName.parse("s.t")
 
     assert (judge_table(Result(lake, mirror, rows, COLUMNS, seen), [rule]) == []) == holds
+
+
+def _asks(name: str, query: str, value: int) -> Rule:
+    kwargs = {"query": query, "condition": "mustBe", "value": value}
+    return Rule(name, None, "sql", kwargs, Action.BLOCK, scope=Scope.TABLE)
+
+
+def test_a_query_names_mirrors_as_the_pipeline_does(spark: SparkSession, namespace: str, rows: DataFrame) -> None:
+    """Without the catalog too: another mirror is what readers see, the mirror itself what the batch would leave.
+
+    In full it is what readers see, and whatever a query has named so far it names still: a column of a table that is
+    called like the namespace.
+    """
+    spark.sql(f"CREATE TABLE lake.{namespace}.people USING iceberg AS SELECT 1 AS id")
+    spark.sql(f"CREATE TABLE lake.{namespace}.`all-orders` USING iceberg AS SELECT 1 AS id")
+    mirror, before = TableName.parse(f"{namespace}.all-orders"), spark.catalog.currentCatalog()
+    own, people = f"{namespace}.`all-orders`", f"{namespace}.people"
+    rules = [
+        _asks("in two parts", f"SELECT count(*) FROM {own} WHERE `all-orders`.id > 0", 7),
+        _asks("in one", "SELECT count(*) FROM `all-orders`", 7),
+        _asks("in full", f"SELECT count(*) FROM lake.{own}", 1),
+        _asks("beside", f"SELECT count(*) FROM {own} o JOIN {people} USING (id)", 1),
+        _asks("both", f"SELECT (SELECT count(*) FROM {{object}}) - (SELECT count(*) FROM {people})", 6),
+        _asks("with", f"WITH `all-orders` AS (SELECT * FROM {own} WHERE id > 4) SELECT count(*) FROM `all-orders`", 3),
+        _asks("as it was", f"SELECT count(*) FROM {{object}} {namespace} WHERE {namespace}.id > 0", 7),
+        _rule(("unexpected_rows_expectation", None, {ROWS_QUERY: f"SELECT * FROM {people} JOIN {{batch}} USING (id)"})),
+    ]
+    result = Result(Lake(spark, "lake"), mirror, rows, COLUMNS, None)
+
+    assert {one.rule.name: one.why for one in judge_table(result, rules)} == {rules[-1].name: None}
+    assert spark.catalog.currentCatalog() == before
+    assert not spark.catalog.tableExists("`all-orders`")
+
+
+def test_what_a_query_names_and_there_is_none_of_is_told(rows: DataFrame) -> None:
+    """The name that the contract has written, and no value: what ends a query that runs is told by its kind."""
+    rules = [
+        _asks("column", "SELECT sum(`amuont`) FROM {object}", 0),
+        _asks("of the table", "SELECT sum({object}.amuont) FROM {object}", 0),
+        _asks("table", "SELECT count(*) FROM lake.shop.custmers", 0),
+        _asks("function", "SELECT cuont(id) FROM {object}", 0),
+        _asks("syntax", "SELECT count(*) FORM {object}", 0),
+        _asks("value", "SELECT sum(cast(name AS int)) FROM {object}", 0),
+    ]
+    found = _judged(rows, rules)
+
+    assert found == {
+        "column": "UNRESOLVED_COLUMN.WITH_SUGGESTION: `amuont`",
+        "of the table": "UNRESOLVED_COLUMN.WITH_SUGGESTION: `amuont`",
+        "table": "TABLE_OR_VIEW_NOT_FOUND: `lake`.`shop`.`custmers`",
+        "function": "UNRESOLVED_ROUTINE: `cuont`",
+        "syntax": "PARSE_SYNTAX_ERROR: '{table}'",
+        "value": "CAST_INVALID_INPUT",
+    }

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from cdc_materializer.names import TableName
-from cdc_materializer.query import named_in, renamed, view_names
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.report.terminal_query import query_view
+from cdc_materializer.table_names import named_in, renamed, view_names
 
 TABLES: list[tuple[str, ...]] = [("shop", "orders"), ("shop", "order items")]
 VIEWS: dict[tuple[str, ...], str] = {("shop", "orders"): "orders", ("shop", "order items"): "order items"}
