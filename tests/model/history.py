@@ -6,6 +6,10 @@ incremental snapshot while changes go on, or the whole table while its stream wa
 takes a new snapshot, sometimes in two attempts; and after a crash it sends a suffix of what it had sent again. After
 every event that is sent for the first time the model knows which rows the table must show (changelog-semantics §1.5,
 §2.2).
+
+Where histories change columns, the table has a second long text, `memo`, that is dropped now and then and later added
+anew. Messages of a time without it do not have it at all, so the mirror keeps what the row has shown (§0 rule 12).
+Added anew it is NULL in every row of the database, of which no message tells (§0.1).
 """
 
 import random
@@ -21,6 +25,13 @@ UNAVAILABLE = "__debezium_unavailable_value"
 KEYS = 1_000_000
 #: Keys that differ by this go to one partition, of two as of three.
 LANES = 6
+
+#: The columns besides the key; and the texts that a change may leave untouched.
+COLUMNS = ("note", "qty")
+CHANGING = (*COLUMNS, "memo")
+TEXTS = ("note", "memo")
+#: Columns change once in so many commits of a life, or of eight lives together.
+ALTERED = 4
 
 Row = dict[str, Any]
 Rows = dict[int, Row]
@@ -43,6 +54,7 @@ class Event:
         kept: of a truncate, the keys whose rows it leaves alone, because a snapshot has shown them from after it.
         era: how often the connector had lost its place in the log.
         settled: whether the table is as some transaction left it; not so while the stream is behind a snapshot.
+        columns: of the database's table when it happened, besides the key.
     """
 
     op: str
@@ -57,6 +69,7 @@ class Event:
     kept: frozenset[int] = frozenset()
     era: int = 0
     settled: bool = True
+    columns: tuple[str, ...] = COLUMNS
 
     @property
     def position(self) -> tuple[int, int]:
@@ -81,13 +94,25 @@ class _Transaction:
 
 @dataclass
 class Database:
-    """What all tables of one server share: its log and its clock."""
+    """What all lives of one table share: the server's log and clock, and the columns.
+
+    Attributes:
+        chance: of what happens in all of them.
+        lsn: the log's end.
+        commit: LSN of the last commit that the connector has seen; none before its first.
+        clock: in milliseconds.
+        columns: that the table has now, besides the key.
+        alterations: how often they have changed.
+        every: how many commits there are between two alterations, on average; 0 for none.
+    """
 
     chance: random.Random
     lsn: int = 1_000
-    #: Of the last commit that the connector has seen; none before its first.
     commit: int | None = None
     clock: int = 1_760_000_000_000
+    columns: tuple[str, ...] = COLUMNS
+    alterations: int = 0
+    every: int = 0
 
     def tick(self) -> int:
         """Write to the log; transactions often share a moment."""
@@ -95,11 +120,19 @@ class Database:
         self.clock += self.chance.choice((0, 0, 1, 1_000))
         return self.lsn
 
+    def alter(self) -> None:
+        """Now and then, between transactions, drop the column that changes, or add it anew."""
+        if self.every and self.chance.random() < 1 / self.every:
+            self.columns = COLUMNS if self.columns == CHANGING else CHANGING
+            self.alterations += 1
+
 
 class History:
     """The events of one table's life, in the order in which the connector first sends them."""
 
-    def __init__(self, seed: int, changes: int, *, shared: Database | None = None, life: int = 0) -> None:
+    def __init__(
+        self, seed: int, changes: int, *, shared: Database | None = None, life: int = 0, columns_change: bool = False
+    ) -> None:
         """Live through about so many changes.
 
         Args:
@@ -108,13 +141,19 @@ class History:
             shared: where several lives share one table, the database that it is in; nobody truncates it then, and a
                 key changes only to one that goes to the same partition.
             life: which keys of a shared table are this one's.
+            columns_change: whether the table has a column that is dropped and added now and then; of a shared one
+                its database says so.
         """
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self._database = shared or Database(self._random)
+        self._database = shared or database(self._random, columns_change=columns_change)
+        self._columns, self._alterations = self._database.columns, 0
+        # Where columns change, more rows live on under other keys.
+        self._deleting = 0.85 if self._columns == COLUMNS else 0.75
         self._changes, self._is_shared = changes, shared is not None
         self._next_key = life * KEYS + 1
         self._rows: Rows = {}
         self._shown: Rows = {}
+        self._ended: dict[int, Row] = {}
         self._written: dict[int, tuple[int, int]] = {}
         self._era = 0
         self._began = False
@@ -134,11 +173,16 @@ class History:
 
     @property
     def missing(self) -> Rows:
-        """Rows of the database that the table does not show as they are; none, when the connector has caught up."""
-        return {key: row for key, row in self._rows.items() if self._shown.get(key) != row}
+        """Rows of the database that the table does not show as they are; none, when the connector has caught up.
+
+        A column that was added is NULL in the database and not in its rows here, until a change sets it: no message
+        tells of that.
+        """
+        return {key: row for key, row in self._rows.items() if row.items() - self._shown.get(key, {}).items()}
 
     def step(self) -> bool:
         """Let something happen; False where the life is over."""
+        self._follow_columns()
         if not self._began:
             self._began = True
             for _ in range(self._random.randrange(8)):
@@ -158,10 +202,25 @@ class History:
             self._emit(self._commit_some())
         return len(self.events) < self._changes
 
+    # --- columns
+    # ------------------------------------------------------------------------------------------------------------
+
+    def _follow_columns(self) -> None:
+        """A column that was dropped since has left nothing behind, also where it has been added anew."""
+        if self._alterations != self._database.alterations:
+            self._alterations = self._database.alterations
+            self._rows = {key: {name: row[name] for name in COLUMNS} for key, row in self._rows.items()}
+
+    def _whole(self, row: Row) -> Row:
+        """A row with all columns that the database has now."""
+        return {name: row.get(name) for name in self._database.columns}
+
     # --- transactions
     # -------------------------------------------------------------------------------------------------------
 
     def _commit_some(self) -> list[Event]:
+        self._database.alter()
+        self._follow_columns()
         running = [_Transaction() for _ in range(self._random.randint(1, 3))]
         for _ in range(self._random.randint(1, 6)):
             self._change(self._random.choice(running), running)
@@ -191,7 +250,7 @@ class History:
         assert row is not None
         if choice < 0.7:
             self._update(own, key, row)
-        elif choice < 0.85:
+        elif choice < self._deleting:
             self._delete(own, key)
         else:
             self._move(own, key, row)
@@ -199,40 +258,43 @@ class History:
     def _insert(self, own: _Transaction, key: int) -> None:
         row = self._new_row()
         own.rows[key] = row
-        own.events.append(self._event("c", key, row, row, self._database.tick()))
+        own.events.append(self._event("c", key, row, self._database.tick()))
 
     def _update(self, own: _Transaction, key: int, row: Row) -> None:
-        changed = {**row, "qty": self._random.randrange(1_000)}
-        if self._random.random() < 0.3:
-            changed["note"] = self._new_row()["note"]
+        changed = {**self._whole(row), "qty": self._random.randrange(1_000)}
+        for text in TEXTS:
+            if text in changed and self._random.random() < 0.3:
+                changed[text] = self._new_row()[text]
         own.rows[key] = changed
-        own.events.append(self._event("u", key, self._image(changed, row), changed, self._database.tick()))
+        own.events.append(self._event("u", key, self._image(changed, row), self._database.tick()))
 
     def _delete(self, own: _Transaction, key: int) -> None:
         own.rows[key] = None
         lsn = self._database.tick()
-        own.events += [self._event("d", key, None, None, lsn), self._event("tombstone", key, None, None, lsn)]
+        own.events += [self._event("d", key, None, lsn), self._event("tombstone", key, None, lsn)]
 
     def _move(self, own: _Transaction, key: int, row: Row) -> None:
-        """Change the primary key; the new row's text stays untouched, so only the old key's row knows it."""
+        """Change the primary key; the new row's note stays untouched, so only the old key's row knows it."""
         new, lsn = self._new_key(), self._database.tick()
         while self._is_shared and (new - key) % LANES:
             new = self._new_key()
-        changed = {**row, "qty": self._random.randrange(1_000)}
+        changed = {**self._whole(row), "qty": self._random.randrange(1_000)}
+        if "memo" in changed and self._random.random() < 0.3:
+            changed["memo"] = self._new_row()["memo"]
         own.rows |= {key: None, new: changed}
         own.events += [
-            self._event("d", key, None, None, lsn),
-            self._event("tombstone", key, None, None, lsn),
-            self._event("c", new, self._image(changed, row), changed, lsn),
+            self._event("d", key, None, lsn),
+            self._event("tombstone", key, None, lsn),
+            self._event("c", new, self._image(changed, row), lsn),
         ]
 
     def _image(self, row: Row, before: Row) -> Row:
         """What the log shows: a long text that was not touched is not in it."""
-        is_untouched = row["note"] == before["note"] and row["note"] is not None and len(row["note"]) > 20
-        return {**row, "note": UNAVAILABLE} if is_untouched else dict(row)
+        untouched = {name for name in TEXTS if row.get(name) == before.get(name) and len(row.get(name) or "") > 20}
+        return {**row, **dict.fromkeys(untouched, UNAVAILABLE)}
 
     def _truncate(self) -> list[Event]:
-        event = replace(self._event("t", None, None, None, self._database.tick()), commit=self._database.commit)
+        event = replace(self._event("t", None, None, self._database.tick()), commit=self._database.commit)
         self._database.commit = self._database.tick()
         self._rows = {}
         return [event]
@@ -279,33 +341,47 @@ class History:
             self._snapshot()
 
     def _snapshot_of(self, key: int, snapshot: str, lsn: int | None, ts_ms: int | None = None) -> Event:
-        row = dict(self._rows[key])
+        row, columns = self._whole(self._rows[key]), self._database.columns
         commit = self._database.commit if snapshot == "incremental" else None
-        return Event("r", key, row, row, lsn, commit, ts_ms or self._database.clock, snapshot, self._database.lsn)
+        found = Event("r", key, row, row, lsn, commit, ts_ms or self._database.clock, snapshot, self._database.lsn)
+        return replace(found, columns=columns)
 
     # --- what the table shows
     # -----------------------------------------------------------------------------------------------
 
     def _emit(self, events: list[Event]) -> None:
-        """Send events, and follow what they tell: behind a snapshot an update does not know the text that it left."""
+        """Send events, and follow what they tell: of what one leaves out the mirror knows only what it has shown."""
         for event in events:
             found = replace(event, era=self._era)
             if event.key is None:
                 kept = frozenset(key for key, written in self._written.items() if written > event.position)
                 found = replace(found, kept=kept)
                 self._shown = {key: row for key, row in self._shown.items() if key in kept}
-            elif event.shown is None:
-                self._shown.pop(event.key, None)
+            elif event.after is None:
+                # The row that a delete ends is also that of the key change which it may be half of.
+                ended = self._shown.pop(event.key, None)
+                if ended is not None and event.lsn is not None:
+                    self._ended[event.lsn] = ended
             else:
-                if event.op == "u" and event.after is not None and event.after["note"] == UNAVAILABLE:
-                    found = replace(found, shown={**event.shown, "note": self._shown[event.key]["note"]})
-                assert found.shown is not None
-                self._shown[event.key] = found.shown
+                self._shown[event.key] = self._shown_after(event.key, event.after, event)
+                found = replace(found, shown=self._shown[event.key])
                 self._written[event.key] = event.position
             self.events.append(found)
 
-    def _event(self, op: str, key: int | None, after: Row | None, shown: Row | None, lsn: int) -> Event:
-        return Event(op, key, after, shown, lsn, None, self._database.clock)
+    def _shown_after(self, key: int, image: Row, event: Event) -> Row:
+        """The row that an image makes: absent columns stay, and an insert begins with none.
+
+        A text that was left untouched is the row's own, or the one that the old key's row had at its delete.
+        """
+        before: Row = {}
+        left_out = self._ended.get(event.lsn or 0, {})
+        if event.op != "c":
+            before = left_out = self._shown.get(key, {})
+        told = {name: left_out.get(name) if value == UNAVAILABLE else value for name, value in image.items()}
+        return {**dict.fromkeys(self._columns), **before, **told}
+
+    def _event(self, op: str, key: int | None, after: Row | None, lsn: int) -> Event:
+        return Event(op, key, after, after, lsn, None, self._database.clock, columns=self._database.columns)
 
     def _new_key(self) -> int:
         self._next_key += 1
@@ -313,14 +389,24 @@ class History:
 
     def _new_row(self) -> Row:
         note = self._random.choice((None, "", "short", f"long {self._random.random()} " + "x" * 20))
-        return {"note": note, "qty": self._random.choice((None, self._random.randrange(1_000)))}
+        row = {"note": note, "qty": self._random.choice((None, self._random.randrange(1_000)))}
+        if "memo" in self._database.columns:
+            long = f"long {self._random.random()} " + "y" * 20
+            row["memo"] = self._random.choice((None, "short", long, long, long))
+        return row
 
 
-def lives(seeds: Sequence[int], changes: int) -> list[Event]:
+def database(chance: random.Random, sharing: int = 1, *, columns_change: bool = False) -> Database:
+    """An empty database for so many lives."""
+    every = ALTERED * max(1, sharing // 8) if columns_change else 0
+    return Database(chance, columns=CHANGING if columns_change else COLUMNS, every=every)
+
+
+def lives(seeds: Sequence[int], changes: int, *, columns_change: bool = False) -> list[Event]:
     """Several lives in one table, none of which truncates it: disjoint keys, one log, their events mixed."""
     chance = random.Random(seeds[0])  # noqa: S311 - repeatable, not secret
-    database = Database(chance)
-    going = [History(seed, changes, shared=database, life=seed) for seed in seeds]
+    shared = database(chance, len(seeds), columns_change=columns_change)
+    going = [History(seed, changes, shared=shared, life=seed) for seed in seeds]
     events: list[Event] = []
     while going:
         chosen = chance.choice(going)
@@ -423,8 +509,8 @@ def decoded(message: Sent) -> reference.Message:
     """A message as the reference fold reads it."""
     event = message.event
     image = event.after
-    if image is not None and image["note"] == UNAVAILABLE:
-        image = {**image, "note": reference.UNAVAILABLE}
+    if image is not None:
+        image = {name: reference.UNAVAILABLE if value == UNAVAILABLE else value for name, value in image.items()}
     return reference.Message(
         partition=message.partition,
         offset=message.offset,
@@ -435,7 +521,7 @@ def decoded(message: Sent) -> reference.Message:
         streaming=event.op != "r",
         time=message.time,
         source_ms=event.ts_ms,
-        before={"note": None, "qty": 0} if event.op == "d" else None,
+        before={**dict.fromkeys(event.columns), "qty": 0} if event.op == "d" else None,
     )
 
 

@@ -113,6 +113,17 @@ def _absent_is_null(state: KeyState, message: Message) -> KeyState:
     return replace(_started(state, message), row=base)
 
 
+def _left_out_ends(state: KeyState, message: Message) -> KeyState:
+    """A column that the image does not have loses what a key change has left out of it."""
+    found, image = _after_row(state, message), message.image or {}
+
+    def kept(row: dict[str, Any] | None) -> dict[str, Any] | None:
+        lost = {name: None for name, value in (row or {}).items() if isinstance(value, From) and name not in image}
+        return None if row is None else row | lost
+
+    return replace(found, published=kept(found.published), row=kept(found.row))
+
+
 def _as_it_was(state: KeyState) -> KeyState:
     return state
 
@@ -153,7 +164,7 @@ def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
 
 
 _mark, _is_replay, _told, _started = reference.mark, reference.is_replay, reference.told, reference.started
-_is_wiped = reference.is_wiped
+_is_wiped, _after_row = reference.is_wiped, reference.after_row
 
 #: By what was got wrong.
 MUTANTS: Mapping[str, Mutant] = {
@@ -177,6 +188,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "snapshot rows are dropped by position": Mutant("is_replay", _drops_snapshots, (103, 110)),
     "snapshot rows set the high-water mark": Mutant("mark", _snapshots_count, (3, 101)),
     "an absent column is NULL": Mutant("started", _absent_is_null, (9, 112)),
+    "what a key change left out ends under a writer without the column": Mutant("after_row", _left_out_ends, (482,)),
     "a truncate wipes by offset": Mutant("is_wiped", _by_offset, (27, 104)),
     "a truncate wipes everything": Mutant("is_wiped", _everything, (27, 104)),
     "a tombstone is not its delete's": Mutant("with_position_of_its_delete", _no_position, (72,)),

@@ -6,14 +6,18 @@ longer too. CDCM_SEED=17 begins with that one.
 
 import os
 import random
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
+from typing import Any
 
 import pytest
 
 from tests.model import reference
-from tests.model.history import History, Sent, decoded, lives, table_after, topic
-from tests.model.reference import Message, Table
+from tests.model.history import CHANGING, History, Rows, Sent, decoded, lives, table_after, topic
+from tests.model.mutants import MUTANTS
+from tests.model.reference import Message, Row, Table
 
 _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST = int(os.environ.get("CDCM_SEED", "1"))
@@ -22,8 +26,8 @@ _CHANGES = 80 if _ALL else 50
 _PINNED: tuple[int, ...] = ()
 
 
-def _life(seed: int, *, alone: bool = False) -> tuple[History, list[Sent]]:
-    history = History(seed, _CHANGES)
+def _life(seed: int, *, alone: bool = False, columns_change: bool = False) -> tuple[History, list[Sent]]:
+    history = History(seed, _CHANGES, columns_change=columns_change)
     return history, topic(history.live(), seed, alone=alone)
 
 
@@ -31,9 +35,14 @@ def _partitions(messages: list[Sent]) -> int:
     return len({message.partition for message in messages})
 
 
-def _wrong_in_order(seed: int) -> str:
+def _whole(rows: Mapping[Any, Row]) -> Rows:
+    """Rows with all columns; one that no message has told of a row is NULL."""
+    return {key: {name: row.get(name) for name in CHANGING} for key, row in rows.items()}
+
+
+def _wrong_in_order(seed: int, *, columns_change: bool = False) -> str:
     """What is wrong after some batch, each of which crashes once before it is published."""
-    history, messages = _life(seed)
+    history, messages = _life(seed, columns_change=columns_change)
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     table, at = Table(partitions=_partitions(messages)), 0
     while at < len(messages):
@@ -44,14 +53,14 @@ def _wrong_in_order(seed: int) -> str:
         at = min(at + count, len(messages))
         last = messages[at - 1]
         is_settled = history.events[last.reached - 1].settled or _partitions(messages) == 1
-        if is_settled and table.rows() != table_after(history.events, last.reached):
+        if is_settled and _whole(table.rows()) != _whole(table_after(history.events, last.reached)):
             return f"after {at} messages"
     return ""
 
 
-def _wrong_out_of_order(seed: int) -> str:
+def _wrong_out_of_order(seed: int, *, columns_change: bool = False) -> str:
     """What is wrong at the end, where partitions are read at unequal speed, and a copy may begin with a tombstone."""
-    history, messages = _life(seed, alone=True)
+    history, messages = _life(seed, alone=True, columns_change=columns_change)
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     lanes = [[one for one in messages if one.partition == partition] for partition in range(3)]
     table = Table(partitions=_partitions(messages))
@@ -59,7 +68,15 @@ def _wrong_out_of_order(seed: int) -> str:
         parts = [lane[: chance.choice((0, 3, 30))] for lane in lanes]
         lanes = [lane[len(part) :] for lane, part in zip(lanes, parts, strict=True)]
         table.take(decoded(message) for message in chain(*parts))
-    return "" if table.rows() == table_after(history.events, len(history.events)) else "at the end"
+    expected = _whole(table_after(history.events, len(history.events)))
+    return "" if _whole(table.rows()) == expected else "at the end"
+
+
+#: Both questions above, asked of lives whose columns come and go.
+_WHERE_COLUMNS_CHANGE = (
+    pytest.param(partial(_wrong_in_order, columns_change=True), id="in order"),
+    pytest.param(partial(_wrong_out_of_order, columns_change=True), id="at any speed"),
+)
 
 
 def _wrong_without_places(seed: int) -> str:
@@ -83,8 +100,7 @@ def _without_place(sent: Sent) -> Message:
     return replace(message, op="tombstone", position=None, before=None) if event.op == "d" else message
 
 
-def _failing(wrong: object) -> dict[int, str]:
-    assert callable(wrong)
+def _failing(wrong: Callable[[int], str]) -> dict[int, str]:
     seeds = (*_PINNED, *range(_FIRST, _FIRST + _SEEDS))
     return {seed: fault for seed in seeds if (fault := wrong(seed))}
 
@@ -97,6 +113,26 @@ def test_the_table_is_its_database_at_every_event() -> None:
 def test_partitions_may_be_read_at_any_speed() -> None:
     """In the end the table is the same; by seed."""
     assert _failing(_wrong_out_of_order) == {}
+
+
+@pytest.mark.parametrize("wrong", _WHERE_COLUMNS_CHANGE)
+def test_columns_may_come_and_go(wrong: Callable[[int], str]) -> None:
+    """What a message does not have stays, also where a key change has left it out before; by seed."""
+    assert _failing(wrong) == {}
+
+
+@pytest.mark.parametrize("wrong", _WHERE_COLUMNS_CHANGE)
+@pytest.mark.parametrize(
+    "name", ["an absent column is NULL", "what a key change left out ends under a writer without the column"]
+)
+def test_each_rule_about_columns_is_needed(
+    monkeypatch: pytest.MonkeyPatch, name: str, wrong: Callable[[int], str]
+) -> None:
+    """Without it some life shows other rows."""
+    mutant = MUTANTS[name]
+    monkeypatch.setattr(reference, mutant.function, mutant.mistake)
+
+    assert any(wrong(seed) for seed in range(1, 51))
 
 
 def test_deletes_without_a_place_come_to_the_same() -> None:
@@ -114,10 +150,12 @@ def test_each_rule_about_them_is_needed(monkeypatch: pytest.MonkeyPatch, rule: s
     assert any(_wrong_without_places(seed) for seed in range(1, 51))
 
 
-def test_the_model_tells_of_every_row_that_the_database_has() -> None:
+@pytest.mark.parametrize("columns_change", [False, True])
+def test_the_model_tells_of_every_row_that_the_database_has(columns_change: bool) -> None:  # noqa: FBT001 - a case
     """The oracle's own oracle: what is shown is what the database has, and rows whose end nobody told."""
     for seed in range(_FIRST, _FIRST + _SEEDS):
-        history = History(seed, _CHANGES)
+        history = History(seed, _CHANGES, columns_change=columns_change)
         events = history.live()
         assert not history.missing, seed
-        assert table_after(events, len(events)) == history._rows | history.ghosts, seed
+        rows = {key: {**history._shown[key], **row} for key, row in history._rows.items()}
+        assert table_after(events, len(events)) == rows | history.ghosts, seed
