@@ -4,7 +4,10 @@ The mock has no controller, so it cannot describe topics; that one answer is mad
 """
 
 from collections.abc import Iterator
+from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +86,32 @@ def test_a_broker_that_is_down_is_named(ask: Any, capfd: pytest.CaptureFixture[s
 
     assert "hush" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept_ms", "kept"),
+    [
+        ("delete", 86_400_000, None),
+        ("compact", 86_400_000, timedelta(days=1)),
+        ("delete,compact", 0, timedelta(0)),
+        # Java's longest, by which some mean for ever.
+        ("compact", 2**63 - 1, timedelta(milliseconds=10**14)),
+    ],
+)
+def test_a_topic_says_for_how_long_it_keeps_deletes(
+    monkeypatch: pytest.MonkeyPatch, policy: str, kept_ms: int, kept: timedelta | None
+) -> None:
+    """By two of its settings, which the broker tells as texts."""
+    settings = {"cleanup.policy": policy, "delete.retention.ms": str(kept_ms)}
+    answer: Future[Any] = Future()
+    answer.set_result({name: SimpleNamespace(value=value) for name, value in settings.items()})
+    admin = SimpleNamespace(describe_configs=lambda asked, **_: {asked[0]: answer})
+    source = KafkaSource({"bootstrap.servers": CLOSED})
+    monkeypatch.setattr(source, "_admin", lambda: admin)
+    monkeypatch.setattr(source, "_describe", lambda _: None)
+
+    assert source.deletes_kept(TOPIC) == kept
+    assert source.is_compacted(TOPIC) == (kept is not None)
 
 
 def test_reasons_are_said_in_the_order_in_which_they_tell_most() -> None:
