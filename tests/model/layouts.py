@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
-from tests.model.history import UNAVAILABLE, Event, Sent
+from tests.model.history import CHANGING, UNAVAILABLE, Event, Sent
 
 #: A message to be: its partition, key and value.
 Laid: TypeAlias = tuple[int, bytes | None, bytes | None]
@@ -47,14 +47,15 @@ class Layout:
         return None if event.key is None else debezium_json({"id": event.key}, connect_key_schema(topic, _KEY))
 
     def value(self, topic: str, event: Event) -> bytes | None:
-        """The value; None for no value."""
+        """The value, with the schema of its time; None for no value."""
         if event.op == "tombstone":
             return None
-        return debezium_json(envelope(event), connect_envelope_schema(topic, COLUMNS))
+        columns = {**COLUMNS, "memo": _TEXT} if "memo" in event.columns else COLUMNS
+        return debezium_json(envelope(event), connect_envelope_schema(topic, columns))
 
     def shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """A row of the mirror, without its key, as the history has it."""
-        return {"note": row["note"], "qty": row["qty"]}
+        return {name: row[name] for name in CHANGING if name in row}
 
     def gone_back(self, messages: Sequence[Sent]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
         """Earlier rows that a key may show in the end, because the producer does not say that they are: none."""
@@ -64,7 +65,7 @@ class Layout:
 
 def envelope(event: Event) -> dict[str, Any]:
     """The envelope of an event."""
-    before = {"id": event.key, "note": None, "qty": None} if event.op == "d" else None
+    before = {"id": event.key, **dict.fromkeys(event.columns)} if event.op == "d" else None
     after = None if event.after is None else {"id": event.key, **event.after}
     found = debezium_envelope(
         event.op,
