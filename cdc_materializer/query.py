@@ -24,7 +24,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
 from cdc_materializer.merge import first_rows
-from cdc_materializer.names import TableName
+from cdc_materializer.names import TableName, quote
 from cdc_materializer.progress import backlogs
 from cdc_materializer.query_json import VALUE, json_text
 from cdc_materializer.query_reads import check_reading, readings
@@ -75,7 +75,7 @@ def run_query(
         found = {mirror: fresh_rows(_line(work, lake, one.table), one.topic) for mirror, one in waiting.items()}
         views = view_names(list(found), query)
         for name, one in found.items():
-            one.rows.createOrReplaceTempView(views[parts_of(name)])
+            one.rows.createOrReplaceTempView(quote(views[parts_of(name)]))
         asking = _Asking(work, lake, tuple(views.values()), fresh=fresh)
         columns, answer = _answer(asking, renamed(query, views, config.catalog.name), limit)
     return QueryReport(

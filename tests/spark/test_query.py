@@ -10,6 +10,7 @@ import yaml
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.fresh import read, read_fresh
+from cdc_materializer.names import TableName, quote
 from cdc_materializer.query import run_query, told_rows
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import TopicBuilder, debezium_envelope
@@ -57,6 +58,23 @@ def _send(
     assert folder is not None
     folder.mkdir(exist_ok=True)
     topic.write(folder)
+
+
+def test_a_fresh_mirror_may_have_any_name(spark: "SparkSession", asked: tuple[Config, TopicBuilder]) -> None:
+    """Also one that Spark takes in backticks alone."""
+    config, topic = asked
+    mirror = TableName.parse(f"{config.tables[0].mirror}-2")
+    text = config.path.read_text(encoding="utf-8")
+    config.path.write_text(text.replace(f"mirror: {config.tables[0].mirror}", f"mirror: {mirror}"), encoding="utf-8")
+    config = load_config(config.path)
+    _send(config, topic, "c", 1, {"id": 1, "total": "10.50", "note": None})
+    assert run_once(config, spark).exit_code == 0
+    _send(config, topic, "c", 2, {"id": 2, "total": "10.50", "note": None})
+    place = ".".join(map(quote, (*mirror.namespace, mirror.name)))
+
+    found = run_query(config, f"SELECT {quote(mirror.name)}.id FROM {place} ORDER BY 1", 10, fresh=True, spark=spark)
+
+    assert found.rows == [[1], [2]]
 
 
 def test_a_fresh_answer_is_that_of_a_mirror_after_the_next_run(
