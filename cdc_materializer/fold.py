@@ -300,9 +300,8 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     carried = [
         name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
     ]
-    opens = F.when(
-        effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), _place().alias("value"))
-    )
+    place = F.struct(m.PARTITION, m.OFFSET).alias("value")
+    opens = F.when(effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), place))
     lasts = segmented.withColumns(
         {OPENER: F.last(opens, ignorenulls=True).over(_so_far())}
         | {f"__cdc_last_{at}": _last(name) for at, name in enumerate(carried)}
@@ -383,10 +382,6 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
         _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),
         _compact(codes, f"array<{PROBLEM}>").alias(CARRIED),
     )
-
-
-def _place() -> Column:
-    return F.struct(m.PARTITION, m.OFFSET)
 
 
 def _of_segment(last: Column) -> Column:

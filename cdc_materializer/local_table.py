@@ -9,7 +9,6 @@ asks PyIceberg. A test holds both to the same answers.
 
 import gzip
 import json
-import re
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -21,12 +20,11 @@ from zlib import crc32
 
 from cdc_materializer.foreign import has_replaced
 from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.names import TRANSFORM
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: A transform of a column: `days(placed_at)`, `bucket(16, id)`.
-_TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 _DATA, _POSITION_DELETES = 0, 1
 _DELETED_ENTRY = 2
 # Reserved field ids of the columns of a position delete file (Iceberg specification, "Reserved Field IDs").
@@ -122,7 +120,7 @@ def partition_fields(fields: Iterable[tuple[str, str | None]]) -> tuple[str, ...
 
 def partition_field(text: str) -> str:
     """A field of `partitioned_by` as a partition spec names it: `days(placed_at)` is `day(placed_at)` there."""
-    match = _TRANSFORM.fullmatch(text.strip())
+    match = TRANSFORM.fullmatch(text.strip())
     if match is None:
         return text.strip()
     name, width, column = match[1].lower().removesuffix("s"), match[2], match[3].strip()

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from cdc_materializer.changes.model import TRANSACTION_TYPE
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.names import TableName, quote
+from cdc_materializer.names import TRANSFORM, TableName, quote
 from cdc_materializer.reach import reach_of
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
 from cdc_materializer.truncates import Truncate
@@ -93,7 +93,6 @@ def history_schema(schema: TableSchema) -> TableSchema:
 
 _POSITION = re.compile(r"[\w./:~@-]{1,500}")
 _SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
-_TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 
 
 def table_path(catalog: str, table: TableName) -> str:
@@ -376,7 +375,7 @@ def first_rows(query: str, count: int) -> str:
 
 def transform(text: str) -> str:
     """One partition or sort field, `day(placed_at)` or a plain column, with its column quoted."""
-    match = _TRANSFORM.fullmatch(text.strip())
+    match = TRANSFORM.fullmatch(text.strip())
     if match is None:
         return quote(text.strip())
     name, width, column = match[1], match[2], match[3]

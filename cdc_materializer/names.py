@@ -19,6 +19,9 @@ QUARANTINE_SUFFIX = "__quarantine"
 HISTORY_SUFFIX = "__history"
 RESERVED_SUFFIXES = (RAW_SUFFIX, QUARANTINE_SUFFIX, HISTORY_SUFFIX)
 
+#: A partition transform of a column: `days(placed_at)`, `bucket(16, id)`.
+TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
+
 #: Column names that begin so are ours (design section 4.4).
 RESERVED_COLUMN_PREFIX = "__cdc"
 

@@ -103,10 +103,23 @@ class KafkaSource:
 
     def is_compacted(self, topic: str) -> bool:
         """Ask for the topic's `cleanup.policy`; see `Source.is_compacted`."""
-        return self.deletes_kept(topic) is not None
+        return "compact" in str(self._settings_of(topic)["cleanup.policy"].value).split(",")
 
     def deletes_kept(self, topic: str) -> timedelta | None:
         """Ask for that and for `delete.retention.ms`; see `Source.deletes_kept`."""
+        told = self._settings_of(topic)
+        if "compact" not in str(told["cleanup.policy"].value).split(","):
+            return None
+        kept = told.get("delete.retention.ms")
+        if kept is None or not str(kept.value).isdecimal():
+            # Not every program that speaks Kafka's protocol has the setting.
+            raise SourceUnavailable(
+                f"The broker does not say for how long {topic} keeps deletes (`delete.retention.ms`).",
+                "Ask who runs it: a reader that stands still for longer may miss some.",
+            )
+        return timedelta(milliseconds=min(int(kept.value), _LONGEST_MS))
+
+    def _settings_of(self, topic: str) -> Mapping[str, Any]:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -114,12 +127,10 @@ class KafkaSource:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         asked = self._admin().describe_configs([resource], request_timeout=self._timeout_seconds)
         try:
-            told = self._answers(asked)[resource]
+            told: Mapping[str, Any] = self._answers(asked)[resource]
         except KafkaException as error:
             self._refuse(error.args[0], error, topic)
-        if "compact" not in str(told["cleanup.policy"].value).split(","):
-            return None
-        return timedelta(milliseconds=min(int(told["delete.retention.ms"].value), _LONGEST_MS))
+        return told
 
     def read(self, spark: "SparkSession", span: "Span") -> "DataFrame":
         """Let Spark read the span's offsets, and only those; see `Source.read`."""

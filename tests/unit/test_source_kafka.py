@@ -102,16 +102,33 @@ def test_a_topic_says_for_how_long_it_keeps_deletes(
     monkeypatch: pytest.MonkeyPatch, policy: str, kept_ms: int, kept: timedelta | None
 ) -> None:
     """By two of its settings, which the broker tells as texts."""
-    settings = {"cleanup.policy": policy, "delete.retention.ms": str(kept_ms)}
+    source = _telling(monkeypatch, {"cleanup.policy": policy, "delete.retention.ms": str(kept_ms)})
+
+    assert source.deletes_kept(TOPIC) == kept
+    assert source.is_compacted(TOPIC) == (kept is not None)
+
+
+@pytest.mark.parametrize("settings", [{}, {"delete.retention.ms": None}])
+def test_a_broker_need_not_say_for_how_long_deletes_are_kept(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str | None]
+) -> None:
+    """That a topic is compacted is known without it: a replay from Kafka asks for no more."""
+    source = _telling(monkeypatch, {"cleanup.policy": "compact", **settings})
+
+    assert source.is_compacted(TOPIC)
+    with pytest.raises(SourceUnavailable, match="does not say for how long"):
+        source.deletes_kept(TOPIC)
+
+
+def _telling(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> KafkaSource:
+    """A source whose broker tells these settings of each topic."""
     answer: Future[Any] = Future()
     answer.set_result({name: SimpleNamespace(value=value) for name, value in settings.items()})
     admin = SimpleNamespace(describe_configs=lambda asked, **_: {asked[0]: answer})
     source = KafkaSource({"bootstrap.servers": CLOSED})
     monkeypatch.setattr(source, "_admin", lambda: admin)
     monkeypatch.setattr(source, "_describe", lambda _: None)
-
-    assert source.deletes_kept(TOPIC) == kept
-    assert source.is_compacted(TOPIC) == (kept is not None)
+    return source
 
 
 def test_reasons_are_said_in_the_order_in_which_they_tell_most() -> None:
