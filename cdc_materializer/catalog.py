@@ -214,6 +214,18 @@ class Tables:
         except OSError as error:
             raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
 
+    def batches(
+        self, table: "Table", columns: Sequence[str], row_filter: "BooleanExpression | None" = None
+    ) -> "Iterator[pa.RecordBatch]":
+        """Give the same rows piece by piece, so that not all of them are in memory."""
+        from pyiceberg.expressions import AlwaysTrue
+
+        taken = AlwaysTrue() if row_filter is None else row_filter
+        try:
+            yield from table.scan(row_filter=taken, selected_fields=tuple(columns)).to_arrow_batch_reader()
+        except OSError as error:
+            raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
+
 
 #: What Spark calls Iceberg's types that it names otherwise.
 _SPARK_TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "uuid": "string"}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, life, rows, verdict
+from cdc_materializer import batch, doubts, fold, life, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.earlier import at_places, lying_at
@@ -26,6 +26,7 @@ from cdc_materializer.lake_line import heads, summaries
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC, DELETED
+from cdc_materializer.quarantine import as_held
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, WhyReport
 from cdc_materializer.report.row_story import HELD_ACTIONS, SEEN, Kept, Publication, Told, publications, story
@@ -176,6 +177,7 @@ def _judged(
         snapshots, routed = folded.snapshots, folded.facts.routed
         judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
         line, forgets = log.line, log.line.format.tombstones_delete
+        states = as_held(line, states)
         apart = verdict.Cuts(_BATCH, lives=line.keeps_lives or routed, forgets=forgets)
 
         def ask(by: verdict.Judgement) -> tuple[DataFrame, int]:
@@ -333,8 +335,7 @@ def _broke(line: Line) -> Column:
     parts = [F.when(F.col(m.CODE).isNotNull(), F.array(m.CODE)), F.when(is_row, F.concat(misfits, rules))]
     if line.table.strict:
         lost = F.transform(F.col(fold.OPEN_COLUMNS), lambda name: F.concat_ws(" ", F.lit("UNAVAILABLE_NO_BASE"), name))
-        unsure = F.when(F.col(fold.AMBIGUOUS), F.array(F.lit("ORDER_AMBIGUOUS")))
-        parts += [F.when(is_row, lost), F.when(is_row, unsure)]
+        parts += [F.when(is_row, lost), F.when(F.col(doubts.DOUBTED), F.array(F.lit("ORDER_AMBIGUOUS")))]
     nothing = F.array().cast(fold.NO_NAMES)
     return F.array_distinct(F.concat(*[F.coalesce(part, nothing) for part in parts]))
 

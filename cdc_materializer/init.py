@@ -69,7 +69,7 @@ def initialise(
         SourceUnavailable: the topics or their schemas cannot be read.
     """
     origin = _checked(origin)
-    _refuse_existing([config], force=force)
+    refuse_existing([config], force=force)
     source, registry = _opened(origin)
     existing = source.topics()
     wanted = [topic for topic in existing if any(fnmatch.fnmatchcase(topic, glob) for glob in origin.topics)]
@@ -85,11 +85,11 @@ def initialise(
         }
         # The pipeline's file comes last: it is not there before all that it names is.
         files[config] = pipeline_text(name, _place(origin, config.absolute().parent), entries)
-        _refuse_existing(files, force=force)
-        _write(files, config)
+        refuse_existing(files, force=force)
+        write_files(files, config.absolute().parent, config)
         written = [config, *(path for path in files if path != config)]
     return InitReport(
-        pipeline=name, config=str(config), written=[str(path) for path in written], topics=[*map(_told, entries)]
+        pipeline=name, config=str(config), written=[str(path) for path in written], topics=[*map(told, entries)]
     )
 
 
@@ -155,17 +155,18 @@ def _entries(
             yield Entry(found, reason=f"it would go to {mirror}, as {other} does: name another with `mirror:`")
             continue
         observed = observe(found, messages, registry, is_personal)
-        yield Entry(found, mirror, _contract_file(mirror, contracts), observed=observed)
+        yield Entry(found, mirror, contract_file(mirror, contracts), observed=observed)
 
 
-def _contract_file(mirror: TableName, taken: set[str]) -> str:
+def contract_file(mirror: TableName, taken: set[str]) -> str:
     """Name the contract after the table, with the namespace where another table has that name."""
     name = mirror.name if mirror.name.lower() not in taken else str(mirror)
     taken.add(name.lower())
     return f"{CONTRACTS}/{name}.yaml"
 
 
-def _told(entry: Entry) -> InitTopic:
+def told(entry: Entry) -> InitTopic:
+    """A topic and what was made of it, for the report."""
     found = entry.found
     return InitTopic(
         topic=found.topic,
@@ -181,16 +182,25 @@ def _told(entry: Entry) -> InitTopic:
     )
 
 
-def _refuse_existing(paths: Sequence[Path] | Mapping[Path, str], *, force: bool) -> None:
+def refuse_existing(paths: Sequence[Path] | Mapping[Path, str], *, force: bool) -> None:
+    """Raise UsageError where one of some files is there, unless it is to be replaced."""
     there = [str(path) for path in paths if path.exists()]
     if there and not force:
         what = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already; nothing was written."
-        raise UsageError(what, "Name another place with -c, or replace what is there with --force.")
+        raise UsageError(what, "Take it away, name another place with -c, or replace what is there with --force.")
 
 
-def _write(files: Mapping[Path, str], config: Path) -> None:
-    """Write the files, each whole or not at all, and none before all of them were read back."""
-    root = config.absolute().parent
+def write_files(files: Mapping[Path, str], root: Path, config: Path | None = None) -> None:
+    """Write files below a folder, each whole or not at all, and none before all of them were read back.
+
+    Args:
+        files: what goes into them: contracts, and the pipeline's file last.
+        root: the folder.
+        config: the pipeline's file; None where it is not among them.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".cdcm-init-", dir=root) as work:
@@ -207,10 +217,11 @@ def _write(files: Mapping[Path, str], config: Path) -> None:
         raise UsageError(what, "Name another place with -c.") from error
 
 
-def _read_back(staged: Mapping[Path, Path], config: Path) -> None:
+def _read_back(staged: Mapping[Path, Path], config: Path | None) -> None:
     """See that the files can be followed: the configuration is read, the contracts are checked."""
     try:
-        load_config(staged[config])
+        if config is not None:
+            load_config(staged[config])
     except ConfigError as error:
         raise InvariantBroken(f"The drafted configuration cannot be read: {error.what}", "Please report it.") from error
     for path, file in staged.items():

@@ -59,16 +59,23 @@ _NOT_BELOW_ZERO = frozenset(
 )
 
 
-def contract_text(found: Recognised, mirror: TableName, observed: Mapping[str, Observed] = NOTHING_SEEN) -> str:
+def contract_text(
+    found: Recognised,
+    mirror: TableName,
+    observed: Mapping[str, Observed] = NOTHING_SEEN,
+    origin: str | None = None,
+) -> str:
     """Return a contract, as ODCS 3 in YAML, for the table that was recognised.
 
     Args:
         found: the table.
         mirror: its name.
         observed: what rows showed of its columns.
+        origin: the messages that were looked at, in words; those of the topic if left out.
     """
+    origin = origin or f"messages of the topic {found.topic}"
     about = (
-        f"The contract of the mirror {mirror}, drafted by `cdcm init` from messages of the topic {found.topic}. "
+        f"The contract of the mirror {mirror}, drafted by `cdcm init` from {origin}. "
         "Columns and types are those that the mirror gets; rules to switch on stand as comments below their columns."
     )
     if observed:

@@ -27,13 +27,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Entry:
-    """A topic and what is made of it: a mirror with a contract and what its rows showed, or why not."""
+    """A topic and what is made of it: a mirror with a contract and what its rows showed, or why not.
+
+    `origin` says in words which messages were looked at.
+    """
 
     found: Recognised
     mirror: TableName | None = None
     contract: str | None = None
     reason: str | None = None
     observed: Mapping[str, Observed] = field(default_factory=dict)
+    origin: str | None = None
 
 
 def pipeline_text(name: str, place: Place, entries: Sequence[Entry]) -> str:

@@ -37,7 +37,7 @@ from cdc_materializer.pipeline import settle
 from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
-from cdc_materializer.quarantine import find_retries
+from cdc_materializer.quarantine import as_held, find_retries
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
@@ -204,12 +204,13 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
 def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, target: TableSchema) -> DataFrame:
     """The states with their verdicts, cached, as a run would judge them."""
     judgement = line.judgement(seen, past.recorded.partitions, folded.snapshots, routed=folded.facts.routed)
+    states = as_held(line, folded.states)
 
     def ask(by: verdict.Judgement) -> tuple[DataFrame, int]:
-        decided = verdict.decide(folded.states, by)
+        decided = verdict.decide(states, by)
         return cached(life.remember(decided, target) if line.is_soft else decided)
 
-    (decided, _), _ = without_failing(line, folded.states, judgement, ask)
+    (decided, _), _ = without_failing(line, states, judgement, ask)
     return decided
 
 

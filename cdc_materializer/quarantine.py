@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, rows, verdict
+from cdc_materializer import batch, doubts, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
 from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
@@ -279,6 +279,15 @@ def hold(
 def after(table: LakeTable, marker: Marker) -> Marker:
     """A batch's marker for quarantine or history: offsets never go back, and that the table has stopped is kept."""
     return beside_mirror(marker_of(table), marker)
+
+
+def as_held(line: Line, states: DataFrame) -> DataFrame:
+    """States of a strict table with what its runs have held for its place, which depends on what they read first."""
+    if not line.table.strict:
+        return states
+    held = line.lake.load(line.mirror.quarantine)
+    unreleased = line.lake.rows(held).where(F.col("status") != verdict.RELEASED) if held is not None else None
+    return doubts.as_held(states, unreleased)
 
 
 def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:

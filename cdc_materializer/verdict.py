@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold
+from cdc_materializer import doubts, fold
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import masking
 from cdc_materializer.changes import model as m
@@ -79,6 +79,10 @@ class Judgement:
         """Whether a message tells the same as long as the snapshot's other partitions have not been read."""
         return _is_at(self.waiting)
 
+    def is_doubted(self) -> Column:
+        """Whether a change is held because nothing but timestamps places it."""
+        return F.col(doubts.DOUBTED) if self.strict else F.lit(False)
+
     def is_another_row(self) -> Column:
         """Whether a message was held because another table's row has its key, and that key is not its row's since."""
         if not self.routed:
@@ -121,9 +125,10 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     warning = [rule for rule in judgement.rules if not rule.rule.enforces]
     broken = {FAILED: _names(holding), WARNED: _names(warning)}
     lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
-    judged = masking.judged(states, broken, lists, fold.CARRIED)
-    judged = _with_previous_delete(judged, cuts)
+    judged = _with_previous_delete(masking.judged(states, broken, lists, fold.CARRIED), cuts)
     stands = F.col(fold.STANDS) if fold.STANDS in states.columns else F.lit(False)
+    if judgement.strict:
+        judged = doubts.with_ends(doubts.with_doubted(judged), _PREVIOUS_DELETE)
     passes = _passes(judgement, stands)
     of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))
     last, own = (F.max(F.when(test, F.col(ORDER))).over(of_key) for test in (passes, passes & F.col(CURRENT)))
@@ -134,10 +139,11 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
     published = F.col(PASSES) & (here == F.col("__cdc_final"))
+    stays = judgement.is_another_row() | judgement.is_doubted()
     return placed.withColumns(
         {
             PUBLISHED: published,
-            OVERTAKEN: F.coalesce(here < F.col("__cdc_final"), F.lit(False)) & ~judgement.is_another_row(),
+            OVERTAKEN: F.coalesce(here < F.col("__cdc_final"), F.lit(False)) & ~stays,
             # The last state is one alone as long as no two stand in one place, so nothing has to be counted.
             DOUBLED: published & F.col(fold.TWIN),
             OUTCOME: _outcome(after_final, judgement),
@@ -255,18 +261,18 @@ def _passes(judgement: Judgement, stands: Column) -> Column:
     if judgement.strict:
         breaks = breaks | _is_unsure(judgement)
     bad = is_misfit() | (breaks & ~stands)
-    return effective() & F.when(is_delete(), ~F.col(_PREVIOUS_DELETE)).otherwise(~bad)
+    return effective() & ~judgement.is_doubted() & F.when(is_delete(), ~F.col(_PREVIOUS_DELETE)).otherwise(~bad)
 
 
 def _is_unsure(judgement: Judgement) -> Column:
-    return (F.size(OPEN_COLUMNS) > 0) | F.col(AMBIGUOUS) | judgement.is_unreconciled()
+    return (F.size(OPEN_COLUMNS) > 0) | judgement.is_unreconciled()
 
 
 def _outcome(after_final: Column, judgement: Judgement) -> Column:
     held = F.col(m.CODE).isNotNull() | (is_misfit() & effective() & ~is_delete())
     broken = (F.size(FAILED) > 0) & after_final
     if judgement.strict:
-        broken = broken | (_is_unsure(judgement) & effective() & ~is_delete() & after_final)
+        broken = broken | (_is_unsure(judgement) & effective() & ~is_delete() & after_final) | judgement.is_doubted()
     truncate = F.when(judgement.is_unordered(), IGNORED).otherwise(
         DELETED if judgement.truncate == "apply" else IGNORED
     )
@@ -321,9 +327,8 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         own,
         F.when(F.col(REGRESSED), F.array(stop)),
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
-        F.when((is_told | is_last) & is_row & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, judgement)),
-        # Never held, however strict: the row that stayed would be as doubtful.
-        F.when(is_last & is_delete() & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, lenient)),
+        F.when(judgement.is_doubted(), _reported(Code.ORDER_AMBIGUOUS, judgement)),
+        F.when(is_last & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, lenient)),
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
         # Never held, however strict: another cut of the log would have read on.
         F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, lenient)),

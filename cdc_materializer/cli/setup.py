@@ -35,6 +35,15 @@ def init(  # noqa: PLR0913 - where to look is the command's options
         list[str] | None,
         typer.Option("--topic", metavar="GLOB", help="Only topics like this; can be given more than once."),
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Draft contracts for tables of the pipeline from their raw tables.")
+    ] = False,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", "-t", metavar="NAME", help="With --raw: this mirror; all that have no contract if left out."
+        ),
+    ] = None,
     config: ConfigFile = CONFIG_DEFAULT,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     as_json: AsJson = False,
@@ -43,15 +52,29 @@ def init(  # noqa: PLR0913 - where to look is the command's options
     """Write a pipeline's file and a contract a table, from what the topics show.
 
     Looks at the first and last messages of every table's topic and at their schemas; never replaces a file unasked.
+    With --raw it drafts contracts alone, of tables that `cdcm run` has filled, and leaves the pipeline's file as it is.
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
+    from cdc_materializer.errors import UsageError
     from cdc_materializer.init import Origin, initialise
+    from cdc_materializer.init_raw import draft_from_raw
 
     origin = Origin(files, schemas, bootstrap, registry, tuple(topic or ("*",)))
+    if raw and origin != Origin():
+        raise UsageError("--raw looks at tables of the pipeline's file, and at no topics.", "Give --table alone.")
+    if table and not raw:
+        raise UsageError("--table is for --raw; topics are chosen by their names.", "Give --topic, or add --raw.")
     with Steps(output) as steps:
-        steps.begin("Looking at the topics")
-        found = initialise(origin, config, force=force, tell=lambda name: steps.begin(f"Looking at {name}"))
+        steps.begin("Looking at the raw tables" if raw else "Looking at the topics")
+
+        def tell(name: str) -> None:
+            steps.begin(f"Looking at {name}")
+
+        if raw:
+            found = draft_from_raw(config, table or (), force=force, tell=tell)
+        else:
+            found = initialise(origin, config, force=force, tell=tell)
     output.show(found)
     return EXIT_DONE if found.written else EXIT_USAGE
 

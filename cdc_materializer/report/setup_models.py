@@ -29,6 +29,7 @@ class InitReport(Report):
 
     pipeline: str = Field(description="Name of the pipeline.")
     config: str = Field(description="The pipeline's file.")
+    read_from: Literal["topics", "raw"] = Field(default="topics", description="What the messages were read from.")
     written: list[str] = Field(description="Files that were written; none where no topic could be taken.")
     topics: list[InitTopic] = Field(description="One entry a topic, by name.")
 

@@ -13,6 +13,7 @@ from cdc_materializer.report.wording import quantity
 _INDENT = 2
 _OUTCOMES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _DEFAULT_FILE = "pipeline.yaml"
+_STEPS = (("doctor", "checks the set-up"), ("run", "brings the mirrors up to the ends of the topics"))
 
 
 def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
@@ -21,14 +22,27 @@ def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG
     for topic in report.topics:
         parts += [_topic_heading(topic), *(_below(line, "dim") for line in _topic_lines(topic))]
     if not report.written:
-        return Group(*parts, Text(""), Text("No topic can be mirrored, so nothing was written.", style="yellow"))
+        what = "No contract could be drafted" if report.read_from == "raw" else "No topic can be mirrored"
+        return Group(*parts, Text(""), Text(f"{what}, so nothing was written.", style="yellow"))
     at = "" if report.config == _DEFAULT_FILE else f" -c {report.config}"
     parts += [Text(""), Text("Written:", style="bold"), *(_below(path) for path in report.written)]
     parts += [Text(""), Text("Next:", style="bold")]
-    steps = (("doctor", "checks the set-up"), ("run", "brings the mirrors up to the ends of the topics"))
+    steps = _steps_from_raw(report) if report.read_from == "raw" else _STEPS
     for command, why in steps:
         parts.append(_below(Text.assemble((f"cdcm {command}{at}", "bold cyan"), (f"  {why}", "dim"))))
+    if report.read_from == "raw":
+        said = "Then give the table its contract in pipeline.yaml; the next run judges by it:"
+        parts += [_below(said), *(_below(f"  {one.mirror}: contract: {one.contract}") for one in _drafted(report))]
     return Group(*parts)
+
+
+def _steps_from_raw(report: InitReport) -> list[tuple[str, str]]:
+    why = "tries it on all that raw holds, once you have switched rules on"
+    return [(f"contract test {one.contract} --table {one.mirror}", why) for one in _drafted(report)]
+
+
+def _drafted(report: InitReport) -> list[InitTopic]:
+    return [topic for topic in report.topics if topic.contract is not None]
 
 
 def doctor_view(report: DoctorReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all

@@ -41,6 +41,7 @@ LAYERS = (
             "source_settings",
             "rows",
             "verdict",
+            "doubts",
             "life",
             "standing",
             "tally",

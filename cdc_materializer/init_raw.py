@@ -1,0 +1,161 @@
+"""`cdcm init --raw`: a contract for a table that has a mirror already, from what its raw table holds; without Spark.
+
+A topic forgets, raw does not: its first messages are those of the table's first day, and there are more of them than
+`cdcm init` looks at in a topic. pipeline.yaml is the user's by then; what to add to it is said and not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.config import load_config
+from cdc_materializer.errors import UsageError
+from cdc_materializer.init import contract_file, refuse_existing, told, write_files
+from cdc_materializer.init_contract import contract_text, is_personal
+from cdc_materializer.init_pipeline import Entry
+from cdc_materializer.names import RESERVED_COLUMN_PREFIX, TableName
+from cdc_materializer.observed import observe
+from cdc_materializer.recognise import Recognised, recognise
+from cdc_materializer.registry import Registry, open_registry
+from cdc_materializer.report.setup_models import InitReport
+from cdc_materializer.report.wording import quantity
+from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.source import Message
+from cdc_materializer.status import configured_tables
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+    from cdc_materializer.config import TableConfig
+
+#: How many messages are looked at, at each end of each partition. Each costs 30 to 60 µs to read with Python.
+RAW_MESSAGES = 10_000
+#: Of large messages fewer: no more are taken once those in memory have so many bytes.
+_BYTES_MAX = 256 * 1024 * 1024
+_NESTED = ("array<", "map<", "struct<")
+
+
+def draft_from_raw(
+    path: Path, names: Sequence[str] = (), *, force: bool = False, tell: Callable[[str], object] = lambda _: None
+) -> InitReport:
+    """Draft contracts for tables of a pipeline from what raw holds of them.
+
+    Args:
+        path: pipeline.yaml, which is only read; contracts go into a folder beside it.
+        names: the mirrors; all that have no contract if there are none.
+        force: replace files that are there.
+        tell: is told which raw table is looked at.
+
+    Raises:
+        ConfigError: the configuration cannot be used, or has no such table.
+        UsageError: the tables have contracts, or a file is there already.
+        LakeUnavailable: the catalog or a raw table cannot be read.
+        RegistryUnavailable: messages name schemas, and the registry cannot be asked.
+    """
+    config = load_config(path)
+    every = configured_tables(config, names)
+    tables = [one for one in every if one.contract is None]
+    if not tables or (names and len(tables) < len(every)):
+        # A draft would have none of its masks, and might tell of columns that it hides.
+        have = ", ".join(f"{one.mirror} ({one.contract})" for one in every if one.contract is not None)
+        raise UsageError(
+            f"There is a contract already of {have}.", "Name a table without one, or add to that contract."
+        )
+    lake, registry = open_tables(config.catalog), open_registry(config.registry)
+    taken: set[str] = set()
+    entries = [_entry(table, lake, registry, taken, tell) for table in tables]
+    files = {
+        path.parent / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed, entry.origin)
+        for entry in entries
+        if entry.mirror is not None
+    }
+    refuse_existing(files, force=force)
+    write_files(files, path.absolute().parent)
+    return InitReport(
+        pipeline=config.name,
+        config=str(path),
+        read_from="raw",
+        written=[str(file) for file in files],
+        topics=[told(entry) for entry in entries],
+    )
+
+
+def _entry(
+    table: TableConfig, lake: Tables, registry: Registry | None, taken: set[str], tell: Callable[[str], object]
+) -> Entry:
+    mirror, topic = table.mirror, table.topic
+    tell(str(mirror.raw))
+    stored = lake.load(mirror.raw)
+    if stored is None:
+        return Entry(Recognised(topic), reason=f"there is no {mirror.raw} yet: `cdcm run` makes it")
+    messages = raw_messages(lake, stored, RAW_MESSAGES)
+    found = recognise(topic, messages, registry)
+    if found.reason is not None:
+        return Entry(found, reason=found.reason)
+    found = _as_mirror(found, lake, mirror)
+    observed = observe(found, messages, registry, is_personal)
+    origin = f"{quantity(len(messages), 'message')} of {mirror.raw}"
+    return Entry(found, mirror, contract_file(mirror, taken), observed=observed, origin=origin)
+
+
+def _as_mirror(found: Recognised, lake: Tables, mirror: TableName) -> Recognised:
+    """The same, with the mirror's own columns where it is there: settings and messages between have made them."""
+    there = lake.columns_of(mirror)
+    if there is None:
+        return found
+    types, key = there
+    read = {column.name: column for column in found.schema.columns}
+    columns = []
+    for name, ddl in types.items():
+        seen = read.get(name)
+        if name.startswith(RESERVED_COLUMN_PREFIX) or (seen is None and ddl.startswith(_NESTED)):
+            continue
+        # Of nested columns the catalog tells the kind alone.
+        kind = seen.type if seen is not None and ddl.startswith(_NESTED) else ddl
+        columns.append(Column(name, kind, seen.doc if seen is not None else None))
+    order = (*[name for name in found.schema.key if name in key], *sorted(key - set(found.schema.key)))
+    return replace(found, schema=TableSchema(tuple(columns), order))
+
+
+def raw_messages(lake: Tables, stored: Table, count: int) -> tuple[Message, ...]:
+    """The first and the last `count` messages of each partition that a raw table holds, by offset and partition."""
+    ends = _ends(lake, stored)
+    if not ends:
+        return ()
+    found, size = [], 0
+    for batch in lake.batches(stored, ("partition", "offset", "key", "value"), _within(ends, count)):
+        size += batch.nbytes
+        found += [Message(**row) for row in batch.to_pylist()]
+        if size > _BYTES_MAX:
+            break
+    return tuple(sorted(found, key=lambda message: (message.offset, message.partition)))
+
+
+def _ends(lake: Tables, stored: Table) -> Mapping[int, tuple[int, int]]:
+    """The lowest and the highest offset of each partition; two columns of whole numbers are read for that."""
+    import pyarrow as pa
+
+    ends: dict[int, tuple[int, int]] = {}
+    for batch in lake.batches(stored, ("partition", "offset")):
+        sums = pa.Table.from_batches([batch]).group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
+        for row in sums.to_pylist():
+            low, high = ends.get(row["partition"], (row["offset_min"], row["offset_max"]))
+            ends[row["partition"]] = min(low, row["offset_min"]), max(high, row["offset_max"])
+    return ends
+
+
+def _within(ends: Mapping[int, tuple[int, int]], count: int) -> BooleanExpression:
+    from pyiceberg import expressions as e
+
+    # The types that PyIceberg declares for these classes are not those of their constructors.
+    is_in, is_below, is_above = cast("Any", e.EqualTo), cast("Any", e.LessThan), cast("Any", e.GreaterThan)
+    taken: BooleanExpression = e.AlwaysFalse()
+    for partition, (low, high) in ends.items():
+        at_ends = e.Or(is_below("offset", low + count), is_above("offset", high - count))
+        taken = e.Or(taken, e.And(is_in("partition", partition), at_ends))
+    return taken
