@@ -31,8 +31,8 @@ _numbers = itertools.count()
 #: one too; one of nine passages of golden cases took 67 s with it in place of 77, but 119 s of CPU in place of 99.
 _OF_A_SUITE = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
 _SUITE_TESTS = 60
-#: Of the tests on Spark that say nothing else a run takes one in so many: all of them take most of an hour.
-_EVERY = 5
+#: Of the tests on Spark that say nothing else a run takes one in so many: all of them take three hours.
+_EVERY = 8
 _SPARK = Path(__file__).parent / "spark"
 
 
@@ -46,7 +46,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: four of five or more.
+    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: seven of eight or more.
 
     How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
     test or a keyword.
