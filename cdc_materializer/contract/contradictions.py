@@ -1,15 +1,17 @@
 """Rules that cannot all be kept: what one of them lets through, another one refuses.
 
-Told only where it is certain. Rules for some rows alone (`row_condition`) say nothing of the others and are left out.
+Told only where it is certain. Rules for some rows alone say nothing of the others, and are held against those with the
+same `row_condition`.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, permutations
 
 from cdc_materializer.contract.checks import comparable, is_number
+from cdc_materializer.contract.crossed import crossed_bounds, crossed_sets, crossed_shares
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.table_expectations import TABLE
@@ -22,6 +24,9 @@ _LENGTHS, _LENGTH = "expect_column_value_lengths_to_be_between", "expect_column_
 _GREATER, _EQUAL = "expect_column_pair_values_a_to_be_greater_than_b", "expect_column_pair_values_to_be_equal"
 _ROWS_BETWEEN, _ROWS = "expect_table_row_count_to_be_between", "expect_table_row_count_to_equal"
 _MATCH, _NO_MATCH = "expect_column_values_to_match_regex", "expect_column_values_to_not_match_regex"
+_EITHER_MISSING = "either_value_is_missing"
+#: A circle of columns has so many rules besides the one that begins it; of fewer it is a pair.
+_SHORTEST = 2
 #: Metrics that count rows, of which there are none below zero.
 _COUNTS = frozenset({ROW_COUNT, DUPLICATES, NULLS, MISSING, INVALID})
 _ALL_PERCENT = 100
@@ -30,14 +35,27 @@ _OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[\[|&&|[*+?}]\+|\$")
 
 
 def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings: Findings) -> None:
-    """Note unconditional rules of one column that no row can pass together.
+    """Note rules of one column, and of pairs of columns, that no row can pass together.
 
     Args:
         drafts: rules about rows, each well-formed.
         keys: the columns of the primary key, which are never NULL.
         findings: where problems go.
     """
-    plain = [draft for draft in drafts if draft.column and not draft.kwargs.get("row_condition")]
+    groups: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        condition = draft.kwargs.get("row_condition") or None
+        parser = draft.kwargs.get("condition_parser") if condition is not None else None
+        groups.setdefault(repr((condition, parser)), []).append(draft)
+    for group in groups.values():
+        _check_columns([draft for draft in group if draft.column], keys, findings)
+        for one, other in combinations(group, 2):
+            if _are_crossed(one, other):
+                _contradict(other, one, findings, "row with both values")
+        _check_circles(group, findings)
+
+
+def _check_columns(plain: Sequence[Draft], keys: Collection[str], findings: Findings) -> None:
     for column in dict.fromkeys(draft.column for draft in plain):
         own: dict[str, list[Draft]] = {}
         for draft in plain:
@@ -48,16 +66,53 @@ def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings
             findings.add(own[_NULL][0].place, message, "Remove the rule.")
         for one, other in (*_pairs(own), *_apart(own)):
             _contradict(other, one, findings)
-    for one, other in combinations([draft for draft in drafts if not draft.kwargs.get("row_condition")], 2):
-        if _are_crossed(one, other):
-            _contradict(other, one, findings, "row with both values")
+
+
+def _check_circles(drafts: Sequence[Draft], findings: Findings) -> None:
+    """Note columns each of which would have to be larger than the next, and the last than the first."""
+    edges: dict[object, list[tuple[object, Draft]]] = {}
+    pairs = [draft for draft in drafts if draft.expectation in {_GREATER, _EQUAL}]
+    pairs = [draft for draft in pairs if draft.kwargs.get("ignore_row_if") != _EITHER_MISSING]
+    for draft in pairs:
+        larger, smaller = draft.kwargs.get("column_A"), draft.kwargs.get("column_B")
+        edges.setdefault(larger, []).append((smaller, draft))
+        if draft.expectation == _EQUAL:
+            edges.setdefault(smaller, []).append((larger, draft))
+    known: set[frozenset[int]] = set()
+    for draft in pairs:
+        if draft.expectation == _EQUAL or draft.kwargs.get("or_equal"):
+            continue
+        around = _way(edges, draft.kwargs.get("column_B"), draft.kwargs.get("column_A"))
+        circle = sorted(
+            {id(one): one for one in (draft, *around)}.values(), key=lambda one: findings.line(one.place) or 0
+        )
+        # Those of two rules are told as such; and each is met once for every rule in it.
+        if len(around) < _SHORTEST or (met := frozenset(map(id, circle))) in known:
+            continue
+        known.add(met)
+        *others, last = circle
+        lines = " and ".join(str(findings.line(one.place)) for one in others)
+        message = f"no row with all these values can pass this rule and those of lines {lines} together."
+        findings.add(last.place, message, "Mend or remove one of them.")
+
+
+def _way(edges: Mapping[object, list[tuple[object, Draft]]], start: object, end: object) -> list[Draft]:
+    """The rules by which one column is at least as large as another, fewest first; none where they do not say so."""
+    ways: dict[object, list[Draft]] = {start: []}
+    waiting = [start]
+    for column in waiting:
+        for smaller, draft in edges.get(column, []):
+            if smaller not in ways:
+                ways[smaller] = [*ways[column], draft]
+                waiting.append(smaller)
+    return ways.get(end, [])
 
 
 def _are_crossed(one: Draft, other: Draft) -> bool:
     """Whether of two columns each would have to be the larger one, or one of them larger and both equal."""
     if {one.expectation, other.expectation} - {_GREATER, _EQUAL}:
         return False
-    if any(draft.kwargs.get("ignore_row_if") == "either_value_is_missing" for draft in (one, other)):
+    if any(draft.kwargs.get("ignore_row_if") == _EITHER_MISSING for draft in (one, other)):
         return False  # together these say that one of the two is NULL
     (a, b), (c, d) = ((draft.kwargs.get("column_A"), draft.kwargs.get("column_B")) for draft in (one, other))
     strict = [draft.expectation == _GREATER and not draft.kwargs.get("or_equal") for draft in (one, other)]
@@ -186,6 +241,20 @@ def check_tables_together(drafts: Sequence[Draft], of_rows: Sequence[Draft], fin
             _contradict(other.draft, one.draft, findings, "table")
     _check_row_counts(plain, [metric for metric in metrics if not metric.is_hopeless], findings)
     _check_needed(metrics, of_rows, findings)
+    sure = [draft for draft in of_rows if not draft.kwargs.get("row_condition")]
+    found = [*crossed_bounds(plain, sure), *crossed_sets(plain, sure), *crossed_shares(plain, sure), *_units(metrics)]
+    for pair in found:
+        last, first = sorted(pair, key=lambda draft: -(findings.line(draft.place) or 0))
+        _contradict(last, first, findings, "table")
+
+
+def _units(metrics: Sequence["_Metric"]) -> Iterator[tuple[Draft, Draft]]:
+    """Metrics of which one allows no row to be so, and the other, in another unit, demands one."""
+    for one, other in permutations(metrics, 2):
+        if one.draft.kwargs.get("unit") != other.draft.kwargs.get("unit") and one.counted == other.counted:
+            low, is_from = other.low
+            if one.is_none and low is not None and (low > 0 or not is_from):
+                yield one.draft, other.draft
 
 
 def _check_row_counts(drafts: Sequence[Draft], metrics: Sequence["_Metric"], findings: Findings) -> None:
@@ -223,6 +292,21 @@ class _Metric:
     def of(cls, draft: Draft) -> "_Metric":
         """Read a rule."""
         return cls(draft, *reach(draft.kwargs))
+
+    @property
+    def counted(self) -> object:
+        """What is counted, in whichever unit."""
+        stated = {key: value for key, value in self.draft.kwargs.items() if key not in {"condition", "value", "unit"}}
+        return self.draft.expectation, self.draft.column, repr(stated)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether no row may be so; of rows less than one is none."""
+        high, is_to = self.high
+        if high is None or high < 0:
+            return False
+        is_whole = self.draft.kwargs.get("unit") != PERCENT
+        return high == 0 or (is_whole and (high < 1 or (high == 1 and not is_to)))
 
     @property
     def same(self) -> object:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 OUTCOMES = ("upserted", "deleted", "unchanged", "superseded", "replayed", "ignored", "quarantined")
 ALL = os.environ.get("CDCM_TESTS") == "all"
 #: The ways in which a case goes: as it is; in small batches; each batch crashing before its publication, and again;
-#: each step's messages sent once more, which changes no row.
-WHOLE, CUT, CRASHED, RESENT = "whole", "cut", "crashed", "resent"
+#: each step's messages sent once more, which changes no row; and as it is in Avro, where the case is in JSON.
+WHOLE, CUT, CRASHED, RESENT, AVRO = "whole", "cut", "crashed", "resent", "avro"
 #: In at most so many batches does a step go by default when it is cut; with CDCM_TESTS=all in as many as the case says.
 _BATCHES = 4
 #: The cases that go cut by default too: those of the fold itself. The later ones take three times as long.
@@ -62,7 +62,7 @@ def ways(case: Case) -> list[str]:
     found = [WHOLE, *([CUT] if case.cut and (ALL or CUT in asked or case.number in _CUT_BY_DEFAULT) else [])]
     found += [CRASHED] if CRASHED in asked or (ALL and not case.stops) else []
     found += [RESENT] if RESENT in asked or (ALL and _can_be_sent_again(case)) else []
-    return found
+    return [*found, AVRO] if AVRO in asked else found
 
 
 def _can_be_sent_again(case: Case) -> bool:
@@ -169,7 +169,8 @@ def passages(chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: 
     every = []
     for case, way in chosen:
         name = case.name if way == WHOLE else f"{case.name}_{way}"
-        every.append(Passage(case, way, f"{space}.c{case.number:04d}.{name}", f"{space}.{name}"))
+        gone = replace(case, data={**case.data, "encoding": "avro"}) if way == AVRO else case
+        every.append(Passage(gone, way, f"{space}.c{case.number:04d}.{name}", f"{space}.{name}"))
     groups: dict[tuple[bool, str, tuple[int, ...]], list[Passage]] = {}
     for passage in every:
         exits = tuple(one.get("exit", 0) for one in passage.case.expected) if passage.case.stops else ()

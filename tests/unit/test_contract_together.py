@@ -1,0 +1,166 @@
+"""Rules of a contract that cannot all be kept: what `contract lint` tells of them, and what it leaves alone."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.contracts import problems_of
+
+if TYPE_CHECKING:
+    from tests.unit.contracts import Write
+
+
+_ROW_RULE = "{{type: custom, engine: greatExpectations, implementation: {{type: expect_column_{0}}}}}"
+
+
+def _two_rules(write_contract: "Write", one: str, other: str, physical: str = "int") -> list[str]:
+    """What is said of a column `n` with two expectations, each as `name, kwargs: {…}`."""
+    rules = [_ROW_RULE.format(rule) for rule in (one, other)]
+    return [
+        problem.message
+        for problem in problems_of(
+            write_contract(f"""
+    - name: n
+      physicalType: {physical}
+      quality:
+        - {rules[0]}
+        - {rules[1]}
+    """)
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("max_to_be_between, kwargs: {max_value: 5}", "min_to_be_between, kwargs: {min_value: 10}"),
+        ("values_to_be_between, kwargs: {max_value: 5}", "mean_to_be_between, kwargs: {min_value: 10}"),
+        ("values_to_be_between, kwargs: {min_value: 50}", "max_to_be_between, kwargs: {max_value: 10}"),
+        ("values_to_be_in_set, kwargs: {value_set: [1, 2]}", "median_to_be_between, kwargs: {min_value: 3}"),
+        (
+            "values_to_be_between, kwargs: {max_value: 5, strict_max: true}",
+            "max_to_be_between, kwargs: {min_value: 5}",
+        ),
+        (
+            "distinct_values_to_equal_set, kwargs: {value_set: [1]}",
+            "distinct_values_to_equal_set, kwargs: {value_set: [2]}",
+        ),
+        (
+            "values_to_be_in_set, kwargs: {value_set: [1]}",
+            "distinct_values_to_contain_set, kwargs: {value_set: [1, 2]}",
+        ),
+        (
+            "distinct_values_to_be_in_set, kwargs: {value_set: [1]}",
+            "distinct_values_to_equal_set, kwargs: {value_set: [1, 2]}",
+        ),
+        ("values_to_be_unique", "proportion_of_unique_values_to_be_between, kwargs: {max_value: 0.5}"),
+        ("values_to_not_be_null", "proportion_of_non_null_values_to_be_between, kwargs: {max_value: 0.5}"),
+    ],
+)
+def test_rules_that_no_table_can_pass_together_are_a_problem(write_contract: "Write", one: str, other: str) -> None:
+    """What one says of all rows, or of their least or largest value, is held against what another says of the table."""
+    expected = ["no table can pass this rule and the one of line 13 together."]
+
+    assert _two_rules(write_contract, one, other) == expected
+    assert _two_rules(write_contract, other, one) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("max_to_be_between, kwargs: {min_value: 10}", "min_to_be_between, kwargs: {max_value: 5}"),
+        ("values_to_be_between, kwargs: {max_value: 10}", "mean_to_be_between, kwargs: {min_value: 10}"),
+        ("mean_to_be_between, kwargs: {min_value: 10}", "median_to_be_between, kwargs: {max_value: 5}"),
+        ("values_to_be_in_set, kwargs: {value_set: [1, 2]}", "mean_to_be_between, kwargs: {max_value: 1}"),
+        (
+            "values_to_be_in_set, kwargs: {value_set: [1, 2]}",
+            "distinct_values_to_contain_set, kwargs: {value_set: [2]}",
+        ),
+        (
+            "values_to_be_unique, kwargs: {mostly: 0.5}",
+            "proportion_of_unique_values_to_be_between, kwargs: {max_value: 0.5}",
+        ),
+        ("values_to_not_be_null", "proportion_of_non_null_values_to_be_between, kwargs: {max_value: 1}"),
+    ],
+)  # fmt: skip
+def test_rules_that_some_table_can_pass_together_are_none(write_contract: "Write", one: str, other: str) -> None:
+    """A largest value may be far above the least one, and a mean on either side of the median."""
+    assert _two_rules(write_contract, one, other) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "is_told"),
+    [
+        ("max_value: 5, row_condition: n > 0, condition_parser: spark", True),
+        ("max_value: 5, row_condition: n > 1, condition_parser: spark", False),
+        ("max_value: 5", False),
+    ],
+)
+def test_rules_for_the_same_rows_are_held_against_each_other(
+    write_contract: "Write", other: str, *, is_told: bool
+) -> None:
+    """Those of one `row_condition` speak of the same rows; whether those of two do is not known."""
+    one = "values_to_be_between, kwargs: {min_value: 10, row_condition: n > 0, condition_parser: spark}"
+
+    found = _two_rules(write_contract, one, f"values_to_be_between, kwargs: {{{other}}}")
+
+    assert found == ["no value can pass this rule and the one of line 13 together."] * is_told
+
+
+@pytest.mark.parametrize(
+    ("metric", "few", "many", "is_told"),
+    [
+        ("nullValues", "mustBeLessThan: 1", "mustBeGreaterThan: 3, unit: percent", True),
+        ("duplicateValues", "mustBe: 0", "mustBeGreaterThan: 3, unit: percent", True),
+        ("nullValues", "mustBe: 0, unit: percent", "mustBeGreaterThan: 3", True),
+        ("nullValues", "mustBeLessThan: 2", "mustBeGreaterThan: 3, unit: percent", False),
+        ("nullValues", "mustBeLessThan: 1, unit: percent", "mustBeGreaterThan: 3", False),
+    ],
+)
+def test_none_is_none_in_rows_and_in_percent(
+    write_contract: "Write", metric: str, few: str, many: str, *, is_told: bool
+) -> None:
+    """Of a metric that must be none, no share can be demanded; how many rows are how much is not known."""
+    path = write_contract(
+        f"""
+    - name: n
+      physicalType: int
+      quality:
+        - {{type: library, metric: {metric}, {few}}}
+        - {{type: library, metric: {metric}, {many}}}
+    """.replace("action: block, ", "")
+    )
+
+    found = [problem.message for problem in problems_of(path)]
+
+    assert found == ["no table can pass this rule and the one of line 13 together."] * is_told
+
+
+@pytest.mark.parametrize(
+    ("last", "is_told"),
+    [("column_A: c, column_B: a", True), ("column_A: c, column_B: a, ignore_row_if: either_value_is_missing", False)],
+)
+def test_columns_that_are_larger_in_a_circle_are_a_problem(
+    write_contract: "Write", last: str, *, is_told: bool
+) -> None:
+    """Each of three is to be larger than the next, and the last than the first; told once."""
+    pair = (
+        "{{type: custom, engine: greatExpectations, "
+        "implementation: {{type: expect_column_pair_values_a_to_be_greater_than_b, kwargs: {{{0}}}}}}}"
+    )
+    rules = [pair.format(columns) for columns in ("column_A: a, column_B: b", "column_A: b, column_B: c", last)]
+    path = write_contract(f"""
+    - {{name: a, physicalType: int}}
+    - {{name: b, physicalType: int}}
+    - name: c
+      physicalType: int
+      quality:
+        - {rules[0]}
+        - {rules[1]}
+        - {rules[2]}
+    """)
+
+    found = [problem.message for problem in problems_of(path)]
+
+    message = "no row with all these values can pass this rule and those of lines 15 and 16 together."
+    assert found == [message] * is_told
