@@ -1,0 +1,112 @@
+"""A contract that is tried on history: since when, under which writers' schemas, and with nothing written."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from cdc_materializer.config import Config, load_config
+from cdc_materializer.contract import load_contract
+from cdc_materializer.run import run_once
+from cdc_materializer.testing import EPOCH, TopicBuilder, confluent_avro
+from cdc_materializer.trial import try_contract
+from tests.cases.schemas import write_schemas
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
+
+_TABLE = "tried.orders"
+_ID, _PRICE = {"name": "id", "type": "long"}, {"name": "price", "type": "int"}
+_SCHEMAS: dict[int, dict[str, Any]] = {
+    1: {"type": "record", "name": "row", "fields": [_ID, _PRICE]},
+    2: {"type": "record", "name": "row", "fields": [_ID, _PRICE, {"name": "note", "type": ["null", "string"]}]},
+    9: {"type": "record", "name": "key", "fields": [_ID]},
+}
+#: The writer's schema, the key and the price of each message, a millisecond after the one before.
+_SENT = ((1, 1, 5), (1, 2, 20), (2, 3, 1), (2, 1, 2), (2, 4, 30))
+
+
+def _contract(path: Path, least: int) -> Path:
+    rule = {"name": "least-price", "type": "custom", "engine": "greatExpectations"}
+    asked = {"type": "expect_column_values_to_be_between", "kwargs": {"min_value": least}}
+    columns: list[dict[str, Any]] = [
+        {"name": "id", "primaryKey": True, "physicalType": "bigint"},
+        {"name": "price", "physicalType": "int", "quality": [{**rule, "implementation": asked}]},
+    ]
+    head = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "orders", "version": "1.0.0", "status": "active"}
+    path.write_text(yaml.safe_dump({**head, "schema": [{"name": "orders", "properties": columns}]}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def config(spark: "SparkSession", lake_config: Config) -> Config:
+    """A table of two writers that was run under a contract which all of its rows keep."""
+    folder = lake_config.root / "tried"
+    topic = TopicBuilder("orders")
+    for schema, key, price in _SENT:
+        row = {"id": key, "price": price, **({"note": None} if schema == 2 else {})}
+        topic.add(confluent_avro(9, _SCHEMAS[9], {"id": key}), confluent_avro(schema, _SCHEMAS[schema], row))
+    (folder / "schemas" / "ids").mkdir(parents=True)
+    topic.write(folder)
+    write_schemas(folder / "schemas", _SCHEMAS, {})
+    _contract(folder / "kept.yaml", 0)
+    table = {"topic": "orders", "mirror": _TABLE, "format": "upsert", "contract": "tried/kept.yaml"}
+    path = lake_config.root / "tried.yaml"
+    where = {"source": {"files": "tried"}, "registry": {"files": "tried/schemas"}}
+    path.write_text(yaml.safe_dump({"name": "tests", **where, "tables": [table]}), encoding="utf-8")
+    found = load_config(path)
+    assert run_once(found, spark).exit_code == 0
+    return found
+
+
+def test_a_batch_says_under_which_contract_it_was_judged(config: Config, spark: "SparkSession") -> None:
+    """Its fingerprint is in the snapshot that readers see."""
+    summary = spark.table(f"lake.{_TABLE}.snapshots").orderBy("committed_at").collect()[-1]["summary"]
+
+    assert (
+        summary["cdcm.contract"] == load_contract(config.root / "tried" / "kept.yaml", _TABLE, config.root).fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "messages", "by_schema", "first"),
+    [(None, 5, {"1": 1, "2": 2}, 0), (0, 5, {"1": 1, "2": 2}, 0), (1, 4, {"2": 2}, 2), (3, 2, {"2": 1}, 3)],
+)
+def test_what_a_rule_would_hold_is_told_by_writer_and_since_when(
+    config: Config,
+    spark: "SparkSession",
+    milliseconds: int | None,
+    messages: int,
+    by_schema: dict[str, int],
+    first: int,
+) -> None:
+    """Messages from before are folded and not counted; the one at that very time is."""
+    stricter = _contract(config.root / "tried" / "stricter.yaml", 10)
+    since = None if milliseconds is None else EPOCH + timedelta(milliseconds=milliseconds)
+
+    found = try_contract(config, _TABLE, stricter, since, spark)
+
+    (rule,) = found.rules
+    assert (found.since, found.messages, found.judged) == (since, messages, messages)
+    assert (rule.column, rule.messages, rule.schemas) == ("price", sum(by_schema.values()), by_schema)
+    assert rule.first is not None
+    assert rule.first.offset == first
+
+
+def test_a_trial_writes_to_no_table(config: Config, spark: "SparkSession") -> None:
+    """Neither to the mirror nor to raw, and what it would hold goes into no quarantine."""
+    before = _snapshots(spark)
+
+    try_contract(config, _TABLE, _contract(config.root / "tried" / "stricter.yaml", 10), None, spark)
+
+    assert _snapshots(spark) == before
+
+
+def _snapshots(spark: "SparkSession") -> dict[str, int]:
+    names = [row["tableName"] for row in spark.sql("SHOW TABLES IN lake.tried").collect()]
+    return {name: spark.table(f"lake.tried.{name}.snapshots").count() for name in names}
