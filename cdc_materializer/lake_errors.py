@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkAttributeError, PySparkException, PySparkTypeError, PySparkValueError
 
 from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
 from cdc_materializer.names import TableName
@@ -90,8 +90,8 @@ MEANINGS = (
 #: These count only where the answer is to a commit that readers see. Spark's planner uses the first for mistakes, and
 #: whether something is on a staging branch that is dropped anyway concerns nobody.
 _OF_COMMITS = frozenset({"IllegalArgumentException", "CommitStateUnknownException"})
-
-
+#: PySpark throws these before Java is asked anything.
+_CALLS = (PySparkTypeError, PySparkValueError, PySparkAttributeError)
 #: There was no connection by which a commit could have been sent.
 _NEVER_SENT = frozenset(
     {
@@ -155,6 +155,9 @@ def lake_error(name: TableName | str, error: Exception, writer: str | None = Non
             return meaning.error(told, meaning.do)
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     cause = condition or (classes[-1] if classes else type(error).__name__)
+    if isinstance(error, _CALLS) and not classes:
+        what = f"{subject}: PySpark was called in a way that it refuses ({cause}); nothing of this batch was published."
+        return InvariantBroken(what, "Report this as a bug, with what --debug shows.")
     return LakeUnavailable(f"{subject} cannot be read or written ({cause}).", f"{_REACHED} --debug shows the cause.")
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cdc_materializer import fold, verdict
+from cdc_materializer import doubts, fold, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import PROBLEMS_TYPE
 from cdc_materializer.decode.fit import conformed, ddl_of
@@ -158,7 +158,10 @@ def remember(decided: DataFrame, target: TableSchema) -> DataFrame:
     ordered = Window.partitionBy(GROUP).orderBy(ORDER)
     row = F.struct(*[m.column(name).alias(name) for name in target.types])
     # A delete that ends no good state is none of those that pass; the row is gone after it all the same.
-    shows = F.col(verdict.PASSES) | (fold.effective() & fold.is_delete())
+    ends = fold.effective() & fold.is_delete()
+    if doubts.DOUBTED in decided.columns:
+        ends = ends & ~F.col(doubts.DOUBTED)
+    shows = F.col(verdict.PASSES) | ends
     shown = F.when(shows, F.struct((~fold.is_delete()).alias("live"), row.alias("row")))
     before = F.last(shown, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
     ends_a_row = F.coalesce(F.col(BEFORE)["live"], F.lit(True))

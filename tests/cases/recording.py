@@ -55,6 +55,8 @@ class Recorder:
         self._ids = case.number * 100
         self._first = next(iter(self._columns))
         self._source = types_of(case.data["source"]) if "source" in case.data else None
+        # In JSON each message has its schema with it; in Avro all fields that some message has are in one.
+        self._more = _more_fields(case) if "avro" in case.data.get("also", []) else {}
         self._builders: dict[str, TopicBuilder] = {}
         self._sent = 0
         self.unregistered = set(case.data.get("unregistered", []))
@@ -167,6 +169,14 @@ class Recorder:
             if field["name"] == "source":
                 fields = [{"name": name, "type": kind} for name, kind in avro_types(self._source or {}).items()]
                 field["type"] = {**field["type"], "fields": fields}
+        for field in schema["fields"] if self._more else ():
+            if field["name"] in self._more:
+                record = field["type"][-1] if isinstance(field["type"], list) else field["type"]
+                known = {one["name"] for one in record["fields"]}
+                more = avro_types(self._more[field["name"]])
+                record["fields"] += [
+                    {"name": name, "type": kind, "default": None} for name, kind in more.items() if name not in known
+                ]
         return schema
 
     def _connect_schema(self, columns: Mapping[str, ColumnType]) -> dict[str, Any]:
@@ -324,6 +334,19 @@ def _replaced(octets: bytes | None, message: Mapping[str, Any]) -> bytes | None:
     return octets
 
 
+def _more_fields(case: Case) -> dict[str, dict[str, ColumnType]]:
+    """The fields of `source` and `transaction` that only some connectors have, of all messages of a case."""
+    found: dict[str, dict[str, ColumnType]] = {"source": {}, "transaction": {}}
+    for message in (message for step in case.steps for message in step.get("messages", [])):
+        for block, fields in found.items():
+            fields |= {name: _other_field(name, value) for name, value in message.get(block, {}).items()}
+    return found
+
+
+def _other_field(name: str, value: object) -> ColumnType:
+    return ColumnType.parse("optional int64" if isinstance(value, int) else _OTHER_FIELDS.get(name, "optional string"))
+
+
 def _with_numbers(text: bytes) -> bytes:
     """JSON whose decimals are numbers, of any number of digits; `json` would write them as floating-point ones."""
     return re.sub(rb'"#([-+.0-9E]+)#"', rb"\1", text)
@@ -335,8 +358,5 @@ def _with_fields(schema: dict[str, Any], name: str, values: Mapping[str, Any]) -
     known = {field["field"] for field in block["fields"]}
     for field, value in values.items():
         if field not in known:
-            kind = ColumnType.parse(
-                "optional int64" if isinstance(value, int) else _OTHER_FIELDS.get(field, "optional string")
-            )
-            block["fields"].append({**kind.connect(), "field": field})
+            block["fields"].append({**_other_field(field, value).connect(), "field": field})
     return schema

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from pyspark.errors import PySparkTypeError
 
 from cdc_materializer import lake_commit, lake_outcome, offsets, progress, quarantine, tally
 from cdc_materializer.cli.main import main
@@ -596,6 +597,16 @@ def test_an_unknown_outcome_goes_before_what_else_is_in_the_chain() -> None:
     error = JavaError("CommitStateUnknownException", "CommitFailedException")
 
     assert isinstance(lake_error(NAME, error, "someone"), CommitUnknown)
+
+
+def test_a_call_that_pyspark_refuses_is_a_bug_and_no_outage() -> None:
+    """It says so before anything is asked of the lake, and would say it again and again."""
+    error = PySparkTypeError(errorClass="NOT_COLUMN_OR_STR", messageParameters={"arg_name": "a", "arg_type": "bool"})
+
+    found = lake_error(NAME, error)
+
+    assert isinstance(found, InvariantBroken)
+    assert "NOT_COLUMN_OR_STR" in found.what
 
 
 def test_what_only_a_commit_can_mean_is_not_concluded_while_a_batch_is_staged() -> None:
