@@ -223,7 +223,7 @@ class Tables:
         taken = AlwaysTrue() if row_filter is None else row_filter
         try:
             yield from table.scan(row_filter=taken, selected_fields=tuple(columns)).to_arrow_batch_reader()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter where it has no such column
             raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
 
 

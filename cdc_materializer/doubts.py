@@ -1,12 +1,12 @@
 """What `strict` holds because nothing but records' timestamps places it (design §4.5, `docs/adr/0007`).
 
-A key without positions that is in several partitions goes on with one of them: the one that its row is from, or that
-told of it first. What that one says comes in the order of its offsets; where the changes of others belong nobody knows.
+A key without positions that is in several partitions stays as the mirror has it. All of its changes are held but the
+one that left the row so, deletes and the tombstones behind them too: where any of them belongs nobody knows.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
@@ -15,42 +15,43 @@ from cdc_materializer.fold import AMBIGUOUS, GROUP, ORDER, effective, is_delete
 
 #: Whether a change is held because of its place.
 DOUBTED = "__cdc_doubted"
-#: The partition from whose message the mirror has a row, at the states that have left it so (`standing`).
-TOLD_BY = "__cdc_told_by"
-_HOME = "__cdc_home"
 
 
-def with_doubted(states: DataFrame) -> DataFrame:
-    """Add DOUBTED to states of a batch, unless it says already what runs have held."""
+def with_doubted(states: DataFrame, stands: Column) -> DataFrame:
+    """Add DOUBTED to states of a batch, unless it says already what runs have held.
+
+    Args:
+        states: from `batch.fold_batch`.
+        stands: whether an earlier message has left its row as the mirror has it (`standing`).
+    """
     if DOUBTED in states.columns:
         return states
-    of_key = Window.partitionBy(GROUP)
-    home = F.min_by(F.col(m.PARTITION), F.when(effective(), F.col(ORDER))).over(of_key)
-    if TOLD_BY in states.columns:
-        home = F.coalesce(F.max(TOLD_BY).over(of_key), home)
-    is_doubted = effective() & F.col(AMBIGUOUS) & (F.col(m.PARTITION) != F.col(_HOME))
-    return states.withColumn(_HOME, home).withColumn(DOUBTED, is_doubted).drop(_HOME)
+    is_told = effective() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & F.col(m.POSITION).isNull()
+    is_unsure = F.max(AMBIGUOUS).over(Window.partitionBy(GROUP))
+    return states.withColumn(DOUBTED, is_told & is_unsure & ~(stands & ~is_delete()))
 
 
-def as_held(states: DataFrame, unreleased: DataFrame | None) -> DataFrame:
-    """Add DOUBTED as runs have decided it: of two partitions they go on with the one that they have read first.
+def as_held(states: DataFrame, held: DataFrame | None) -> DataFrame:
+    """Add DOUBTED as runs have decided it: what they published before a key was in a second partition stays so.
 
     Args:
         states: of all batches.
-        unreleased: those rows of the quarantine table that are not released; None where there is no such table.
+        held: the open rows of the quarantine table; None where there is no such table.
     """
-    if unreleased is None:
+    if held is None:
         return states.withColumn(DOUBTED, F.lit(False))
-    places = [F.col(name).alias(f"held_{name}") for name in ("topic", "partition", "offset")]
-    held = unreleased.where(F.col("code") == str(Code.ORDER_AMBIGUOUS)).select(*places).distinct()
-    pairs = zip((m.TOPIC, m.PARTITION, m.OFFSET), held.columns, strict=True)
-    match = [F.col(ours) == F.col(theirs) for ours, theirs in pairs]
-    joined = states.join(held, [F.col(AMBIGUOUS), *match], "left")
-    return joined.withColumn(DOUBTED, effective() & F.col("held_offset").isNotNull()).drop(*held.columns)
+    names = {"topic": m.TOPIC, "partition": m.PARTITION, "offset": m.OFFSET, "key": m.KEY}
+    unsure = held.where(F.col("code") == str(Code.ORDER_AMBIGUOUS))
+    places = unsure.select(*[F.col(name).alias(f"held_{name}") for name in names]).distinct()
+    match = [F.col(own).eqNullSafe(F.col(f"held_{name}")) for name, own in names.items()]
+    joined = states.join(places, match, "left")
+    return joined.withColumn(DOUBTED, effective() & F.col("held_offset").isNotNull()).drop(*places.columns)
 
 
 def with_ends(states: DataFrame, column: str) -> DataFrame:
     """Let `column`, whether the row was gone already, leave out the ends that are held."""
-    before = Window.partitionBy(GROUP).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    of_key = Window.partitionBy(GROUP)
+    before = of_key.orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
     told = F.last(F.when(effective() & ~F.col(DOUBTED), is_delete()), ignorenulls=True).over(before)
-    return states.withColumn(column, F.when(F.col(AMBIGUOUS), F.coalesce(told, F.lit(False))).otherwise(F.col(column)))
+    is_held = F.max(DOUBTED).over(of_key)
+    return states.withColumn(column, F.when(is_held, F.coalesce(told, F.lit(False))).otherwise(F.col(column)))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: How many messages are looked at, at each end of each partition. Each costs 30 to 60 µs to read with Python.
 RAW_MESSAGES = 10_000
-#: Of large messages fewer: no more are taken once those in memory have so many bytes.
+#: Of large messages fewer: they have at most so many bytes in all.
 _BYTES_MAX = 256 * 1024 * 1024
 _NESTED = ("array<", "map<", "struct<")
 
@@ -67,7 +67,8 @@ def draft_from_raw(
             f"There is a contract already of {have}.", "Name a table without one, or add to that contract."
         )
     lake, registry = open_tables(config.catalog), open_registry(config.registry)
-    taken: set[str] = set()
+    # The name of a contract that is in use is not for another table.
+    taken = {one.contract.stem.lower() for one in config.tables if one.contract is not None}
     entries = [_entry(table, lake, registry, taken, tell) for table in tables]
     files = {
         path.parent / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed, entry.origin)
@@ -94,19 +95,21 @@ def _entry(
     if stored is None:
         return Entry(Recognised(topic), reason=f"there is no {mirror.raw} yet: `cdcm run` makes it")
     messages = raw_messages(lake, stored, RAW_MESSAGES)
-    found = recognise(topic, messages, registry)
+    found = _as_mirror(recognise(topic, messages, registry), lake, mirror)
     if found.reason is not None:
         return Entry(found, reason=found.reason)
-    found = _as_mirror(found, lake, mirror)
     observed = observe(found, messages, registry, is_personal)
     origin = f"{quantity(len(messages), 'message')} of {mirror.raw}"
     return Entry(found, mirror, contract_file(mirror, taken), observed=observed, origin=origin)
 
 
 def _as_mirror(found: Recognised, lake: Tables, mirror: TableName) -> Recognised:
-    """The same, with the mirror's own columns where it is there: settings and messages between have made them."""
+    """The same, with the mirror's own columns where it is there: settings and messages between have made them.
+
+    So is its key, which the messages need not tell; their rows have to.
+    """
     there = lake.columns_of(mirror)
-    if there is None:
+    if there is None or not found.rows:
         return found
     types, key = there
     read = {column.name: column for column in found.schema.columns}
@@ -119,21 +122,31 @@ def _as_mirror(found: Recognised, lake: Tables, mirror: TableName) -> Recognised
         kind = seen.type if seen is not None and ddl.startswith(_NESTED) else ddl
         columns.append(Column(name, kind, seen.doc if seen is not None else None))
     order = (*[name for name in found.schema.key if name in key], *sorted(key - set(found.schema.key)))
-    return replace(found, schema=TableSchema(tuple(columns), order))
+    return replace(found, schema=TableSchema(tuple(columns), order), reason=None)
 
 
 def raw_messages(lake: Tables, stored: Table, count: int) -> tuple[Message, ...]:
-    """The first and the last `count` messages of each partition that a raw table holds, by offset and partition."""
+    """The first and the last `count` messages of each partition that a raw table holds, by offset and partition.
+
+    Where these are too many bytes, as many fewer at each end: what is at one end alone would tell too little.
+    """
     ends = _ends(lake, stored)
-    if not ends:
-        return ()
-    found, size = [], 0
+    found = _read(lake, stored, ends, count) if ends else []
+    while found is None:
+        count //= 10
+        found = _read(lake, stored, ends, count) if count else []
+    return tuple(sorted(found, key=lambda message: (message.offset, message.partition)))
+
+
+def _read(lake: Tables, stored: Table, ends: Mapping[int, tuple[int, int]], count: int) -> list[Message] | None:
+    found: list[Message] = []
+    size = 0
     for batch in lake.batches(stored, ("partition", "offset", "key", "value"), _within(ends, count)):
         size += batch.nbytes
-        found += [Message(**row) for row in batch.to_pylist()]
         if size > _BYTES_MAX:
-            break
-    return tuple(sorted(found, key=lambda message: (message.offset, message.partition)))
+            return None
+        found += [Message(**row) for row in batch.to_pylist()]
+    return found
 
 
 def _ends(lake: Tables, stored: Table) -> Mapping[int, tuple[int, int]]:
@@ -154,8 +167,11 @@ def _within(ends: Mapping[int, tuple[int, int]], count: int) -> BooleanExpressio
 
     # The types that PyIceberg declares for these classes are not those of their constructors.
     is_in, is_below, is_above = cast("Any", e.EqualTo), cast("Any", e.LessThan), cast("Any", e.GreaterThan)
-    taken: BooleanExpression = e.AlwaysFalse()
-    for partition, (low, high) in ends.items():
-        at_ends = e.Or(is_below("offset", low + count), is_above("offset", high - count))
-        taken = e.Or(taken, e.And(is_in("partition", partition), at_ends))
-    return taken
+    parts: list[BooleanExpression] = [
+        e.And(is_in("partition", partition), e.Or(is_below("offset", low + count), is_above("offset", high - count)))
+        for partition, (low, high) in ends.items()
+    ]
+    # In halves: PyIceberg goes down a chain of hundreds by recursion, which Python ends.
+    while len(parts) > 1:
+        parts = [e.Or(*parts[at : at + 2]) if at + 1 < len(parts) else parts[at] for at in range(0, len(parts), 2)]
+    return parts[0]

@@ -286,8 +286,7 @@ def as_held(line: Line, states: DataFrame) -> DataFrame:
     if not line.table.strict:
         return states
     held = line.lake.load(line.mirror.quarantine)
-    unreleased = line.lake.rows(held).where(F.col("status") != verdict.RELEASED) if held is not None else None
-    return doubts.as_held(states, unreleased)
+    return doubts.as_held(states, line.lake.rows(held).where(F.col("status") == OPEN) if held is not None else None)
 
 
 def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:

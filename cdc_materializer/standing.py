@@ -11,11 +11,9 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.digests import comparable
-from cdc_materializer.doubts import TOLD_BY
 from cdc_materializer.fold import CURRENT, REBUILT, STANDS
 from cdc_materializer.life import in_columns
 from cdc_materializer.masks import PLAIN
-from cdc_materializer.merge import CDC
 from cdc_materializer.schema import TableSchema
 
 _SHOWN = "__cdc_shown_row"
@@ -23,8 +21,6 @@ _SHOWN = "__cdc_shown_row"
 
 def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema) -> DataFrame:
     """Add STANDS: whether an earlier message has left its row as the mirror has it, deleted rows that it keeps too.
-
-    And TOLD_BY, which partition the mirror's row is from.
 
     By value, and not by the message that the mirror's row is from: what has become known since may have changed what
     that message makes of the row, and then the rules of today decide.
@@ -37,15 +33,14 @@ def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema) -> 
     past = F.col(REBUILT) & ~F.col(CURRENT)
     asked = {name: f"__cdc_asked_{at}" for at, name in enumerate(target.key)}
     wanted = folded.where(past).select(*[m.column(name).alias(short) for name, short in asked.items()]).distinct()
-    rows = mirror.select(*in_columns(mirror, target), F.col(CDC)["partition"].alias(TOLD_BY))
+    rows = mirror.select(*in_columns(mirror, target))
     # The mirror is many times what is asked for.
     found = rows.join(F.broadcast(wanted), [m.column(name) == F.col(short) for name, short in asked.items()])
     # Each once: a row that another engine has doubled doubles no state.
-    shown = found.groupBy(*asked.values(), _row(target).alias(_SHOWN)).agg(F.max(TOLD_BY).alias(TOLD_BY))
+    shown = found.select(*asked.values(), _row(target).alias(_SHOWN)).distinct()
     match = [m.column(name) == F.col(short) for name, short in asked.items()]
     joined = folded.join(shown, [past, *match, F.col(_SHOWN).eqNullSafe(_row(target))], "left")
-    stands = F.col(_SHOWN).isNotNull().alias(STANDS)
-    return joined.select(*[m.column(name) for name in folded.columns], stands, TOLD_BY)
+    return joined.select(*[m.column(name) for name in folded.columns], F.col(_SHOWN).isNotNull().alias(STANDS))
 
 
 def _row(target: TableSchema) -> Column:

@@ -128,7 +128,7 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     judged = _with_previous_delete(masking.judged(states, broken, lists, fold.CARRIED), cuts)
     stands = F.col(fold.STANDS) if fold.STANDS in states.columns else F.lit(False)
     if judgement.strict:
-        judged = doubts.with_ends(doubts.with_doubted(judged), _PREVIOUS_DELETE)
+        judged = doubts.with_ends(doubts.with_doubted(judged, stands), _PREVIOUS_DELETE)
     passes = _passes(judgement, stands)
     of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))
     last, own = (F.max(F.when(test, F.col(ORDER))).over(of_key) for test in (passes, passes & F.col(CURRENT)))

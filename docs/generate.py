@@ -380,8 +380,8 @@ def _columns(schema: TableSchema, meanings: Mapping[str, str]) -> Iterator[str]:
 
 #: What `strict` holds of what is published and reported.
 _STRICT = (
-    "With `strict: true` they are held instead; of a key that is `ORDER_AMBIGUOUS` all changes but those of the "
-    "partition that its row is from. A snapshot's last record that waits for other partitions is not held."
+    "With `strict: true` they are held instead; a key that is `ORDER_AMBIGUOUS` stays as the mirror has it. "
+    "A snapshot's last record that waits for other partitions is not held."
 )
 _HANDLINGS = (
     (Handling.HELD, "Held", "The row stays at its last good version, the message stays in raw, the batch goes on."),

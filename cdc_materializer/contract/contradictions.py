@@ -1,7 +1,6 @@
 """Rules that cannot all be kept: what one of them lets through, another one refuses.
 
-Told only where it is certain. Rules for some rows alone say nothing of the others, and are held against those with the
-same `row_condition`.
+Told only where it is certain. Rules for some rows alone (`row_condition`) say nothing of the others and are left out.
 """
 
 import re
@@ -14,6 +13,7 @@ from cdc_materializer.contract.checks import comparable, is_number
 from cdc_materializer.contract.crossed import crossed_bounds, crossed_sets, crossed_shares
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.model import Action
 from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.contract.table_rules import DUPLICATES, INVALID, MISSING, NULLS, PERCENT, ROW_COUNT, reach
 
@@ -35,27 +35,14 @@ _OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[\[|&&|[*+?}]\+|\$")
 
 
 def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings: Findings) -> None:
-    """Note rules of one column, and of pairs of columns, that no row can pass together.
+    """Note unconditional rules of one column that no row can pass together.
 
     Args:
         drafts: rules about rows, each well-formed.
         keys: the columns of the primary key, which are never NULL.
         findings: where problems go.
     """
-    groups: dict[str, list[Draft]] = {}
-    for draft in drafts:
-        condition = draft.kwargs.get("row_condition") or None
-        parser = draft.kwargs.get("condition_parser") if condition is not None else None
-        groups.setdefault(repr((condition, parser)), []).append(draft)
-    for group in groups.values():
-        _check_columns([draft for draft in group if draft.column], keys, findings)
-        for one, other in combinations(group, 2):
-            if _are_crossed(one, other):
-                _contradict(other, one, findings, "row with both values")
-        _check_circles(group, findings)
-
-
-def _check_columns(plain: Sequence[Draft], keys: Collection[str], findings: Findings) -> None:
+    plain = [draft for draft in drafts if draft.column and not draft.kwargs.get("row_condition")]
     for column in dict.fromkeys(draft.column for draft in plain):
         own: dict[str, list[Draft]] = {}
         for draft in plain:
@@ -66,6 +53,32 @@ def _check_columns(plain: Sequence[Draft], keys: Collection[str], findings: Find
             findings.add(own[_NULL][0].place, message, "Remove the rule.")
         for one, other in (*_pairs(own), *_apart(own)):
             _contradict(other, one, findings)
+    for one, other in combinations([draft for draft in drafts if not draft.kwargs.get("row_condition")], 2):
+        if _are_crossed(one, other):
+            _contradict(other, one, findings, "row with both values")
+
+
+def check_further(
+    tables: Sequence[Draft], rows: Sequence[Draft], types: Mapping[str, str | None], findings: Findings
+) -> None:
+    """Note what else cannot be kept together: rules of different kinds, which no run is refused for.
+
+    Args:
+        tables: rules about the table, each well-formed.
+        rows: those about rows.
+        types: the types of the columns in which a table has what its rules about rows see: those without a mask.
+        findings: where problems go.
+    """
+    tables = [draft for draft in tables if not draft.kwargs.get("row_condition") and not draft.shadow]
+    # What breaks a rule that only warns is in the table.
+    rows = [draft for draft in rows if not draft.kwargs.get("row_condition") and not draft.shadow]
+    rows = [draft for draft in rows if draft.action is not Action.WARN]
+    _check_circles(rows, findings)
+    metrics = [_Metric.of(draft) for draft in tables if draft.expectation in _COUNTS]
+    for pair in (*crossed_bounds(tables, rows, types), *crossed_sets(tables, rows, types), *_units(metrics),
+                 *crossed_shares(tables, rows)):  # fmt: skip
+        last, first = sorted(pair, key=lambda draft: -(findings.line(draft.place) or 0))
+        _contradict(last, first, findings, "table")
 
 
 def _check_circles(drafts: Sequence[Draft], findings: Findings) -> None:
@@ -241,11 +254,6 @@ def check_tables_together(drafts: Sequence[Draft], of_rows: Sequence[Draft], fin
             _contradict(other.draft, one.draft, findings, "table")
     _check_row_counts(plain, [metric for metric in metrics if not metric.is_hopeless], findings)
     _check_needed(metrics, of_rows, findings)
-    sure = [draft for draft in of_rows if not draft.kwargs.get("row_condition")]
-    found = [*crossed_bounds(plain, sure), *crossed_sets(plain, sure), *crossed_shares(plain, sure), *_units(metrics)]
-    for pair in found:
-        last, first = sorted(pair, key=lambda draft: -(findings.line(draft.place) or 0))
-        _contradict(last, first, findings, "table")
 
 
 def _units(metrics: Sequence["_Metric"]) -> Iterator[tuple[Draft, Draft]]:

@@ -13,7 +13,7 @@ from open_data_contract_standard.model import OpenDataContractStandard, SchemaOb
 from pydantic import ValidationError
 
 from cdc_materializer.contract.checks import check_draft, named_columns
-from cdc_materializer.contract.contradictions import check_rows_together, check_tables_together
+from cdc_materializer.contract.contradictions import check_further, check_rows_together, check_tables_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import Draft, named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
@@ -158,7 +158,8 @@ def _read(
 ) -> Contract:
     """Return the contract of one table as far as it can be read, with every problem noted.
 
-    With ``sources`` also what no run is refused for: what Spark would tell, and bounds that mean nothing.
+    With ``sources`` also what no run is refused for: what Spark would tell, bounds that mean nothing, and rules of
+    different kinds that cannot all be kept.
     """
     before = len(findings.problems)
     columns = read_columns(found, place, findings)
@@ -185,6 +186,9 @@ def _read(
     # With a malformed rule there is nothing to compare; whatever else is wrong hides no contradiction of the others.
     check_rows_together(sound[Scope.ROW], {column.name for column in columns if column.primary_key}, findings)
     check_tables_together(sound[Scope.TABLE], sound[Scope.ROW], findings)
+    if sources is not None:
+        plain = {column.name: types.get(column.name) for column in columns if column.mask is None}
+        check_further(sound[Scope.TABLE], sound[Scope.ROW], plain, findings)
     name = document.name or document.id or found.name or findings.path.stem
     contract = Contract(
         findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,

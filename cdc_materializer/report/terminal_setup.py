@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -38,7 +39,8 @@ def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG
 
 def _steps_from_raw(report: InitReport) -> list[tuple[str, str]]:
     why = "tries it on all that raw holds, once you have switched rules on"
-    return [(f"contract test {one.contract} --table {one.mirror}", why) for one in _drafted(report)]
+    root = Path(report.config).parent
+    return [(f"contract test {root / (one.contract or '')} --table {one.mirror}", why) for one in _drafted(report)]
 
 
 def _drafted(report: InitReport) -> list[InitTopic]:

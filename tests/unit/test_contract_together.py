@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cdc_materializer.contract import load_contract
 from tests.unit.contracts import problems_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def _two_rules(write_contract: "Write", one: str, other: str, physical: str = "i
             "distinct_values_to_be_in_set, kwargs: {value_set: [1]}",
             "distinct_values_to_equal_set, kwargs: {value_set: [1, 2]}",
         ),
-        ("values_to_be_unique", "proportion_of_unique_values_to_be_between, kwargs: {max_value: 0.5}"),
         ("values_to_not_be_null", "proportion_of_non_null_values_to_be_between, kwargs: {max_value: 0.5}"),
     ],
 )
@@ -76,35 +76,97 @@ def test_rules_that_no_table_can_pass_together_are_a_problem(write_contract: "Wr
             "values_to_be_in_set, kwargs: {value_set: [1, 2]}",
             "distinct_values_to_contain_set, kwargs: {value_set: [2]}",
         ),
+        ("values_to_be_unique", "proportion_of_unique_values_to_be_between, kwargs: {max_value: 0.5}"),
+        # The number that a text stands for is not told by how it is written.
+        ("values_to_be_between, kwargs: {min_value: '9'}", "max_to_be_between, kwargs: {max_value: '10'}"),
         (
-            "values_to_be_unique, kwargs: {mostly: 0.5}",
-            "proportion_of_unique_values_to_be_between, kwargs: {max_value: 0.5}",
+            "values_to_be_in_set, kwargs: {value_set: [1, 2]}",
+            "distinct_values_to_contain_set, kwargs: {value_set: ['1']}",
         ),
         ("values_to_not_be_null", "proportion_of_non_null_values_to_be_between, kwargs: {max_value: 1}"),
     ],
-)  # fmt: skip
+)
 def test_rules_that_some_table_can_pass_together_are_none(write_contract: "Write", one: str, other: str) -> None:
     """A largest value may be far above the least one, and a mean on either side of the median."""
     assert _two_rules(write_contract, one, other) == []
 
 
 @pytest.mark.parametrize(
-    ("other", "is_told"),
+    ("physical", "one", "other"),
     [
-        ("max_value: 5, row_condition: n > 0, condition_parser: spark", True),
-        ("max_value: 5, row_condition: n > 1, condition_parser: spark", False),
-        ("max_value: 5", False),
+        (
+            "timestamp",
+            "values_to_be_between, kwargs: {min_value: '2026-01-01T00:00:00'}",
+            "max_to_be_between, kwargs: {max_value: '2026-01-01 12:00:00'}",
+        ),
+        (
+            "date",
+            "values_to_be_between, kwargs: {min_value: '20260101'}",
+            "max_to_be_between, kwargs: {max_value: '2026-06-01'}",
+        ),
+        (
+            "double",
+            "values_to_be_between, kwargs: {min_value: 0.30000000000000001}",
+            "max_to_be_between, kwargs: {max_value: 0.3}",
+        ),
+        (
+            "date",
+            "values_to_be_in_set, kwargs: {value_set: [2026-01-01]}",
+            "distinct_values_to_contain_set, kwargs: {value_set: ['20260101']}",
+        ),
     ],
 )
-def test_rules_for_the_same_rows_are_held_against_each_other(
-    write_contract: "Write", other: str, *, is_told: bool
+def test_what_can_be_written_in_several_ways_is_not_compared(
+    write_contract: "Write", physical: str, one: str, other: str
 ) -> None:
-    """Those of one `row_condition` speak of the same rows; whether those of two do is not known."""
-    one = "values_to_be_between, kwargs: {min_value: 10, row_condition: n > 0, condition_parser: spark}"
+    """Times, dates, and numbers that are rounded: whether two of them are one, their texts do not say."""
+    assert _two_rules(write_contract, one, other, physical) == []
 
-    found = _two_rules(write_contract, one, f"values_to_be_between, kwargs: {{{other}}}")
 
-    assert found == ["no value can pass this rule and the one of line 13 together."] * is_told
+@pytest.mark.parametrize(
+    "own",
+    ["{property: shadow, value: true}", "{property: action, value: warn}"],
+)
+def test_a_rule_that_holds_no_row_bounds_no_table(write_contract: "Write", own: str) -> None:
+    """What breaks one that only warns, or is only tried, is in the table all the same."""
+    rule = _ROW_RULE.format("values_to_be_between, kwargs: {max_value: 5}").removesuffix("}")
+    path = write_contract(f"""
+    - name: n
+      physicalType: int
+      quality:
+        - {rule}, customProperties: [{own}]}}
+        - {_ROW_RULE.format("max_to_be_between, kwargs: {min_value: 10}")}
+    """)
+
+    assert problems_of(path) == []
+
+
+def test_what_a_mask_hides_is_not_compared_with_what_the_table_has(write_contract: "Write") -> None:
+    """Rules about rows see the value before its mask, rules about the table what is stored."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: text
+      customProperties: [{{property: mask, value: redact}}]
+      quality:
+        - {_ROW_RULE.format("values_to_be_in_set, kwargs: {value_set: [a, b]}")}
+        - {_ROW_RULE.format("distinct_values_to_equal_set, kwargs: {value_set: ['***']}")}
+    """)
+
+    assert problems_of(path) == []
+
+
+def test_no_run_is_refused_for_what_only_the_check_tells(write_contract: "Write") -> None:
+    """A contract that was followed until now still is."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: int
+      quality:
+        - {_ROW_RULE.format("values_to_be_between, kwargs: {max_value: 5}")}
+        - {_ROW_RULE.format("mean_to_be_between, kwargs: {min_value: 10}")}
+    """)
+
+    assert problems_of(path)
+    assert load_contract(path).rules
 
 
 @pytest.mark.parametrize(

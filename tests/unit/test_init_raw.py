@@ -12,7 +12,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from cdc_materializer.catalog import Tables
 from cdc_materializer.cli import main
 from cdc_materializer.contract import lint, load_contract
-from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, UsageError
+from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, LakeUnavailable, UsageError
 from cdc_materializer.init_raw import draft_from_raw, raw_messages
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
@@ -183,3 +183,59 @@ def test_a_table_that_is_not_named_in_the_file_is_refused(lake: Lake) -> None:
     """With the nearest name that is."""
     with pytest.raises(UsageError, match=r"no table shop\.order "):
         draft_from_raw(lake.root / "pipeline.yaml", ["shop.order"])
+
+
+def test_hundreds_of_partitions_are_looked_at(lake: Lake) -> None:
+    """The condition that finds their ends is no deeper than Python can go."""
+    _store(lake, *[(partition, 5) for partition in range(1_500)])
+
+    assert len(_sampled(lake.tables, 1)) == 1_500
+
+
+def test_of_large_messages_fewer_are_taken_and_from_both_ends(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all of them would be too many bytes."""
+    for first in range(0, 200, 20):
+        _store(lake, *[(0, offset) for offset in range(first, first + 20)])
+    monkeypatch.setattr("cdc_materializer.init_raw._BYTES_MAX", 100_000)
+
+    places = _sampled(lake.tables, 100)
+
+    assert [offset for _, offset in places] == [*range(10), *range(190, 200)]
+
+
+def test_the_name_of_a_contract_in_use_is_left_alone(lake: Lake) -> None:
+    """Also where two tables of different namespaces have one name."""
+    tables = [{"topic": _TOPIC}, {"topic": "s.crm.orders", "contract": "contracts/orders.yaml"}]
+    file = {"name": "shop", "source": {"files": "recorded"}, "tables": tables}
+    (lake.root / "pipeline.yaml").write_text(yaml.safe_dump(file), encoding="utf-8")
+    _store(lake, (0, 3))
+
+    found = draft_from_raw(lake.root / "pipeline.yaml")
+
+    assert found.written == [str(lake.root / "contracts" / "shop.orders.yaml")]
+
+
+def test_a_key_that_only_the_mirror_tells_is_the_contracts(lake: Lake) -> None:
+    """As where `key:` names it because the messages have none."""
+    lake.writer.create_namespace_if_not_exists("shop")
+    table = lake.writer.create_table(str(_RAW), schema=_STORED)
+    value = debezium_json(debezium_envelope("c", None, after={"id": 1, "qty": 2, "code": "c"}), _ROW)
+    row = {"topic": _TOPIC, "partition": 0, "offset": 0, "key": None, "value": value}
+    table.append(pa.Table.from_pylist([row], _STORED))
+    assert draft_from_raw(lake.root / "pipeline.yaml").written == []
+    _mirror(lake, NestedField(1, "id", LongType(), required=True), NestedField(2, "qty", LongType(), required=False))
+
+    draft_from_raw(lake.root / "pipeline.yaml")
+
+    columns = load_contract(lake.root / "contracts" / "orders.yaml").columns
+    assert [column.name for column in columns if column.primary_key] == ["id"]
+
+
+def test_a_table_that_is_no_raw_table_is_told(lake: Lake) -> None:
+    """It has the name and not the columns: somebody else made it."""
+    lake.writer.create_namespace_if_not_exists("shop")
+    made = lake.writer.create_table(str(_RAW), schema=pa.schema([("partition", pa.int32()), ("offset", pa.int64())]))
+    made.append(pa.table({"partition": pa.array([0], pa.int32()), "offset": pa.array([1], pa.int64())}))
+
+    with pytest.raises(LakeUnavailable, match="orders__raw"):
+        draft_from_raw(lake.root / "pipeline.yaml")
