@@ -1,8 +1,13 @@
 """Contract files, and what the check says of them."""
 
+import json
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, indent
+
+import yaml
+from jsonschema.validators import validator_for
 
 from cdc_materializer.contract import lint
 from cdc_materializer.report.models import LintProblem
@@ -33,3 +38,11 @@ def write(folder: Path, properties: str) -> Path:
 def problems_of(path: Path, columns: dict[str, str] | None = None) -> list[LintProblem]:
     """Return what the check finds in one file."""
     return lint(path, columns).files[0].problems
+
+
+def against_odcs(path: Path) -> list[str]:
+    """What is not so in a file as ODCS has it, by the schema that `datacontract lint` takes for its version."""
+    document = yaml.safe_load(path.read_text("utf-8"))
+    version = document["apiVersion"].removeprefix("v")
+    schema = json.loads(files("datacontract").joinpath("schemas", f"odcs-{version}.schema.json").read_text("utf-8"))
+    return [error.message for error in validator_for(schema)(schema).iter_errors(document)]

@@ -1,20 +1,16 @@
 """Contract files: what is read, and which rules it becomes."""
 
-import json
 from decimal import Decimal
-from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from jsonschema.validators import validator_for
 
 from cdc_materializer.contract import Action, Contract, Scope, lint, load_contract
 from cdc_materializer.contract.model import Contact, ContactKind
 from cdc_materializer.errors import ContractInvalid
-from tests.unit.contracts import HEAD, problems_of
+from tests.unit.contracts import HEAD, against_odcs, problems_of
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Fresh
@@ -39,15 +35,7 @@ def test_the_examples_that_ship_have_no_problem(path: Path) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.parent.name}/{path.stem}")
 def test_what_ships_is_valid_odcs(path: Path) -> None:
     """The contracts that ship are valid by the schema of its version, by which other tools judge them."""
-    document = yaml.safe_load(path.read_text("utf-8"))
-    version = document["apiVersion"].removeprefix("v")
-    # Those that `datacontract lint` takes, which `make check` runs.
-    text = files("datacontract").joinpath("schemas", f"odcs-{version}.schema.json").read_text("utf-8")
-    schema = json.loads(text)
-
-    problems = [error.message for error in validator_for(schema)(schema).iter_errors(document)]
-
-    assert problems == []
+    assert against_odcs(path) == []
 
 
 def test_there_are_examples() -> None:

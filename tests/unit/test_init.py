@@ -29,6 +29,7 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from tests.demo_run import ROOT
+from tests.unit.contracts import against_odcs
 
 _RECORDED = ROOT / "tests" / "data" / "recorded"
 _TOPIC = "shop.public.orders"
@@ -73,6 +74,16 @@ def test_recorded_topics_become_a_pipeline_that_can_be_followed(tmp_path: Path, 
     orders = load_contract(tmp_path / "contracts" / "orders.yaml")
     assert [column.name for column in orders.columns if column.required] == ["status", "amount"]
     assert [column.name for column in orders.columns if column.primary_key] == ["id"]
+
+
+@pytest.mark.parametrize("folder", ["pg-avro", "pg-json"])
+def test_what_is_drafted_is_valid_odcs(tmp_path: Path, folder: str) -> None:
+    """Other tools can read it, by the schema of its version."""
+    initialise(Origin(files=_RECORDED / folder), tmp_path / "pipeline.yaml")
+
+    drafts = sorted((tmp_path / "contracts").glob("*.yaml"))
+    assert drafts
+    assert {path.name: against_odcs(path) for path in drafts} == {path.name: [] for path in drafts}
 
 
 def test_rules_that_stand_as_comments_can_be_switched_on(tmp_path: Path) -> None:
