@@ -59,7 +59,8 @@ _DOCUMENTS = {"id": "text", "document": "text"}
 LAYOUTS: Mapping[str, Layout] = {
     "envelope": Layout(),
     "flat": Flat("debezium-flat"),
-    "bare_flat": BareFlat("debezium-flat", doubts=_AHEAD),
+    # Its deletes are tombstones: where a key has moved, only times place them.
+    "bare_flat": BareFlat("debezium-flat", doubts=_AHEAD | _BY_TIME),
     "plain_flat": PlainFlat("debezium-flat", is_placed=False, contract=TYPES),
     "upsert": Upsert("upsert", is_placed=False),
     "iceberg_cdc": IcebergCdc("iceberg-cdc", is_placed=False),
