@@ -58,7 +58,6 @@ def init(  # noqa: PLR0913 - where to look is the command's options
     from cdc_materializer.cli.progress import Steps
     from cdc_materializer.errors import UsageError
     from cdc_materializer.init import Origin, initialise
-    from cdc_materializer.init_raw import draft_from_raw
 
     origin = Origin(files, schemas, bootstrap, registry, tuple(topic or ("*",)))
     if raw and origin != Origin():
@@ -72,6 +71,8 @@ def init(  # noqa: PLR0913 - where to look is the command's options
             steps.begin(f"Looking at {name}")
 
         if raw:
+            from cdc_materializer.init_raw import draft_from_raw
+
             found = draft_from_raw(config, table or (), force=force, tell=tell)
         else:
             found = initialise(origin, config, force=force, tell=tell)

@@ -319,8 +319,7 @@ class _Metric:
     @property
     def same(self) -> object:
         """What is counted, and in which unit."""
-        stated = {key: value for key, value in self.draft.kwargs.items() if key not in {"condition", "value"}}
-        return self.draft.expectation, self.draft.column, repr(stated)
+        return self.counted, self.draft.kwargs.get("unit")
 
     @property
     def is_hopeless(self) -> bool:

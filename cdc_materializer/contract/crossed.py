@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
-from typing import Any
 
 from cdc_materializer.contract.checks import comparable, is_number
 from cdc_materializer.contract.drafts import Draft
-from cdc_materializer.contract.table_rules import NULLS
+from cdc_materializer.contract.table_rules import NULLS, reach
 from cdc_materializer.contract.types import Family, family
 
 _BETWEEN, _IN_SET = "expect_column_values_to_be_between", "expect_column_values_to_be_in_set"
@@ -121,14 +120,10 @@ def crossed_shares(tables: Sequence[Draft], rows: Sequence[Draft]) -> Iterator[t
     known = [(draft.column, draft) for draft in rows if draft.expectation == _NOT_NULL]
     for draft in tables:
         columns = draft.kwargs.get("columns", [])
-        if draft.expectation == NULLS and len(columns) == 1 and _is_none(draft.kwargs):
+        if draft.expectation == NULLS and len(columns) == 1 and reach(draft.kwargs)[1] == (Decimal(0), True):
             known.append((columns[0], draft))
     for (column, draft), other in product(known, tables):
         high = other.kwargs.get("max_value")
         is_less = is_number(high) and (high < 1 or (high == 1 and bool(other.kwargs.get("strict_max"))))
         if other.expectation == _KNOWN_SHARE and other.column == column and is_less:
             yield draft, other
-
-
-def _is_none(kwargs: Mapping[str, Any]) -> bool:
-    return kwargs.get("condition") == "mustBe" and kwargs.get("value") == 0

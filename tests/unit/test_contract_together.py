@@ -175,6 +175,7 @@ def test_no_run_is_refused_for_what_only_the_check_tells(write_contract: "Write"
         ("nullValues", "mustBeLessThan: 1", "mustBeGreaterThan: 3, unit: percent", True),
         ("duplicateValues", "mustBe: 0", "mustBeGreaterThan: 3, unit: percent", True),
         ("nullValues", "mustBe: 0, unit: percent", "mustBeGreaterThan: 3", True),
+        ("nullValues", "mustBeLessOrEqualTo: 0", "mustBeGreaterThan: 3, unit: percent", True),
         ("nullValues", "mustBeLessThan: 2", "mustBeGreaterThan: 3, unit: percent", False),
         ("nullValues", "mustBeLessThan: 1, unit: percent", "mustBeGreaterThan: 3", False),
     ],
