@@ -49,12 +49,16 @@ def with_owners(changes: DataFrame, live: DataFrame | None, target: TableSchema,
     changes = changes.localCheckpoint()
     if live is None:
         return changes.withColumn(owners.OWNER, F.lit(None).cast("string"))
+    owner = source_table_of(live, first).alias(owners.OWNER)
+    known = of_keys(live, changes, target).select(m.row_key(target).alias("__cdc_owned"), owner).localCheckpoint()
+    return changes.join(known, F.col(m.KEY).eqNullSafe(F.col("__cdc_owned")), "left").drop("__cdc_owned")
+
+
+def of_keys(live: DataFrame, changes: DataFrame, target: TableSchema) -> DataFrame:
+    """The live rows whose keys occur among some changes; these are few, so that a mirror is not shuffled for them."""
     keys = [m.column(name) for name in target.key]
     wanted = F.broadcast(changes.where(F.col(m.KEY).isNotNull()).select(*keys).distinct())
-    key = m.key_json(F.struct(*keys), target).alias("__cdc_owned")
-    owner = source_table_of(live, first).alias(owners.OWNER)
-    known = live.join(wanted, list(target.key), "left_semi").select(key, owner).localCheckpoint()
-    return changes.join(known, F.col(m.KEY).eqNullSafe(F.col("__cdc_owned")), "left").drop("__cdc_owned")
+    return live.join(wanted, list(target.key), "left_semi")
 
 
 def source_table_of(mirror: DataFrame, first: str | None) -> Column:
@@ -74,11 +78,8 @@ def with_elsewhere(states: DataFrame, live: DataFrame | None, target: TableSchem
     """
     if live is None:
         return states.withColumn(ELSEWHERE, F.lit(False))
-    keys = [m.column(name) for name in target.key]
-    wanted = F.broadcast(states.where(F.col(m.KEY).isNotNull()).select(*keys).distinct())
-    key = m.key_json(F.struct(*keys), target).alias("__cdc_shown")
     shown_in = F.col(CDC)["partition"].alias("__cdc_shown_in")
-    shown = live.join(wanted, list(target.key), "left_semi").select(key, shown_in)
+    shown = of_keys(live, states, target).select(m.row_key(target).alias("__cdc_shown"), shown_in)
     found = states.join(shown, F.col(m.KEY) == F.col("__cdc_shown"), "left")
     is_other = F.coalesce(F.col("__cdc_shown_in") != F.col(m.PARTITION), F.lit(False))
     return found.withColumn(ELSEWHERE, is_other).drop("__cdc_shown", "__cdc_shown_in")

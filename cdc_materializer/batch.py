@@ -23,6 +23,7 @@ from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.earlier import history_of, with_history
 from cdc_materializer.epochs import MOVES, Recorded, next_epoch
 from cdc_materializer.facts import Facts, facts_of
+from cdc_materializer.few import planned_for
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past, changes_of
@@ -129,17 +130,12 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     if past.lookup.options.format.tombstones_delete:
         past = past.forgetting()
     target = decoders.folded
-    own = _with_flags(changes_of(current, decoders, target, past), past)
-    if past.recorded.routed:
-        own = base.with_owners(own, _live(past, target), target, past.recorded.table)
-    states = fold.states(own, target, decoders.partial, past.recorded).persist()
-    folded = Folded(states, [states])
+    with planned_for(current.sparkSession, past.rows):
+        own = _with_flags(changes_of(current, decoders, target, past), past)
+        if past.recorded.routed:
+            own = base.with_owners(own, _live(past, target), target, past.recorded.table)
+        folded = _first(fold.states(own, target, decoders.partial, past.recorded), decoders, past)
     try:
-        doubtful = doubtful_keys(decoders.writers, target, past.lookup.options)
-        folded.facts = _facts(folded, doubtful, past)
-        if folded.facts.placeless and past.asks_where:
-            folded.keep(base.with_elsewhere(states, _live(past, target), target))
-            folded.facts = _facts(folded, doubtful, past)
         anew = _anew(folded, past)
         if anew is None:
             _complete(folded, own, decoders, past)
@@ -152,6 +148,22 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         raise
     folded.release()
     return fold_batch(current, decoders, anew)
+
+
+def _first(states: DataFrame, decoders: Decoders, past: Past) -> Folded:
+    """What a batch alone tells, with the facts that say whether this is enough."""
+    states = states.persist()
+    folded = Folded(states, [states])
+    try:
+        doubtful = doubtful_keys(decoders.writers, decoders.folded, past.lookup.options)
+        folded.facts = _facts(folded, doubtful, past)
+        if folded.facts.placeless and past.asks_where:
+            folded.keep(base.with_elsewhere(states, _live(past, decoders.folded), decoders.folded))
+            folded.facts = _facts(folded, doubtful, past)
+    except BaseException:
+        folded.release()
+        raise
+    return folded
 
 
 def _facts(folded: Folded, doubtful: Sequence[Column], past: Past) -> Facts:
@@ -250,7 +262,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
         )
         folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in kept})
     if past.mirror is not None and (facts.wants_base or facts.moved):
-        known = _base(past.mirror, target, truncates)
+        known = _base(past.mirror, folded.states, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
     _graft(folded, target, partial)
     if facts.patched:
@@ -303,11 +315,11 @@ def _live(past: Past, target: TableSchema) -> DataFrame | None:
     return None if past.mirror is None else life.live_rows(past.mirror, target)
 
 
-def _base(mirror: DataFrame, target: TableSchema, truncates: Sequence[Truncate]) -> DataFrame:
-    key = F.struct(*[m.column(name).alias(name) for name in target.key])
-    placed = life.live_rows(mirror, target).withColumns(
+def _base(mirror: DataFrame, states: DataFrame, target: TableSchema, truncates: Sequence[Truncate]) -> DataFrame:
+    asked = base.of_keys(life.live_rows(mirror, target), states.where(base.wants_base()), target)
+    placed = asked.withColumns(
         {
-            m.KEY: m.key_json(key, target),
+            m.KEY: m.row_key(target),
             m.OP: F.col("__cdc.op"),
             m.POSITION: F.col("__cdc.position"),
             m.PARTITION: F.col("__cdc.partition"),

@@ -119,7 +119,7 @@ def is_unequal() -> Column:
 
 
 def _key(target: TableSchema) -> Column:
-    return m.key_json(F.struct(*[m.column(name).alias(name) for name in target.key]), target).alias("key")
+    return m.row_key(target).alias("key")
 
 
 def _differs(name: str) -> Column:

@@ -53,6 +53,11 @@ class Past:
     judges: bool = False
 
     @property
+    def rows(self) -> int | None:
+        """How many messages the batch has at most; None where nobody knows."""
+        return self.span.count if self.span is not None and self.retried is None else None
+
+    @property
     def sees_plain(self) -> bool:
         """Whether rules see columns unmasked, of which the mirror's rows have the masked values only."""
         return bool(self.lookup.options.masks.judged)

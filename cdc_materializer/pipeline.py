@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import STOPS_OF_MIRRORS, Code, SchemaRefused
+from cdc_materializer.few import planned_for
 from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_errors import translated
@@ -157,7 +158,8 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     wanted = Span(span.topic, before.in_topic(span.start), before.in_topic(span.end))
     messages = read_span(line.source, line.lake.spark, wanted, topic.topics)
     found = rows.raw_rows(messages, marker.batch, before.bases, line.id_bytes)
-    line.lake.publish(raw, marker, lambda stage: append_read(stage, found, line, topic, span))
+    with planned_for(line.lake.spark, span.count):
+        line.lake.publish(raw, marker, lambda stage: append_read(stage, found, line, topic, span))
     return reload(line, line.mirror.raw)
 
 
@@ -234,13 +236,10 @@ def reading_of(
         retried = retried.where(batch.within(before, "partition", "offset"))
         own = own.unionByName(batch.messages(retried, None, line.id_bytes, partitions))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
-    return Reading(
-        span=span,
-        own=own,
-        earlier=earlier if not before.is_empty else None,
-        retried=before if retried is not None else None,
-        decoders=find_decoders(own, line.lookup(current)),
-    )
+    with planned_for(line.lake.spark, span.count if retried is None else None):
+        decoders = find_decoders(own, line.lookup(current))
+    past = earlier if not before.is_empty else None
+    return Reading(span, own, past, before if retried is not None else None, decoders)
 
 
 def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
@@ -269,7 +268,8 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     try:
         seen, partitions = decoders.folded, past.recorded.partitions
         judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
-        judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
+        with planned_for(line.lake.spark, past.rows):
+            judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
     finally:
         folded.release()
     return Decided(
@@ -393,4 +393,5 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     if not mirror.is_empty:
         keys = rows.published_keys(decided.states, target, soft=soft)
         delete_rows(stage, mirror, keys, target, decided.written if soft else decided.published)
-    stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed), decided.written)
+    with planned_for(stage.lake.spark, decided.written):
+        stage.append(rows.final_rows(decided.states, target, soft=soft, routed=routed), decided.written)

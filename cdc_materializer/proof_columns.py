@@ -119,7 +119,7 @@ class ComparedTable:
 
     def key_text(self) -> Column:
         """The key as JSON text, as quarantine and reports have it."""
-        return m.key_json(F.struct(*[m.column(name).alias(name) for name in self.key]), self.schema)
+        return m.row_key(self.schema)
 
 
 def choose(

@@ -132,6 +132,11 @@ def key_json(key: Column, schema: TableSchema) -> Column:
     return F.to_json(F.struct(*[value.alias(name) for name, value in values.items()]), {"ignoreNullFields": "false"})
 
 
+def row_key(schema: TableSchema) -> Column:
+    """The key of a row that stands in the table's columns."""
+    return key_json(F.struct(*[column(name).alias(name) for name in schema.key]), schema)
+
+
 #: Names and types of which JSON escapes nothing; those of _BARE stand without quotes in it.
 _PLAIN_NAME = re.compile("[A-Za-z0-9_]+")
 _BARE = frozenset({"int", "bigint", "boolean"})

@@ -62,6 +62,7 @@ LAYERS = (
         "contract",
         "report",
         "session",
+        "few",
         "progress",
         "lease",
         "maintain_files",

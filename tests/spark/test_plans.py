@@ -211,6 +211,16 @@ def test_a_batch_starts_a_bounded_number_of_jobs(spark: "SparkSession", line: Li
     assert all(jobs[name] <= limit for name, limit in JOBS_MAX.items()), jobs
 
 
+def test_few_messages_start_few_jobs_in_a_session_for_many(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
+    """One that plans as it goes makes a job of each shuffle: such a batch took 16."""
+    for name, value in (("shuffle.partitions", "7"), ("adaptive.enabled", "true")):
+        line.lake.spark.conf.set(f"spark.sql.{name}", value)
+    _jobs(spark, line)
+    _write(tmp_path, 24)
+
+    assert _jobs(spark, line) <= 8
+
+
 def test_twenty_rules_start_at_most_two_jobs_more(spark: "SparkSession", line: Line, tmp_path: Path) -> None:
     """Rules about rows are columns of the plan that runs anyway; what is counted of the table takes one pass."""
     contract = line.contract

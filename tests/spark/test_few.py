@@ -1,0 +1,86 @@
+"""How a batch of few messages is planned where a session is set up for many."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from cdc_materializer import base
+from cdc_materializer.changes import model as m
+from cdc_materializer.few import ROWS_MAX, planned_for
+from cdc_materializer.schema import Column, TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+PARTITIONS, ADAPTIVE, LEAVES = (
+    f"spark.sql.{name}" for name in ("shuffle.partitions", "adaptive.enabled", "leafNodeDefaultParallelism")
+)
+
+
+@pytest.fixture
+def session(spark: "SparkSession") -> Iterator["SparkSession"]:
+    """A session set up for many rows, which says nothing of what reads files."""
+    found = spark.newSession()
+    found.conf.set(PARTITIONS, "7")
+    found.conf.set(ADAPTIVE, "true")
+    found.conf.unset(LEAVES)
+    return found
+
+
+def _settings(session: "SparkSession") -> list[str | None]:
+    return [session.conf.get(name, None) for name in (PARTITIONS, ADAPTIVE, LEAVES)]
+
+
+def test_few_rows_are_planned_for_one_task(session: "SparkSession") -> None:
+    """Meanwhile only; what nobody has set is not set behind it either, and a failure changes nothing of that."""
+    before = _settings(session)
+
+    with pytest.raises(ZeroDivisionError), planned_for(session, ROWS_MAX):
+        assert _settings(session) == ["1", "false", "1"]
+        assert _shuffled(session).rdd.getNumPartitions() == 1
+        raise ZeroDivisionError
+
+    assert _settings(session) == before
+
+
+@pytest.mark.parametrize("rows", [ROWS_MAX + 1, None])
+def test_many_rows_are_planned_as_the_session_says(session: "SparkSession", rows: int | None) -> None:
+    """And so are those that nobody has counted."""
+    before = _settings(session)
+
+    with planned_for(session, rows):
+        assert _settings(session) == before
+
+
+def test_what_was_cached_stays_as_it_was_planned(session: "SparkSession") -> None:
+    """States are cached while few rows are planned for, and read behind that."""
+    with planned_for(session, 1):
+        cached = _shuffled(session).persist()
+    try:
+        assert cached.rdd.getNumPartitions() == 1
+    finally:
+        cached.unpersist()
+
+
+def test_a_mirror_is_not_shuffled_for_the_rows_of_a_few_keys(session: "SparkSession") -> None:
+    """However large it is: the keys go to where its rows are."""
+    target = TableSchema((Column("id", "bigint"), Column("name", "string")), ("id",))
+    live = session.range(100).select("id", F.lit("n").alias("name"))
+    changes = session.range(3).select(m.column("id"), F.when(F.col("id") > 0, F.lit("key")).alias(m.KEY))
+
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+    found = base.of_keys(live, changes, target)
+
+    java: Any = found._jdf
+    plan = str(java.queryExecution().sparkPlan().toString())
+    assert "BroadcastHashJoin" in plan, plan
+    assert "SortMergeJoin" not in plan, plan
+    assert sorted(row["id"] for row in found.collect()) == [1, 2]
+
+
+def _shuffled(session: "SparkSession") -> "DataFrame":
+    return session.range(10).groupBy((F.col("id") % 3).alias("id")).count()
