@@ -319,7 +319,7 @@ def _as_declared(writer: Writer, lookup: Lookup) -> Writer:
     if writer.is_plain:
         return writer
     types |= {old: types[new] for old, new in lookup.options.evolution.renames.items() if new in types}
-    wire = with_columns(writer.wire, _of_documents(lookup))
+    wire = with_columns(writer.wire, _of_documents(lookup), lookup.options.masks)
     writer = replace(writer, wire=with_moments(wire, lookup.options.format.moments))
     fields = tuple(
         (name, with_declared(kind, types) if name in {"before", "after"} else kind) for name, kind in writer.wire.fields

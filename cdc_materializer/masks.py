@@ -134,6 +134,23 @@ class Masks:
         hidden = [(name, now.get(renames.get(name, name).casefold())) for name in columns]
         return sorted(name for name, mask in hidden if mask is not None and told.get(name.casefold()) != mask)
 
+    def check_whole(self, whole: str, columns: Iterable[str]) -> None:
+        """Refuse to hide a column beside one that shows the same as a part of it.
+
+        Args:
+            whole: the column that shows all.
+            columns: those of the table.
+
+        Raises:
+            ContractInvalid: says what to do.
+        """
+        names = list(columns)
+        hidden = next((name for name in names if name != whole and self.of(name) is not None), None)
+        if whole in names and hidden is not None and self.of(whole) is None:
+            what = f"{self._file(hidden)} hides `{hidden}`, and `{whole}`, which the mirror has too, shows it as it is."
+            do = f"Declare `{whole}` with `drop: true` or a mask, and rebuild the mirror: `cdcm replay … --publish`."
+            raise ContractInvalid(what, do)
+
     def stored(self, schema: TableSchema) -> TableSchema:
         """A mirror's columns as it stores them under these masks."""
         if not self.methods:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from cdc_materializer.changes.formats import Part
     from cdc_materializer.changes.options import Options
+    from cdc_materializer.masks import Masks
 
 _JSON = "io.debezium.data.Json"
 _SOURCE = Path(__file__).with_name("DocumentUpdate.java")
@@ -75,11 +76,16 @@ def is_of_documents(value: Column) -> Column:
     return F.contains(value, F.lit(f'"{_CONNECTOR}"')) & F.coalesce(connector == _CONNECTOR, F.lit(False))
 
 
-def with_columns(wire: WireType, types: Mapping[str, str]) -> WireType:
-    """The type of an envelope of documents of which a contract declares columns; others as they are."""
+def with_columns(wire: WireType, types: Mapping[str, str], masks: Masks) -> WireType:
+    """The type of an envelope of documents of which a contract declares columns; others as they are.
+
+    Raises:
+        ContractInvalid: one of the columns is hidden, and the whole document beside it is not.
+    """
     image = wire.get("after")
     if document_row(wire) is None or image is None or not types:
         return wire
+    masks.check_whole(DOCUMENT, types)
     known = declared_columns(image, types)
     return replace(wire, fields=tuple((name, known if name == "after" else kind) for name, kind in wire.fields))
 

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 from cdc_materializer.contract.checks import comparable, is_number
 from cdc_materializer.contract.crossed import crossed_bounds, crossed_sets, crossed_shares
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.literals import exactly
 from cdc_materializer.contract.model import Action
 from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.contract.table_rules import DUPLICATES, INVALID, MISSING, NULLS, PERCENT, ROW_COUNT, reach
@@ -34,11 +35,14 @@ _ALL_PERCENT = 100
 _OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[\[|&&|[*+?}]\+|\$")
 
 
-def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings: Findings) -> None:
+def check_rows_together(
+    drafts: Sequence[Draft], types: Mapping[str, str | None], keys: Collection[str], findings: Findings
+) -> None:
     """Note unconditional rules of one column that no row can pass together.
 
     Args:
         drafts: rules about rows, each well-formed.
+        types: the columns' types, as the rules see them.
         keys: the columns of the primary key, which are never NULL.
         findings: where problems go.
     """
@@ -51,7 +55,7 @@ def check_rows_together(drafts: Sequence[Draft], keys: Collection[str], findings
         if column in keys and own.get(_NULL):
             message = f"no row can pass: {column} is of the primary key, which is never NULL."
             findings.add(own[_NULL][0].place, message, "Remove the rule.")
-        for one, other in (*_pairs(own), *_apart(own)):
+        for one, other in (*_pairs(own, types.get(column)), *_apart(own)):
             _contradict(other, one, findings)
     for one, other in combinations([draft for draft in drafts if not draft.kwargs.get("row_condition")], 2):
         if _are_crossed(one, other):
@@ -134,25 +138,24 @@ def _are_crossed(one: Draft, other: Draft) -> bool:
     return any(strict) and (a, b) == (d, c)
 
 
-def _pairs(own: Mapping[str, list[Draft]]) -> Iterator[tuple[Draft, Draft]]:
+def _pairs(own: Mapping[str, list[Draft]], ddl: str | None) -> Iterator[tuple[Draft, Draft]]:
     """Rules of a column that exclude each other, whatever its values are."""
     yield from [(needed, own[_NULL][0]) for needed in own.get(_NOT_NULL, [])[:1] if own.get(_NULL)]
-    yield from disjoint(own.get(_BETWEEN, []))
+    yield from disjoint(own.get(_BETWEEN, []), ddl)
     exact = [
         replace(draft, kwargs={"min_value": draft.kwargs["value"], "max_value": draft.kwargs["value"]})
         for draft in own.get(_LENGTH, [])
     ]
-    yield from disjoint([*own.get(_LENGTHS, []), *exact])
+    yield from disjoint([*own.get(_LENGTHS, []), *exact], None)
     yield from _opposed(own.get(_MATCH, []), own.get(_NO_MATCH, []), lambda a, b: a["regex"] == b["regex"])
-    yield from [
-        (one, other) for one, other in combinations(own.get(_IN_SET, []), 2) if not _members(one) & _members(other)
-    ]
-    yield from [
-        (allowed, refused)
-        for allowed in own.get(_IN_SET, [])
-        for refused in own.get(_NOT_IN_SET, [])
-        if _members(allowed) <= _members(refused)
-    ]
+    for one, other in combinations(own.get(_IN_SET, []), 2):
+        some, others = _members(one, ddl), _members(other, ddl)
+        if None not in some | others and not some & others:
+            yield one, other
+    for allowed, refused in product(own.get(_IN_SET, []), own.get(_NOT_IN_SET, [])):
+        members = _members(allowed, ddl)
+        if None not in members and members <= _members(refused, ddl):
+            yield allowed, refused
 
 
 def _opposed(
@@ -213,27 +216,35 @@ _TESTS: Mapping[str, Callable[[object, Mapping[str, object]], bool | None]] = {
 }
 
 
-def _members(draft: Draft) -> set[object]:
-    return {comparable(value) for value in draft.kwargs["value_set"] if value is not None}
+def _members(draft: Draft, ddl: str | None) -> set[object]:
+    return {exactly(value, ddl) for value in draft.kwargs["value_set"] if value is not None}
 
 
-def disjoint(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, Draft]]:
-    """Yield those of some rules with bounds of which no two can be kept together."""
+def disjoint(drafts: Sequence[Draft], ddl: str | None) -> Iterator[tuple[Draft, Draft]]:
+    """Yield those of some rules with bounds of which no two can be kept together.
+
+    Args:
+        drafts: the rules.
+        ddl: the type of what the bounds are compared with; None where only numbers are to be.
+    """
     for earlier, later in combinations(drafts, 2):
         for one, other in ((earlier, later), (later, earlier)):
-            low, high = one.kwargs.get("min_value"), other.kwargs.get("max_value")
-            if low is None or high is None or is_number(low) != is_number(high):
+            low, high = exactly(one.kwargs.get("min_value"), ddl), exactly(other.kwargs.get("max_value"), ddl)
+            if low is None or high is None or type(low) is not type(high):
                 continue
             strict = bool(one.kwargs.get("strict_min") or other.kwargs.get("strict_max"))
-            if comparable(low) > comparable(high) or (strict and comparable(low) == comparable(high)):
+            if low > high or (strict and low == high):  # type: ignore[operator]  # two numbers, or two texts
                 yield earlier, later
 
 
-def check_tables_together(drafts: Sequence[Draft], of_rows: Sequence[Draft], findings: Findings) -> None:
+def check_tables_together(
+    drafts: Sequence[Draft], types: Mapping[str, str | None], of_rows: Sequence[Draft], findings: Findings
+) -> None:
     """Note unconditional rules about one measure that no table can pass together, or no table at all.
 
     Args:
         drafts: rules about the table, each well-formed.
+        types: the columns' types, as the table has them.
         of_rows: those about rows.
         findings: where problems go.
     """
@@ -242,8 +253,8 @@ def check_tables_together(drafts: Sequence[Draft], of_rows: Sequence[Draft], fin
     for draft in plain:
         if draft.expectation in TABLE and "min_value" in TABLE[draft.expectation].kwargs:
             groups.setdefault((draft.column, draft.expectation), []).append(draft)
-    for group in groups.values():
-        for earlier, later in disjoint(group):
+    for (column, _), group in groups.items():
+        for earlier, later in disjoint(group, types.get(column) if column else None):
             _contradict(later, earlier, findings, "table")
     metrics = [_Metric.of(draft) for draft in plain if draft.expectation in _COUNTS]
     for metric in metrics:

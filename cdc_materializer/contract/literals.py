@@ -111,6 +111,20 @@ def fit_members(values: Iterable[object], ddl: str) -> list[object]:
     return [value for value in fitted if value is not None]
 
 
+def exactly(value: object, ddl: str | None) -> object:
+    """Return a value of the file in the one form in which it compares with others of a column of type ``ddl``.
+
+    None where that cannot be told: of a column of no known type only numbers are known for what they are.
+    """
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and Decimal(value).is_finite():
+        return _number(value)
+    try:
+        kind = family(ddl) if ddl is not None else None
+        return None if kind is None else _number(value) if kind is Family.NUMBER else _plain(value, kind)
+    except Misfit:
+        return None
+
+
 def _member(value: object, ddl: str, kind: Family) -> object | None:
     if kind is not Family.NUMBER:
         return _plain(value, kind)

@@ -30,7 +30,7 @@ _PLAIN: Mapping[str, str] = {
         "int": "int integer int4 int2 smallint tinyint byte short mediumint serial serial4 smallserial year "
         "smallint_unsigned tinyint_unsigned mediumint_unsigned",
         "bigint": "bigint int8 long bigserial serial8 oid int_unsigned integer_unsigned time time_without_time_zone",
-        "decimal(20,0)": "bigint_unsigned",
+        "decimal(20,0)": "bigint_unsigned int8_unsigned",
         "decimal(10,0)": "decimal dec",
         "decimal(19,2)": "money",
         "float": "float real float4",
@@ -57,7 +57,8 @@ _SIZED = frozenset(
         "timestamp timestamptz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
         "datetime datetime2 datetimeoffset time timetz time_with_time_zone time_without_time_zone",
         "int integer bigint smallint mediumint tinyint year double double_precision",
-        "int_unsigned integer_unsigned bigint_unsigned smallint_unsigned mediumint_unsigned tinyint_unsigned",
+        "int_unsigned integer_unsigned bigint_unsigned int8_unsigned smallint_unsigned mediumint_unsigned",
+        "tinyint_unsigned int8",
     )
     for word in words.split()
 )

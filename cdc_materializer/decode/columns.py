@@ -99,7 +99,8 @@ UNSIGNED_DDL = "decimal(20,0)"
 #: The parameter of an unsigned integer that may be a signed one, if it is negative on the wire.
 UNTOLD_SIGN = "untold"
 _SOURCE_TYPE = "__debezium.source.column.type"
-_UNSIGNED = "BIGINT UNSIGNED"
+#: MySQL has two words for it, and the connector tells the one of the statement that made the column.
+_UNSIGNED = ("BIGINT UNSIGNED", "INT8 UNSIGNED")
 
 _MONEY_DIGITS = 19
 
@@ -245,7 +246,7 @@ def is_unsigned(wire: WireType) -> bool:
 
 def as_unsigned(wire: WireType) -> WireType:
     """A type that is told to be unsigned, if it is an integer of eight bytes."""
-    return replace(wire, parameters={**wire.parameters, _SOURCE_TYPE: _UNSIGNED})
+    return replace(wire, parameters={**wire.parameters, _SOURCE_TYPE: _UNSIGNED[0]})
 
 
 def is_money(wire: WireType) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.decode.decimals import declared_decimal, plain_digits, scaled_decimal
+from cdc_materializer.decode.decimals import decimal, declared_decimal, plain_digits, scaled_decimal
 from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.units import VARIABLE
 from cdc_materializer.decode.untyped import plain_text, text_of
@@ -51,6 +51,27 @@ def declared_number(ddl: str) -> Reading:
         return F.coalesce(plain.apply(given), scaled_decimal(_scaled(given), ddl))
 
     return Reading(ddl, "variant", value, invalid=lambda given: text_of(given).isNotNull() & value(given).isNull())
+
+
+def connect_number(settings: Settings, wire: WireType) -> Reading:
+    """Connect's Decimal in JSON: a number by its digits, a text as its unscaled bytes in base64, and never as digits.
+
+    Args:
+        settings: of the reader.
+        wire: the declared decimal, with Connect's scale and precision.
+    """
+    plain = declared_decimal(wire.parameters["ddl"])
+    octets = decimal(settings, replace(wire, literal="bytes"))
+
+    def value(given: Column) -> Column:
+        is_text = F.schema_of_variant(given) == "STRING"
+        written = F.when(is_text, text_of(given))
+        sent = F.unbase64(F.when(written.rlike(_BASE64), written))
+        return F.when(is_text, octets.apply(sent)).otherwise(plain.apply(given))
+
+    return Reading(
+        plain.ddl, "variant", value, invalid=lambda given: text_of(given).isNotNull() & value(given).isNull()
+    )
 
 
 def _scaled(given: Column) -> Column:

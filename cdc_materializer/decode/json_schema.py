@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_materializer.decode.columns import DECIMALS, decimal_ddl, decimal_type
+from cdc_materializer.decode.units import CONNECTS
 from cdc_materializer.decode.wire import (
     NULL,
     UNTYPED,
@@ -92,8 +93,10 @@ def _type(schema: Mapping[str, Any]) -> WireType:
         # A map whose keys are no strings is an array of objects, too.
         return replace(base, items=_part(schema["items"]))
     if kind == "number" and base.name in DECIMALS:
-        # A decimal whose digits stand in the message, and not its unscaled bytes.
-        return replace(base, literal="declared", name="", parameters={"ddl": decimal_ddl(*decimal_type(base))})
+        # The converter calls every decimal a number. Whether messages have its digits or the text of its unscaled
+        # bytes is `decimal.format`, of which the schema says nothing.
+        ddl = decimal_ddl(*decimal_type(base))
+        return replace(base, literal="declared", name="", parameters={**base.parameters, "ddl": ddl, CONNECTS: ""})
     return replace(base, literal=_LITERALS[schema.get("connect.type") or kind])
 
 

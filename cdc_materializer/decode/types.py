@@ -31,12 +31,13 @@ from cdc_materializer.decode.columns import (
 from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.units import UNIT
+from cdc_materializer.decode.units import CONNECTS, UNIT
 from cdc_materializer.decode.untyped import text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema_types import decimal_of, entry_of
 
 _UUID_BYTES = 16
+_SIGNED_MAX = 127
 #: Where the groups of a UUID's digits begin, and how many each has.
 _UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
@@ -183,7 +184,9 @@ def _array_placeholder(reader: Reader, wire: WireType, item: Reading) -> Convert
         return lambda column: column == F.array(F.lit(named))
     declared = wire.parameters["ddl"] if wire.literal == "declared" else ""
     if item.wire in {"int", "bigint"} or declared == "date":
-        return lambda column: column == F.array(*[F.lit(code).cast(item.wire) for code in octets])
+        # Java's bytes have signs, and each becomes a number as it is.
+        codes = [octet - 256 if octet > _SIGNED_MAX else octet for octet in octets]
+        return lambda column: column == F.array(*[F.lit(code).cast(item.wire) for code in codes])
     placeholders = _any(item.unavailable)
     if placeholders is not None and declared == "string":
         # A contract does not tell UUIDs from other texts.
@@ -276,9 +279,14 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
         key, _ = entry_of(ddl) or ("string", "")
         return reader.read(parts) if key == "string" else declared_parts.with_keys(reader.read(parts), key)
     if decimal_of(ddl) is not None:
+        if CONNECTS in wire.parameters:
+            return declared_parts.connect_number(reader, wire)
         return declared_parts.declared_number(ddl)
     if ddl == "string":
         return declared_parts.declared_text(reader, wire)
+    if ddl == "float":
+        # Spark's JSON reader would round to 32 bits what the source may have in 64.
+        return untyped(reader, wire)
     return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder if ddl == "binary" else None)
 
 

@@ -169,8 +169,14 @@ def _double(ddl: str) -> Reading:
         found = F.when(_is_number(given) | _is_word(given), text_of(given)).try_cast(ddl)
         return F.when(_is_word(given) | ~_is_infinite(found), found)
 
+    def fits(given: Column) -> Column:
+        # One of 32 bits is written with the fewest digits that tell it, or with those of the same number in 64.
+        sent, found = text_of(given).try_cast("double"), text_of(given).try_cast(ddl)
+        return (found.cast("double") == sent) | (found.cast("string").try_cast("double") == sent)
+
     def invalid(given: Column) -> Column:
-        return _is_number(given) & value(given).isNull()
+        is_lost = value(given).isNull()
+        return _is_number(given) & (is_lost if ddl == "double" else is_lost | ~fits(given))
 
     def foreign(given: Column) -> Column:
         return text_of(given).isNotNull() & ~_is_number(given) & ~_is_word(given)

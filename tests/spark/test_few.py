@@ -39,11 +39,14 @@ def test_few_rows_are_planned_for_one_task(session: "SparkSession") -> None:
     """Meanwhile only; what nobody has set is not set behind it either, and a failure changes nothing of that."""
     before = _settings(session)
 
-    with pytest.raises(ZeroDivisionError), planned_for(session, ROWS_MAX):
-        assert _settings(session) == ["1", "false", "1"]
-        assert _shuffled(session).rdd.getNumPartitions() == 1
-        raise ZeroDivisionError
+    def fails() -> None:
+        with planned_for(session, ROWS_MAX):
+            assert _settings(session) == ["1", "false", "1"]
+            assert _shuffled(session).rdd.getNumPartitions() == 1
+            raise ZeroDivisionError
 
+    with pytest.raises(ZeroDivisionError):
+        fails()
     assert _settings(session) == before
 
 

@@ -421,6 +421,46 @@ def test_rules_that_no_row_can_pass_together_are_a_problem(write_contract: "Writ
 
 
 @pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("timestamptz", 'logicalTypeOptions: {minimum: "2024-06-01T02:00:00+02:00"}',
+         '{type: expect_column_values_to_be_between, kwargs: {max_value: "2024-06-01T01:00:00Z"}}'),
+        ('"numeric(5,2)"', 'enum: [{value: "1.0"}, {value: "2"}]',
+         "{type: expect_column_values_to_be_in_set, kwargs: {value_set: [1, 3]}}"),
+    ],
+)  # fmt: skip
+def test_values_are_compared_as_what_the_column_has(
+    write_contract: "Write", kind: str, one: str, other: str
+) -> None:
+    """One instant can be written in two zones, and one number with more zeros: both rules can be kept."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: {kind}
+      {one}
+      quality:
+        - {{type: custom, engine: greatExpectations, implementation: {other}}}
+    """)
+
+    assert [problem.message for problem in problems_of(path)] == []
+
+
+def test_instants_that_exclude_each_other_are_a_problem(write_contract: "Write") -> None:
+    """In whichever zone they are written."""
+    path = write_contract("""
+    - name: n
+      physicalType: timestamptz
+      logicalTypeOptions: {minimum: "2024-06-01T00:30:00Z"}
+      quality:
+        - {type: custom, engine: greatExpectations, implementation: {type: expect_column_values_to_be_between,
+           kwargs: {max_value: "2024-06-01T02:00:00+02:00"}}}
+    """)
+
+    assert [problem.message for problem in problems_of(path)] == [
+        "no value can pass this rule and the one of line 12 together."
+    ]
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("enum: [{value: abc}]", "{type: expect_column_value_lengths_to_equal, kwargs: {value: 2}}"),

@@ -20,6 +20,8 @@ from tests.unit.contracts import write
         ("int(11)", "int"),
         ("INT(10) UNSIGNED", "bigint"),
         ("bigint unsigned", "decimal(20,0)"),
+        ("INT8(20) UNSIGNED", "decimal(20,0)"),
+        ("int8", "bigint"),
         ("bigint(20) unsigned zerofill", "decimal(20,0)"),
         ("bigint zerofill", "decimal(20,0)"),
         ("int(10) zerofill", "bigint"),

@@ -209,6 +209,17 @@ def test_a_mask_on_the_key_or_on_a_column_that_is_probably_another_is_refused(wr
     masks.check("t", [], [])
 
 
+def test_a_column_is_not_hidden_beside_one_that_shows_all_of_it() -> None:
+    """A mirror of documents that was made without a contract goes on having their text."""
+    masks = Masks({"email": Mask.REDACT}, declared=frozenset({"email"}))
+
+    with pytest.raises(ContractInvalid, match="hides `email`, and `document`, which the mirror has too, shows it"):
+        masks.check_whole("document", ["email", "document"])
+    masks.check_whole("document", ["email"])
+    masks.check_whole("document", ["document"])
+    Masks({"email": Mask.REDACT, "document": Mask.DROP}).check_whole("document", ["email", "document"])
+
+
 def test_the_key_is_taken_from_the_file_or_from_one_beside_it(
     folder: Path, write_contract: "Write", monkeypatch: pytest.MonkeyPatch
 ) -> None:

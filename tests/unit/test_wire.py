@@ -175,7 +175,7 @@ INT64 = {"type": "integer", "connect.type": "int64"}
         ),
         (
             {"type": "number", "title": "org.apache.kafka.connect.data.Decimal", "connect.parameters": {"scale": "2"}},
-            WireType("declared", parameters={"ddl": "decimal(38,2)"}),
+            WireType("declared", parameters={"scale": "2", "ddl": "decimal(38,2)", "connects": ""}),
         ),
     ],
 )
