@@ -22,7 +22,7 @@ from cdc_materializer.epochs import NEVER, beginning_of
 from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.lanes import topic_of
+from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_raw
 from cdc_materializer.marker import Accepted, Adoption, Marker
@@ -58,7 +58,8 @@ class Decision:
             began = {p: offset for p, offset in after.epochs[-1].items() if offset != NEVER}
             return Adoption("positions", began, 0, at, self.by, self.reason)
         lost = sum(after.offsets.values()) - sum(marker.offsets.values())
-        what: Accepted = "topic" if after.bases != marker.bases else "gap"
+        is_other = after.bases != marker.bases or other_topics(marker.topic_id, after.topic_id)
+        what: Accepted = "topic" if is_other else "gap"
         return Adoption(what, dict(after.offsets), lost, at, self.by, self.reason, dict(marker.offsets))
 
 
@@ -103,7 +104,8 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
         topic = as_raw_counts(asked_again(line.source, line.table, topic, marker), marker)
         rewound = quarantine.rewound_topics(line, tables.quarantine)
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound)
-        if (after.bases, after.offsets) != (marker.bases, marker.offsets):
+        is_other = other_topics(marker.topic_id, topic.topic_id)
+        if is_other or (after.bases, after.offsets) != (marker.bases, marker.offsets):
             # Later offsets move the tag that tells of a dropped column (`lake_commit.move`).
             check_raw(tables.raw)
             accepted.append(decision.adoption(marker, after))

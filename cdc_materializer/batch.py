@@ -25,6 +25,7 @@ from cdc_materializer.epochs import MOVES, Recorded, next_epoch
 from cdc_materializer.facts import Facts, facts_of
 from cdc_materializer.few import planned_for
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
+from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
@@ -327,6 +328,14 @@ def _base(mirror: DataFrame, states: DataFrame, target: TableSchema, truncates: 
         }
     )
     return placed.where(~is_wiped(truncates))
+
+
+def published(marker: Marker) -> Column:
+    """Whether a row of raw or of quarantine is about a message that a mirror with this marker has got.
+
+    Of a batch that stopped before it was published, quarantine has rows as well.
+    """
+    return within(whole(Offsets(), marker.offsets, marker.topic), "partition", "offset")
 
 
 def whole(start: Offsets, end: Offsets, topic: str) -> Span:

@@ -27,6 +27,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.names import RAW_SUFFIX, TableName
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
 from cdc_materializer.report.models import ErrorInfo, RunReport
+from cdc_materializer.run import where_from
 from cdc_materializer.status import configured_tables, exit_code_of_error
 
 if TYPE_CHECKING:
@@ -324,6 +325,8 @@ class Between:
                     _log(found)
             except CdcError as failure:
                 _LOG.warning("Maintenance of %s: %s", name, failure)
+            except Exception as failure:  # noqa: BLE001 - it ends no batch of any table
+                _LOG.warning("Maintenance of %s stopped on an unexpected %s", name, where_from(failure))
 
     def _maintained(self, mirror: TableName, there: Lake) -> Iterator[MaintainedTable]:
         for entry in _planned(self._config, self._lake, mirror, self._options.now_ms(), orphans=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ _DATA, _DELETES = 0, 1
 _DELETED_ENTRY = 2
 #: Field id of the path in a position delete file (Iceberg specification, "Reserved Field IDs").
 _PATH_ID = 2147483546
+#: How much of a text or of bytes a file tells, unless the table says otherwise (`write.metadata.metrics.default`).
+_TOLD_MAX = 16
 #: Where the messages of a topic, and what is made of them, have their order.
 PLACE = ("partition", "offset")
 
@@ -36,7 +39,7 @@ def read_facts(lake: Tables, name: TableName) -> TableFacts | None:
     refs = {ref: (found.snapshot_id, str(found.snapshot_ref_type) == "branch") for ref, found in metadata.refs.items()}
     try:
         files, manifests = _files(table)
-    except OSError as error:
+    except (OSError, ValueError, struct.error) as error:
         what = f"The manifests of {name} cannot be read."
         raise LakeUnavailable(what, "Check that the warehouse can be reached; `--debug` shows the cause.") from error
     return TableFacts(
@@ -117,7 +120,10 @@ def _range(table: Table, column: int, file: Mapping[str, Any]) -> tuple[Any, Any
     low, high = (_bound(file, side, column) for side in ("lower", "upper"))
     if low is None or high is None or not isinstance(kind, PrimitiveType):
         return None, None
-    return from_bytes(kind, low), from_bytes(kind, high)
+    ends = from_bytes(kind, low), from_bytes(kind, high)
+    # Of texts and bytes files tell the beginnings: where these are alike, all files seem to have all values.
+    is_cut = any(isinstance(end, str | bytes) and len(end) >= _TOLD_MAX for end in ends)
+    return (None, None) if is_cut else ends
 
 
 def _hashable(partition: object) -> Hashable:

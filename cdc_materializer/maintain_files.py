@@ -184,14 +184,18 @@ def _compaction(
 def depth(files: Sequence[DataFile]) -> float:
     """In how many files' ranges a value of the sorted column lies, on average: 1 where none overlap, or none is known.
 
-    Asked at the ends of each range; a file of which no range is known overlaps with none.
+    Asked right behind the beginning of each range and right before its end. Files that have one value in common, and
+    nothing else, do not overlap: where a column has few values, no order takes it out of all files but one. A file of
+    one value, or of which no range is known, overlaps with none.
     """
     known = [found for found in files if found.low is not None and found.high is not None]
     if not known:
         return 1.0
     lows, highs = sorted(found.low for found in known), sorted(found.high for found in known)
-    ends = [*lows, *highs]
-    return sum(bisect_right(lows, end) - bisect_left(highs, end) for end in ends) / len(ends)
+    wide = [found for found in known if found.low != found.high]
+    behind = sum(bisect_right(lows, found.low) - bisect_right(highs, found.low) for found in wide)
+    before = sum(bisect_left(lows, found.high) - bisect_left(highs, found.high) for found in wide)
+    return (behind + before + 2 * (len(known) - len(wide))) / (2 * len(known))
 
 
 def plan_manifests(sizes: Sequence[int]) -> int:

@@ -209,7 +209,8 @@ def _order(lake: Lake, table: Any) -> Any:  # noqa: ANN401 - Java objects
     if any(table.schema().findField(name) is None for name in PLACE):
         return None
     order = _jvm(lake).org.apache.iceberg.SortOrder.builderFor(table.schema())
-    for name in PLACE:
+    # By offset first, as overlaps are measured, and as batches come: what is appended later lies behind all of it.
+    for name in reversed(PLACE):
         order = order.asc(name)
     return order.build()
 

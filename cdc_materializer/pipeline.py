@@ -60,10 +60,12 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     with translated(line.mirror), quarantine.noting_stops(line, tables):
         landing = plan_landing(line, tables.raw, topic, quarantine.rewound_topics(line, tables.quarantine))
     # Step 3. Keep everything, unread, with its offsets, in one commit.
-    with quarantine.noting_stops(line, tables):
+    with translated(line.mirror), quarantine.noting_stops(line, tables):
         raw = land(line, tables.raw, landing, topic)
     try:
-        done = fold_next(*told_by_raw(line, raw, tables), more_to_land=not landing.is_empty)
+        with translated(line.mirror):
+            told = told_by_raw(line, raw, tables)
+        done = fold_next(*told, more_to_land=not landing.is_empty)
         return replace(done, foreign=tables.foreign) if done is not None else None
     except STOPS_OF_MIRRORS:
         # The mirror waits for the registry, or for what somebody has to mend: a contract, say. The topic may not wait.
@@ -165,15 +167,16 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
 
 def land_rest(line: Line, topic: TopicState) -> None:
     """Land everything up to the topic's ends, batch by batch, or until the line is over."""
-    held = line.lake.load(line.mirror.quarantine)
-    rewound = quarantine.rewound_topics(line, held)
-    with quarantine.noting_stops(line, Tables(None, None, held)):
-        while not line.is_over():
-            raw = line.lake.load(line.mirror.raw)
-            span = plan_landing(line, raw, topic, rewound)
-            if span.is_empty:
-                return
-            land(line, raw, span, topic)
+    with translated(line.mirror):
+        held = line.lake.load(line.mirror.quarantine)
+        rewound = quarantine.rewound_topics(line, held)
+        with quarantine.noting_stops(line, Tables(None, None, held)):
+            while not line.is_over():
+                raw = line.lake.load(line.mirror.raw)
+                span = plan_landing(line, raw, topic, rewound)
+                if span.is_empty:
+                    return
+                land(line, raw, span, topic)
 
 
 def append_read(stage: Stage, messages: DataFrame, line: Line, topic: TopicState, span: Span) -> None:

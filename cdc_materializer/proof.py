@@ -29,7 +29,7 @@ from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others, summaries
 from cdc_materializer.line import Line, Tables, marker_of
-from cdc_materializer.line_checks import check_deletes, check_masks, check_whole
+from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_whole
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
@@ -187,6 +187,8 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     span = batch.whole(Offsets(), known.offsets, line.table.topic)
     messages = batch.messages(line.lake.rows(raw), span, line.id_bytes) if messages is None else messages
     decoders = find_decoders(messages, line.lookup(target))
+    # A column that somebody took away is in neither side of a comparison.
+    check_columns(mirror, decoders.plan.target)
     recorded = Recorded(partitions=len(span.end), epochs=known.epochs, is_final=True, routed=mirror.routed)
     watch = line.watch(None, marker_of(raw), span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)

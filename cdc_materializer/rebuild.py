@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import crash_points, life, quarantine, rows, stops
+from cdc_materializer import batch, crash_points, life, quarantine, rows, stops
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
@@ -163,6 +163,8 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
     """
     alone = line.table.model_copy(update={"history": False})
     rules: list[object] = [
+        # Ids of another length name other schemas.
+        line.id_bytes,
         line.contract.fingerprint if line.contract is not None else None,
         line.masks.told(),
         alone.model_dump(mode="json", exclude=_NO_RULES),
@@ -357,8 +359,8 @@ def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int, *, plain_k
         types=[RebuiltType(column=name, old=live.mirror.schema.types[name], new=ddl) for name, ddl in retypes.items()],
         places=difference.places,
         keys=difference.told_keys(plain=plain_keys),
-        held_live=_open_codes(sides.live.lake, live.quarantine),
-        held_rebuilt=_open_codes(sides.beside.lake, rebuilt.quarantine),
+        held_live=_open_codes(sides.live.lake, live.quarantine, marker_of(live.mirror)),
+        held_rebuilt=_open_codes(sides.beside.lake, rebuilt.quarantine, marker_of(rebuilt.mirror)),
         live_snapshot=live.mirror.head,
         rebuilt_snapshot=rebuilt.mirror.head,
     )
@@ -369,9 +371,10 @@ def _changes(told: TableReplay) -> bool:
     return not told.equal or bool(told.added or told.types) or told.held_live != told.held_rebuilt
 
 
-def _open_codes(lake: Lake, table: LakeTable | None) -> dict[str, int]:
+def _open_codes(lake: Lake, table: LakeTable | None, marker: Marker) -> dict[str, int]:
     if table is None:
         return {}
-    waiting = lake.rows(table).where(F.col("status") == quarantine.OPEN)
+    is_held = (F.col("status") == quarantine.OPEN) & ~quarantine.is_noted() & batch.published(marker)
+    waiting = lake.rows(table).where(is_held)
     named = waiting.select(F.concat_ws(" ", "code", "rule").alias("name")).groupBy("name").count()
     return {row["name"]: row["count"] for row in named.orderBy("name").collect()}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import audit, ledger, quarantine, verdict
+from cdc_materializer import audit, batch, ledger, quarantine, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import Difference, is_unequal, joined_rows, sides_of
 from cdc_materializer.errors import UsageError
@@ -43,7 +43,7 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
         CommitConflict: another writer was faster.
     """
     keys = _wrong_keys(line, mirror, expected, difference)
-    _check_held(line, decided, keys)
+    _check_held(line, mirror, decided, keys)
     if mirror.pending:
         mirror = line.lake.evolve(mirror, SchemaPlan(mirror.schema))
     target, known = mirror.schema, marker_of(mirror)
@@ -100,7 +100,7 @@ def _of_either(name: str, target: TableSchema) -> Column:
     return value.cast(target.types[name])
 
 
-def _check_held(line: Line, decided: DataFrame, keys: DataFrame) -> None:
+def _check_held(line: Line, mirror: LakeTable, decided: DataFrame, keys: DataFrame) -> None:
     """Refuse to publish rows about which quarantine would be wrong afterwards.
 
     Raises:
@@ -116,7 +116,7 @@ def _check_held(line: Line, decided: DataFrame, keys: DataFrame) -> None:
     sides = broken.select(*names).distinct().withColumn("side", F.lit(1))
     table = line.lake.load(line.mirror.quarantine)
     if table is not None:
-        is_held = (F.col("status") == verdict.OPEN) & ~quarantine.is_noted()
+        is_held = (F.col("status") == verdict.OPEN) & ~quarantine.is_noted() & batch.published(marker_of(mirror))
         held = line.lake.rows(table).where(is_held).join(wanted, F.col("key") == F.col(_KEY), "left_semi")
         sides = sides.unionByName(held.select(*names).distinct().withColumn("side", F.lit(-1)))
     if sides.groupBy(*names).agg(F.sum("side").alias("sides")).where(F.col("sides") != 0).isEmpty():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.errors import ContractInvalid, UsageError
+from cdc_materializer.errors import UsageError
 from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.past import parse_time
 from cdc_materializer.report.samples import Sampling
@@ -44,7 +44,7 @@ def review(
         raise UsageError("That time is still to come.", "Name a past one; left out, the report is of now.")
     tables = configured_tables(config, names)
     contracts = {
-        name: found if isinstance(found, ContractInvalid) else _as_reported(found)
+        name: found if isinstance(found, UsageError) else _as_reported(found)
         for name, found in _contracts(config, tables).items()
     }
     lake = open_tables(config.catalog)
@@ -64,21 +64,22 @@ def reviewed_contracts(config: Config, names: Sequence[str] = ()) -> Mapping[str
         CdcError: as `configured_tables`.
     """
     read = _contracts(config, configured_tables(config, names))
-    return {name: found for name, found in read.items() if not isinstance(found, ContractInvalid)}
+    return {name: found for name, found in read.items() if not isinstance(found, UsageError)}
 
 
-def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Contract | ContractInvalid]:
+def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Contract | UsageError]:
     """The contracts by name of the mirror, or why one cannot be followed."""
-    found: dict[str, Contract | ContractInvalid] = {}
+    found: dict[str, Contract | UsageError] = {}
     for table in tables:
         if table.contract is None:
             continue
         from cdc_materializer.contract import load_contract
+        from cdc_materializer.run_contracts import with_key
 
         name = str(table.mirror)
         try:
-            found[name] = load_contract(table.contract, name, config.root)
-        except ContractInvalid as error:
+            found[name] = with_key(load_contract(table.contract, name, config.root), config)
+        except UsageError as error:
             found[name] = error
     return found
 

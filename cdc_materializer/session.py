@@ -6,6 +6,7 @@ trade throughput for the start.
 
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -338,6 +339,10 @@ def _end_jvm() -> None:
         return  # none was started, or it is spark-submit's and not ours to end
     gateway.shutdown()
     process.stdin.close()
-    process.wait(_STOP_SECONDS_MAX)
+    try:
+        process.wait(_STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()  # all that it was asked for is done
+        process.wait()
     SparkContext._gateway = None  # noqa: SLF001
     SparkContext._jvm = None  # noqa: SLF001

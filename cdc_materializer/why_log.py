@@ -180,7 +180,7 @@ class Log:
             # Null-safe, so that Spark does not push a filter through the decoding, as in `batch`.
             places = every.join(F.broadcast(keys), F.col(m.KEY).eqNullSafe(F.col("wanted")), "left_semi")
             places = places.select("partition", "offset").distinct().localCheckpoint()
-            if not self.line.table.key:
+            if not self.line.options.key:
                 return places
             met = self.changes(lying_at(self.messages, places)).select(m.KEY).distinct().collect()
             further = {row[m.KEY] for row in met if row[m.KEY] is not None} - wanted

@@ -55,7 +55,7 @@ def check_rows_together(
         if column in keys and own.get(_NULL):
             message = f"no row can pass: {column} is of the primary key, which is never NULL."
             findings.add(own[_NULL][0].place, message, "Remove the rule.")
-        for one, other in (*_pairs(own, types.get(column)), *_apart(own)):
+        for one, other in (*_pairs(own, types.get(column or "")), *_apart(own)):
             _contradict(other, one, findings)
     for one, other in combinations([draft for draft in drafts if not draft.kwargs.get("row_condition")], 2):
         if _are_crossed(one, other):

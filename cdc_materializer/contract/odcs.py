@@ -184,9 +184,7 @@ def _read(
         check_ranges(sound[Scope.ROW], types, found, findings)
         check_ranges(sound[Scope.TABLE], stored, found, findings)
     # With a malformed rule there is nothing to compare; whatever else is wrong hides no contradiction of the others.
-    check_rows_together(
-        sound[Scope.ROW], types, {column.name for column in columns if column.primary_key}, findings
-    )
+    check_rows_together(sound[Scope.ROW], types, {column.name for column in columns if column.primary_key}, findings)
     check_tables_together(sound[Scope.TABLE], stored, sound[Scope.ROW], findings)
     if sources is not None:
         plain = {column.name: types.get(column.name) for column in columns if column.mask is None}

@@ -270,6 +270,13 @@ _DECLARED_TIMES: dict[str, Callable[[Settings, WireType], Reading]] = {
 }
 
 
+_DECLARED_PLAIN: dict[str, Callable[[Settings, WireType], Reading]] = {
+    "string": declared_parts.declared_text,
+    # Spark's JSON reader would round to 32 bits what the source may have in 64.
+    "float": untyped,
+}
+
+
 def _declared(reader: Reader, wire: WireType) -> Reading:
     ddl = wire.parameters["ddl"]
     if (reading := _DECLARED_TIMES.get(ddl)) is not None and (ddl != "bigint" or UNIT in wire.parameters):
@@ -282,11 +289,8 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
         if CONNECTS in wire.parameters:
             return declared_parts.connect_number(reader, wire)
         return declared_parts.declared_number(ddl)
-    if ddl == "string":
-        return declared_parts.declared_text(reader, wire)
-    if ddl == "float":
-        # Spark's JSON reader would round to 32 bits what the source may have in 64.
-        return untyped(reader, wire)
+    if (made := _DECLARED_PLAIN.get(ddl)) is not None:
+        return made(reader, wire)
     return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder if ddl == "binary" else None)
 
 

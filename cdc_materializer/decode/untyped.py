@@ -167,21 +167,26 @@ def _micros(given: Column) -> Column:
 def _double(ddl: str) -> Reading:
     def value(given: Column) -> Column:
         found = F.when(_is_number(given) | _is_word(given), text_of(given)).try_cast(ddl)
-        return F.when(_is_word(given) | ~_is_infinite(found), found)
-
-    def fits(given: Column) -> Column:
-        # One of 32 bits is written with the fewest digits that tell it, or with those of the same number in 64.
-        sent, found = text_of(given).try_cast("double"), text_of(given).try_cast(ddl)
-        return (found.cast("double") == sent) | (found.cast("string").try_cast("double") == sent)
+        return F.when(_is_word(given) | (~_is_infinite(found) & _is_as_sent(given, found, ddl)), found)
 
     def invalid(given: Column) -> Column:
-        is_lost = value(given).isNull()
-        return _is_number(given) & (is_lost if ddl == "double" else is_lost | ~fits(given))
+        return _is_number(given) & value(given).isNull()
 
     def foreign(given: Column) -> Column:
         return text_of(given).isNotNull() & ~_is_number(given) & ~_is_word(given)
 
     return _reading(ddl, value, foreign, invalid)
+
+
+def _is_as_sent(given: Column, found: Column, ddl: str) -> Column:
+    """Whether a number is the one that was sent, where its type may have fewer bits than the source's.
+
+    One of 32 bits is written with the fewest digits that tell it, or with those of the same number in 64.
+    """
+    if ddl == "double":
+        return F.lit(True)
+    sent = text_of(given).try_cast("double")
+    return (found.cast("double") == sent) | (found.cast("string").try_cast("double") == sent)
 
 
 def _is_infinite(number: Column) -> Column:

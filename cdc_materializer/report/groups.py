@@ -72,13 +72,15 @@ def held_messages(rows: Iterable[Row]) -> int:
 
 
 def latest_rows(rows: Iterable[Row]) -> list[Row]:
-    """Keep one row a message, code, rule and column: a message that was tried again is one violation, not two.
+    """Keep one row a message, key, code, rule and column: a message that was tried again is one violation, not two.
+
+    One message can be about several keys; where the key could not be read at first, it is another row than later.
 
     The one detected last says how it stands; of two at the same time, the one that is no longer open.
     """
     kept: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        identity = (row["topic"], row["partition"], row["offset"], row["code"], row["rule"], row["column"])
+        identity = (row["topic"], row["partition"], row["offset"], row["key"], row["code"], row["rule"], row["column"])
         if identity not in kept or _standing(row) >= _standing(kept[identity]):
             kept[identity] = row
     return list(kept.values())

@@ -14,8 +14,6 @@ from cdc_materializer.report.remedies import explanation, remedy
 from cdc_materializer.report.violation_models import QuarantineDetails, QuarantineList, QuarantineRow, ViolationDetail
 from cdc_materializer.report.violations import REPORT_COLUMNS, QuarantineLake, ReportedTable, schema_ids
 
-LIST_COLUMNS = (*REPORT_COLUMNS, "key")
-
 Place = tuple[int, int]
 #: No longer than an offset is: Python reads no number of thousands of digits.
 _PLACE = re.compile(r"([0-9]{1,19})/([0-9]{1,19})")
@@ -133,7 +131,7 @@ def parse_place(text: str) -> Place:
 
 
 def _rows(table: ReportedTable, lake: QuarantineLake) -> list[Mapping[str, Any]]:
-    return latest_rows(lake.values_of(table.mirror.quarantine, LIST_COLUMNS) or ())
+    return latest_rows(lake.values_of(table.mirror.quarantine, REPORT_COLUMNS) or ())
 
 
 def _is_key(held: str | None, asked: str) -> bool:
@@ -163,4 +161,4 @@ def _newness(row: QuarantineRow) -> tuple[datetime, datetime, int]:
 
 def _listed(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
     moments = {name: in_utc(row[name]) for name in ("timestamp", "detected_at")}
-    return {"table": table} | {name: row[name] for name in LIST_COLUMNS} | moments
+    return {"table": table} | {name: row[name] for name in REPORT_COLUMNS} | moments

@@ -277,7 +277,7 @@ def _rows(rows: Iterable[QuarantineRow], widths: Mapping[str, int], now: datetim
         code = Text(f"{row.code}\n{row.rule}" if row.rule else row.code)
         style = "yellow" if row.status == "open" else "dim"
         old = age(now - row.detected_at) if row.detected_at else "–"
-        subject = Text("\n".join(filter(None, (row.column, row.key))) or "–")
+        subject = Text("\n".join(filter(None, (row.column, printable(row.key or "")))) or "–")
         table.add_row(f"{row.partition}/{row.offset}", code, subject, Text.assemble((row.status, style), f"\n{old}"))
     return Padding(table, (0, 0, 0, INDENT))
 
@@ -294,7 +294,7 @@ def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
             ("topic", found.topic),
             ("message", place_line(place, now)),
             *([("schema", str(found.schema_id))] if found.schema_id is not None else []),
-            ("key", found.key or "– (none that can be read)"),
+            ("key", printable(found.key or "– (none that can be read)")),
             *([("column", found.column)] if found.column else []),
             ("done", TREATMENTS[found.done] + (f", severity {found.severity}" if found.severity else "")),
             ("detected", moment(found.detected_at, now) + (f", batch {found.batch_id}" if found.batch_id else "")),

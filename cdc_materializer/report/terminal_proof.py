@@ -14,7 +14,7 @@ from cdc_materializer.report.models import (
     TableVerify,
     VerifyReport,
 )
-from cdc_materializer.report.wording import quantity
+from cdc_materializer.report.wording import printable, quantity
 
 # --- verify -------------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
         told = f"{quantity(found.buckets, 'bucket')} of keys, of 16; {found.expected:,} rows expected. "
         facts.append(("ledger", f"{told}`cdcm verify` tells which rows."))
     facts += [("last written", place_line(place, now)) for place in found.places]
-    facts += [("keys", " ".join(found.keys))] if found.keys else []
+    facts += [("keys", printable(" ".join(found.keys)))] if found.keys else []
     if found.judged_otherwise:
         told = (
             f"by another contract than today's, in part: `cdcm replay {found.table}` judges every message by this one"
@@ -169,7 +169,7 @@ def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
         if held:
             facts.append((title, ", ".join(f"{name} × {count}" for name, count in held.items())))
     facts += [("last written", place_line(place, now)) for place in found.places]
-    facts += [("keys", " ".join(found.keys))] if found.keys else []
+    facts += [("keys", printable(" ".join(found.keys)))] if found.keys else []
     return fact_list(facts)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from cdc_materializer.errors import MAX_QUARANTINED, ContractInvalid
+from cdc_materializer.errors import MAX_QUARANTINED, UsageError
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -44,12 +44,13 @@ from cdc_materializer.report.violation_models import (
     ViolationTotals,
 )
 
-#: The columns of a quarantine table that the report needs; the key is not among them.
+#: The columns of a quarantine table that the report needs; keys tell rows of one message apart, and are never shown.
 REPORT_COLUMNS = (
     "topic",
     "partition",
     "offset",
     "timestamp",
+    "key",
     "code",
     "rule",
     "severity",
@@ -116,7 +117,7 @@ def violation_report(
     *,
     as_of: datetime,
     when: str | None = None,
-    contracts: Mapping[str, ContractFile | ContractInvalid] | None = None,
+    contracts: Mapping[str, ContractFile | UsageError] | None = None,
     sampling: Sampling | None = None,
 ) -> ViolationReport:
     """Report what every table holds back, reports, or stopped for.
@@ -169,10 +170,10 @@ def _table_violations(
     table: ReportedTable,
     lake: QuarantineLake,
     lines: Lines,
-    stated: ContractFile | ContractInvalid | None,
+    stated: ContractFile | UsageError | None,
     sampling: Sampling | None,
 ) -> TableViolations:
-    contract, error = (None, stated.what) if isinstance(stated, ContractInvalid) else (stated, None)
+    contract, error = (None, stated.what) if isinstance(stated, UsageError) else (stated, None)
     messages = int(lines.raw[0].summary.get("total-records", 0)) if lines.raw else None
     head = lines.quarantine[0].snapshot_id if lines.quarantine else None
     rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []

@@ -13,7 +13,7 @@ READ_REFUSED = "cdcm source: "
 
 _REFUSED = re.compile(re.escape(READ_REFUSED) + r"([^\n]*?changed while it was read\.)")
 _KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.common\.(?:config\.|errors\.)?(\w+Exception)")
-_FILE_GONE = re.compile(r"FAILED_READ_FILE|PATH_NOT_FOUND|java\.io\.FileNotFoundException")
+_FILE_GONE = re.compile(r"FAILED_READ_FILE|PATH_NOT_FOUND|java\.io\.FileNotFoundException:[^\n]*\.jsonl")
 _MESSAGES_GONE = re.compile(r"KAFKA_DATA_LOSS|OffsetOutOfRangeException|failOnDataLoss")
 
 _CREDENTIALS = ("Check the sasl and ssl properties under source.kafka.", "refused the credentials")

@@ -337,7 +337,9 @@ def check(passage: Passage) -> None:
             _check_quarantine(state, expected, cut=passage.is_cut)
             _check_history(state, expected)
         assert state.raw == (messages if passage.way == RESENT else expected.get("raw", messages)), "once each, in raw"
-        assert state.verified is None or state.verified.equal, state.verified
+        verified = state.verified
+        stopped = verified.error.code if verified is not None and verified.error is not None else None
+        assert verified is None or verified.equal or stopped == expected.get("error", "none"), verified
         # A column that a replay gives another type may get values that did not fit the one that it has.
         replayed = state.replayed
         if replayed is not None and "replay_differs" in passage.case.data:

@@ -1,6 +1,5 @@
 """How a batch of few messages is planned where a session is set up for many."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +21,7 @@ PARTITIONS, ADAPTIVE, LEAVES = (
 
 
 @pytest.fixture
-def session(spark: "SparkSession") -> Iterator["SparkSession"]:
+def session(spark: "SparkSession") -> "SparkSession":
     """A session set up for many rows, which says nothing of what reads files."""
     found = spark.newSession()
     found.conf.set(PARTITIONS, "7")

@@ -98,6 +98,28 @@ def test_a_topic_that_lost_its_end_stops_its_table_at_its_former_length_too(
     assert verify_tables(config, spark).tables[0].equal
 
 
+def test_a_topic_that_is_made_again_before_anything_of_it_was_read_is_accepted_again(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offsets begin where those of the one before did; that it is another one only the broker's id says."""
+    config, state, number = pipeline(tmp_path, 1, records_max=100), RecordedSource.state, ["first"]
+    monkeypatch.setattr(RecordedSource, "state", lambda self, topic: replace(state(self, topic), topic_id=number[-1]))
+    topic = TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    topic.write(config.root / "recorded")
+    assert run_once(config, spark).exit_code == 0
+
+    for one in ("second", "third"):
+        number.append(one)
+        write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:1])
+        assert run_once(config, spark).exit_code == EXIT_REWOUND
+        accepted = adopt_table(config, str(MIRROR), Decision("tests", EPOCH), spark).adopted
+        assert [adoption.what for adoption in accepted] == ["topic"]
+
+    assert [run_once(config, spark).exit_code for _ in range(2)] == [0, 0]
+    assert verify_tables(config, spark).tables[0].equal
+
+
 @pytest.mark.parametrize(("mistake", "says"), [(_lost, "accounts for"), (_doubled, "rows for shop.things, and")])
 def test_a_batch_that_is_wrong_is_not_published(
     mistake: Any,  # noqa: ANN401 - such a function

@@ -429,9 +429,7 @@ def test_rules_that_no_row_can_pass_together_are_a_problem(write_contract: "Writ
          "{type: expect_column_values_to_be_in_set, kwargs: {value_set: [1, 3]}}"),
     ],
 )  # fmt: skip
-def test_values_are_compared_as_what_the_column_has(
-    write_contract: "Write", kind: str, one: str, other: str
-) -> None:
+def test_values_are_compared_as_what_the_column_has(write_contract: "Write", kind: str, one: str, other: str) -> None:
     """One instant can be written in two zones, and one number with more zeros: both rules can be kept."""
     path = write_contract(f"""
     - name: n

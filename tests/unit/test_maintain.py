@@ -385,6 +385,14 @@ def test_maintenance_between_batches_needs_no_topics_and_ends_no_follower(
     between.after(refusing, _round(1))
     assert caplog.text.count("Maintenance of public.orders: Spark gives no session.") == 1
 
+    def stumble(_: str) -> NoReturn:
+        raise ValueError("a value: 4111")
+
+    stumbling: Any = SimpleNamespace(of=stumble)
+    between.after(stumbling, _round(BATCHES_BETWEEN))
+    assert "Maintenance of public.orders stopped on an unexpected ValueError at maintain.py" in caplog.text
+    assert "4111" not in caplog.text
+
 
 def test_following_maintains_unless_it_is_told_not_to(shop: Shop) -> None:
     """`maintenance.follow: false`."""

@@ -1,5 +1,6 @@
 """What maintenance plans, and that it never plans to remove what somebody needs."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -215,6 +216,26 @@ def test_files_in_order_stay_as_they_are() -> None:
     apart = tuple(DataFile(TARGET_BYTES, 100, low=2 * at, high=2 * at + 1) for at in range(3))
 
     assert rewrite(facts(*apart, is_sorted=True), RULE.ratio) is None
+
+
+@pytest.mark.parametrize("values", ["aabb", "aaaaab", "aabbccdd", "abbbbbbc"])
+def test_files_of_few_values_that_are_in_order_stay_as_they_are(values: str) -> None:
+    """A value that fills several files is in all of them, in whatever order."""
+    ordered = tuple(DataFile(TARGET_BYTES, 100, low=low, high=high) for low, high in itertools.pairwise(values))
+    mixed = tuple(DataFile(TARGET_BYTES, 100, low=min(values), high=max(values)) for _ in range(16))
+
+    assert depth(ordered) == 1.0
+    assert rewrite(facts(*ordered, is_sorted=True), RULE.ratio) is None
+    assert rewrite(facts(*mixed, is_sorted=True), RULE.ratio) is not None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1000)), min_size=1, max_size=60), st.integers(1, 9))
+def test_a_table_in_order_has_nothing_to_be_put_in_order(rows: list[tuple[int, int]], size: int) -> None:
+    """Messages of several partitions by their offsets, and rows by a column that several have in common."""
+    offsets = sorted(offset for _, offset in rows)
+    cut = [offsets[at : at + size] for at in range(0, len(offsets), size)]
+
+    assert depth([DataFile(1, 1, low=part[0], high=part[-1]) for part in cut]) == 1.0
 
 
 def test_a_table_of_one_file_has_no_order_to_lose() -> None:

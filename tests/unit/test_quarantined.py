@@ -6,7 +6,6 @@ import pytest
 
 from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.report.quarantined import (
-    LIST_COLUMNS,
     QuarantineFilter,
     parse_place,
     quarantine_details,
@@ -14,6 +13,7 @@ from cdc_materializer.report.quarantined import (
 )
 from cdc_materializer.report.remedies import remedy
 from cdc_materializer.report.violation_models import QuarantineDetails
+from cdc_materializer.report.violations import REPORT_COLUMNS
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake
 from tests.unit.quarantines import row as _row
 
@@ -27,7 +27,7 @@ def test_the_list_shows_the_newest_rows_with_their_keys() -> None:
     assert (listed.total, listed.limit, [row.offset for row in listed.rows]) == (3, 2, [3, 2])
     assert listed.rows[0].key == f'{{"mail":"{CANARY}"}}'
     assert listed.rows[0].table == "shop.orders"
-    assert set(LIST_COLUMNS) | {"table"} == set(type(listed.rows[0]).model_fields)
+    assert set(REPORT_COLUMNS) | {"table"} == set(type(listed.rows[0]).model_fields)
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,9 @@ def test_what_spark_raises_while_it_reads_is_explained(text: str, said: str) -> 
 def test_what_has_nothing_to_do_with_the_source_is_left_alone() -> None:
     """Errors of the lake or of a bug are not blamed on the source."""
     assert read_failure(RuntimeError("java.lang.NullPointerException"), TOPIC) is None
+    text = "java.io.FileNotFoundException: {} (Permission denied)"
+    assert read_failure(RuntimeError(text.format("/lake/shop/orders__raw/data/0.parquet")), TOPIC) is None
+    assert read_failure(RuntimeError(text.format(f"/recorded/{TOPIC}.jsonl")), TOPIC) is not None
 
 
 def test_the_configuration_opens_kafka_with_its_secrets() -> None:
