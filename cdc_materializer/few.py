@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: A task costs what it takes to send it its plan and to write code for that, whatever it then reads. Batches of 100
-#: messages took 8.5 CPU-s and 16 jobs each, and 6.2 and 7 like this, in turns in one session.
+#: messages took 9.0 CPU-s and 16 jobs each, and 6.7 and 8 like this (medians, in turns in one session).
 ROWS_MAX = 5_000
 _FOR_ONE_TASK = {
     "spark.sql.shuffle.partitions": "1",

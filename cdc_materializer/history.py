@@ -27,7 +27,7 @@ from cdc_materializer.merge import forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.quarantine import after, held_places, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
-from cdc_materializer.schema_types import merge_types, type_word
+from cdc_materializer.schema_types import fields_of, merge_types, type_word
 
 _PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
 #: What tells one history row from all others; a message can be two changes, of two keys.
@@ -80,7 +80,26 @@ def keep(
         there = _with_told(there).join(gone, [*_IDENTITY, _TOLD], "left_anti")
     if was_tried or decided.again or decided.facts.held or sweeps:
         found = _not_there(found, there, target)
-    line.lake.publish(history, after(history, marker), lambda stage: _stage(stage, found, gone))
+    line.lake.publish(history, _marker(line, tables.history, history, marker), lambda stage: _stage(stage, found, gone))
+
+
+def _marker(line: Line, before: LakeTable | None, history: LakeTable, marker: Marker) -> Marker:
+    """A batch's marker for the history: of its masks those under which all rows were written, and not only these.
+
+    Args:
+        line: the table's way.
+        before: the history as it was loaded.
+        history: the same, with the columns that the batch needs.
+        marker: the batch's.
+    """
+    told = after(history, marker)
+    if before is None or before.is_empty:
+        return told
+    now = line.evolution.renames
+    there = {now.get(name, name).casefold() for name in fields_of(before.schema.types["after"]) or {}}
+    known = {now.get(name, name).casefold(): how for name, how in marker_of(before).masks.items()}
+    masks = {name: how for name, how in told.masks.items() if name not in there or known.get(name) == how}
+    return replace(told, masks=masks)
 
 
 def _with_admitted(line: Line, tables: Tables, decided: Decided) -> DataFrame:

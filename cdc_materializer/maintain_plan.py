@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Self
 
 from cdc_materializer.config import MaintenanceConfig
@@ -28,7 +29,7 @@ from cdc_materializer.maintain_files import (
 )
 from cdc_materializer.marker import Marker
 
-#: Snapshots younger than this stay whatever their number: somebody may be reading them.
+#: Snapshots that were the newest less long ago stay, whatever their number and age: somebody may be reading them.
 READING = timedelta(hours=1)
 #: How often a table's folder is looked through for orphans.
 ORPHANS_EVERY = timedelta(days=1)
@@ -164,8 +165,11 @@ def expirable(facts: TableFacts, rule: Rule, now_ms: int) -> set[int]:
     old = now_ms - rule.keep_snapshots // _MS
     reading = now_ms - READING // _MS
     line = main_line(facts.snapshots, facts.head)
-    crowded = {found.snapshot_id for found in line[rule.keep_snapshots_max :] if found.timestamp_ms < reading}
-    aged = {found.snapshot_id for found in facts.snapshots if found.timestamp_ms < min(old, reading)}
+    # Who reads a state began while it was the newest, which may be long after it was made.
+    newest_until = {older.snapshot_id: newer.timestamp_ms for newer, older in pairwise(line)}
+    unread = [one for one in facts.snapshots if newest_until.get(one.snapshot_id, one.timestamp_ms) < reading]
+    crowded = {found.snapshot_id for found in line[rule.keep_snapshots_max :]} & {one.snapshot_id for one in unread}
+    aged = {found.snapshot_id for found in unread if found.timestamp_ms < old}
     return (aged | crowded) - _pinned(facts, line)
 
 

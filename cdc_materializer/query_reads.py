@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdc_materializer.errors import ContractInvalid
+from cdc_materializer.line import marker_of
 from cdc_materializer.line_checks import check_masks, check_masks_then
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def check_reading(line: Line, name: TableName, reading: Reading) -> None:
 
     Args:
         line: the way of the table that is read.
-        name: the table: the mirror, or its history, which is masked as the mirror is.
+        name: the table: the mirror, or its history, which has what was published.
         reading: how it is read.
 
     Raises:
@@ -71,5 +73,20 @@ def check_reading(line: Line, name: TableName, reading: Reading) -> None:
     check_masks(line, line.load_mirror())
     is_of_all = any(part.casefold().startswith("all_") for part in reading.behind(name) or ())
     if name == line.mirror:
-        # A history only grows: what it had in an earlier state it has in the newest.
         check_masks_then(line, None if is_of_all else reading.snapshot)
+    else:
+        _check_history(line)
+
+
+def _check_history(line: Line) -> None:
+    """Refuse a history with rows that were not masked as the contract says; what it once had, it has."""
+    history = line.lake.load(line.mirror.history)
+    if history is None:
+        return
+    columns = line.lake.fields(history, "after").types
+    shown = line.masks.unhidden(marker_of(history).masks, columns, line.evolution.renames)
+    if shown:
+        what = f"{line.mirror.history} has rows from before {', '.join(shown)} was masked as the contract says now."
+        raise ContractInvalid(
+            what, "Ask the mirror; or drop the history, which then begins anew with the next changes."
+        )

@@ -213,8 +213,8 @@ def test_a_number_that_a_mask_makes_text_is_rebuilt_as_text(spark: "SparkSession
     assert verify_tables(config, spark).equal
 
 
-def _before_a_mask(spark: "SparkSession", lake_config: Config, what: str) -> tuple[Config, Path, str]:
-    """A mirror of one row whose card is masked and whose mail is not: its pipeline, its contract and its name."""
+def _before_a_mask(spark: "SparkSession", lake_config: Config, what: str) -> tuple[Config, Path, str, Recorder]:
+    """A mirror of one row whose card is masked and whose mail is not: pipeline, contract, name and topic."""
     space = f"masked_{next(_numbers)}"
     recorder = Recorder(Case(what, 993, _CASE, (), None), f"{space}.t.canaries")
     contract = lake_config.root / f"{space}.contract.yaml"
@@ -224,12 +224,12 @@ def _before_a_mask(spark: "SparkSession", lake_config: Config, what: str) -> tup
     config = _config(lake_config.root, space)
     (name,) = [str(table.mirror) for table in config.tables]
     assert run_once(config, spark).exit_code == 0
-    return config, contract, name
+    return config, contract, name, recorder
 
 
 def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession", lake_config: Config) -> None:
     """What a replay that brought a mask has replaced is kept without it, and comes back only where that may be seen."""
-    config, contract, name = _before_a_mask(spark, lake_config, "kept")
+    config, contract, name, _ = _before_a_mask(spark, lake_config, "kept")
     _contract(contract, {"mail": {"mask": "redact"}}, {})
     assert replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0].error is None
 
@@ -252,7 +252,7 @@ def test_a_rollback_shows_nothing_that_the_contract_hides(spark: "SparkSession",
 
 def test_what_was_published_before_a_mask_is_not_asked_for(spark: "SparkSession", lake_config: Config) -> None:
     """Until it is rebuilt; whether a message waits or not, and the history neither."""
-    config, contract, name = _before_a_mask(spark, lake_config, "asked")
+    config, contract, name, _ = _before_a_mask(spark, lake_config, "asked")
     assert run_query(config, f"SELECT mail, card FROM {name}", 1, spark=spark).rows == [[MAIL, "***"]]
 
     _contract(contract, {"mail": {"mask": "redact"}, "card": {"mask": "redact"}}, {})
@@ -264,6 +264,28 @@ def test_what_was_published_before_a_mask_is_not_asked_for(spark: "SparkSession"
     for fresh in (False, True):
         with pytest.raises(ContractInvalid, match="masked otherwise than the contract says: mail"):
             read(config, name, spark, fresh=fresh)
+
+
+def test_a_history_from_before_a_mask_is_not_asked_for(spark: "SparkSession", lake_config: Config) -> None:
+    """Not behind the replay that masks the mirror, nor behind the batches that follow it; one that begins anew is."""
+    config, contract, name, recorder = _before_a_mask(spark, lake_config, "published")
+    query = f"SELECT after.mail FROM {name}__history"
+    assert run_query(config, query, 1, spark=spark).rows == [[MAIL]]
+    _contract(contract, {"mail": {"mask": "redact"}}, {})
+    assert replay_tables(config, (name,), ReplayOptions(publish=True), spark).tables[0].error is None
+
+    for number in (8, 9):
+        with pytest.raises(ContractInvalid, match=r"__history has rows from before mail was masked"):
+            run_query(config, query, 9, spark=spark)
+        recorder.add({"op": "c", "after": {"id": number, "mail": MAIL, "card": CARD}})
+        recorder.write(config.root / name.split(".")[0])
+        assert run_once(config, spark).exit_code == 0
+    spark.sql(f"DROP TABLE lake.{name}__history")
+    recorder.add({"op": "c", "after": {"id": 10, "mail": MAIL, "card": CARD}})
+    recorder.write(config.root / name.split(".")[0])
+    assert run_once(config, spark).exit_code == 0
+
+    assert run_query(config, query, 9, spark=spark).rows == [["***"]]
 
 
 @TURNS

@@ -226,6 +226,20 @@ def test_a_mirror_that_is_gone_is_not_equal(shop: Shop, *, ledger: bool) -> None
     assert shop.is_proven()
 
 
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_column_that_another_engine_dropped_is_told(shop_with_ledger: Shop, *, repair: bool) -> None:
+    """Neither side of the comparison has it, and no ledger is made without it either."""
+    known = _load(shop_with_ledger).ledger
+    shop_with_ledger.spark.sql(f"ALTER TABLE lake.{shop_with_ledger.mirror} DROP COLUMN price")
+
+    proof = shop_with_ledger.verify(repair=repair)
+
+    assert not proof.equal
+    assert proof.error is not None
+    assert "price" in proof.error.message
+    assert _load(shop_with_ledger).ledger == known
+
+
 def test_a_message_that_is_twice_in_raw_is_found_and_nothing_repaired(shop: Shop) -> None:
     """What the mirror is held against is not what was landed, then."""
     raw = f"lake.{shop.mirror}__raw"

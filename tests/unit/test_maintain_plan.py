@@ -324,6 +324,12 @@ def test_too_many_snapshots_expire_though_they_are_young_but_not_the_last_hours(
     assert expirable(table(young, main=(5, True)), replace(often, keep_snapshots=timedelta()), NOW) == set()
 
 
+def test_what_was_the_newest_within_the_last_hour_stays() -> None:
+    """However long ago it was made: of a table that is written once a week somebody reads last week's state."""
+    for rule in (RULE, Rule(keep_snapshots_max=2)):
+        assert expirable(table(line(50, 40, 30, 20, 0), main=(5, True)), rule, NOW) == {1, 2, 3}
+
+
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=12),
     st.sets(st.integers(1, 12)),
