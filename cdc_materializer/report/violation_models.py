@@ -171,7 +171,7 @@ class TableViolations(Report):
         default=None, description="The table's contract; null: it has none, or the file cannot be followed."
     )
     contract_error: str | None = Field(
-        default=None, description="Why the contract's file cannot be followed, with its line; null: it can, or is none."
+        default=None, description="Why the contract cannot be followed, and what to do; null: it can, or is none."
     )
     violations: list[ViolationGroup] = Field(
         default_factory=list,

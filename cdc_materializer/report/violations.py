@@ -173,7 +173,9 @@ def _table_violations(
     stated: ContractFile | UsageError | None,
     sampling: Sampling | None,
 ) -> TableViolations:
-    contract, error = (None, stated.what) if isinstance(stated, UsageError) else (stated, None)
+    contract, error = (
+        (None, f"{stated.what} {stated.do}".rstrip()) if isinstance(stated, UsageError) else (stated, None)
+    )
     messages = int(lines.raw[0].summary.get("total-records", 0)) if lines.raw else None
     head = lines.quarantine[0].snapshot_id if lines.quarantine else None
     rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []

@@ -295,8 +295,9 @@ def test_no_form_of_the_report_has_a_key_or_a_value() -> None:
 
 def test_every_form_says_of_a_contract_that_it_cannot_be_followed() -> None:
     """Without that a table would look as if it had none."""
-    why = "Contract orders.yaml:14, schema: the contract has no table."
-    told = violation_report("shop", [ORDERS], Lake(), as_of=NOW, contracts={"shop.orders": ContractInvalid(why, "")})
+    why = "Contract orders.yaml:14, schema: the contract has no table. Add one."
+    wrong = {"shop.orders": ContractInvalid(why.removesuffix(" Add one."), "Add one.")}
+    told = violation_report("shop", [ORDERS], Lake(), as_of=NOW, contracts=wrong)
     assert told.tables[0].verdict is TableVerdict.STOPPED, "it looked clean, and waits"
     assert _Page(to_html(told)).seen.count("1 table is stopped") == told.totals.tables_with_open == 1
     error, report = told.tables[0].contract_error, _report()
