@@ -298,7 +298,8 @@ def _check_alone(lake: Lake, table: Any, name: TableName, folder: str) -> None: 
     for path in _unreferenced(lake, table, folder, later):
         if path.endswith(_METADATA_FILE) and _uuid_of(lake, table, path) != own:
             what = f"Another table keeps its metadata in the folder of {name}, so no file of it is taken for an orphan."
-            raise CommitConflict(what, "Give each table a folder of its own; nothing was deleted.")
+            do = f"If that one is gone, remove its metadata, {path} and the like; else give each a folder of its own."
+            raise CommitConflict(what, f"{do} Nothing was deleted.")
 
 
 def _uuid_of(lake: Lake, table: Any, path: str) -> str:  # noqa: ANN401 - a Java object

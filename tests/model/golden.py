@@ -197,7 +197,7 @@ def placeholders(setting: str) -> list[Any]:
         *encoded,
         [text],
         [{"hex": octets.hex()}],
-        list(octets),
+        [octet - 256 if octet > 127 else octet for octet in octets],
         [str(hashed)],
         {text: text},
         f'{{"{text}":"{text}"}}',

@@ -22,28 +22,47 @@ pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 _SPACE = "why_rows"
 #: Of the ten rows of its first message some are held, and one of those is mended by a later message.
 _CASE = 264
+#: Key changes in one message, with the contract's key.
+_KEY_CHANGES = 267
 
 
-@pytest.fixture(scope="module")
-def config(spark: "SparkSession", lake_config: Config) -> Config:
-    """A table whose messages are several rows each, brought up to date."""
-    (case,) = (case for case in cases() if case.number == _CASE)
-    topic = f"{_SPACE}.t.rows"
+def _brought_up(number: int, name: str, spark: "SparkSession", lake_config: Config, steps: int | None = None) -> Config:
+    """A pipeline with the table of a golden case, brought up to date with the messages of its first steps."""
+    (case,) = (case for case in cases() if case.number == number)
+    topic, space = f"{_SPACE}.t.{name}", f"{_SPACE}_{name}"
     recorder = Recorder(case, topic)
-    for step in case.steps:
+    for step in case.steps[:steps]:
         for message in step["messages"]:
             recorder.add(message)
-    recorder.write(lake_config.root / _SPACE)
-    table = {"topic": topic, "mirror": f"{_SPACE}.rows", "contract": str(case.contract), **case.data["table"]}
-    path = lake_config.root / f"{_SPACE}.yaml"
-    path.write_text(yaml.safe_dump({"name": _SPACE, "source": {"files": _SPACE}, "tables": [table]}), encoding="utf-8")
+    recorder.write(lake_config.root / space)
+    table = {"topic": topic, "mirror": f"{_SPACE}.{name}", "contract": str(case.contract), **case.data["table"]}
+    path = lake_config.root / f"{space}.yaml"
+    path.write_text(yaml.safe_dump({"name": space, "source": {"files": space}, "tables": [table]}), encoding="utf-8")
     loaded = load_config(path)
     assert run_once(loaded, spark).exit_code == 0
     return loaded
 
 
+@pytest.fixture(scope="module")
+def config(spark: "SparkSession", lake_config: Config) -> Config:
+    """A table whose messages are several rows each."""
+    return _brought_up(_CASE, "rows", spark, lake_config)
+
+
 def _why(config: Config, spark: "SparkSession", key: str) -> WhyReport:
     return why(config, f"{_SPACE}.rows", Asked(key=key), spark)
+
+
+def test_a_row_that_had_another_key_has_what_it_left_out_from_that_one(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Both are in one message, and only the contract says what the key is."""
+    moved = _brought_up(_KEY_CHANGES, "moved", spark, lake_config, steps=1)
+
+    told = why(moved, f"{_SPACE}.moved", Asked(key="20"), spark)
+
+    assert told.row is not None
+    assert told.row.agrees, told.summary
 
 
 def test_what_is_held_of_other_rows_of_its_message_is_not_told_of_a_row(config: Config, spark: "SparkSession") -> None:
