@@ -95,9 +95,10 @@ def _marker(line: Line, before: LakeTable | None, history: LakeTable, marker: Ma
     told = after(history, marker)
     if before is None or before.is_empty:
         return told
-    now = line.evolution.renames
-    there = {now.get(name, name).casefold() for name in fields_of(before.schema.types["after"]) or {}}
-    known = {now.get(name, name).casefold(): how for name, how in marker_of(before).masks.items()}
+    now = {old.casefold(): new.casefold() for old, new in line.evolution.renames.items()}
+    columns = [name.casefold() for name in fields_of(before.schema.types["after"]) or {}]
+    there = {now.get(name, name) for name in columns}
+    known = {now.get(name, name): how for name, how in marker_of(before).masks.items()}
     masks = {name: how for name, how in told.masks.items() if name not in there or known.get(name) == how}
     return replace(told, masks=masks)
 
