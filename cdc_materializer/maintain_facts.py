@@ -120,10 +120,11 @@ def _range(table: Table, column: int, file: Mapping[str, Any]) -> tuple[Any, Any
     low, high = (_bound(file, side, column) for side in ("lower", "upper"))
     if low is None or high is None or not isinstance(kind, PrimitiveType):
         return None, None
-    ends = from_bytes(kind, low), from_bytes(kind, high)
-    # Of texts and bytes files tell the beginnings: where these are alike, all files seem to have all values.
-    is_cut = any(isinstance(end, str | bytes) and len(end) >= _TOLD_MAX for end in ends)
-    return (None, None) if is_cut else ends
+    least, most = from_bytes(kind, low), from_bytes(kind, high)
+    # Of texts and bytes files tell the beginnings, the last one moved up: where that is all in which they differ,
+    # every file seems to have every value.
+    is_cut = isinstance(least, str | bytes) and least[: _TOLD_MAX - 1] == most[: _TOLD_MAX - 1]
+    return (least, least) if is_cut else (least, most)
 
 
 def _hashable(partition: object) -> Hashable:

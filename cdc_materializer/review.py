@@ -74,11 +74,13 @@ def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Co
         if table.contract is None:
             continue
         from cdc_materializer.contract import load_contract
-        from cdc_materializer.run_contracts import with_key
+        from cdc_materializer.run_contracts import refuse_without_key
 
         name = str(table.mirror)
         try:
-            found[name] = with_key(load_contract(table.contract, name, config.root), config)
+            contract = load_contract(table.contract, name, config.root)
+            refuse_without_key(contract, config)
+            found[name] = contract
         except UsageError as error:
             found[name] = error
     return found

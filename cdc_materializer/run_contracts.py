@@ -83,12 +83,21 @@ def with_key(contract: Contract, config: Config) -> Contract:
     Raises:
         ConfigError: the configuration has no key for them.
     """
-    if not contract.hashes:
+    refuse_without_key(contract, config)
+    if not contract.hashes or config.masks is None:
         return contract
-    if config.masks is None:
+    return replace(contract, mask_key=config.masks.secret())
+
+
+def refuse_without_key(contract: Contract, config: Config) -> None:
+    """Refuse a contract that hashes columns where the configuration names no key; what the key is, is not asked.
+
+    Raises:
+        ConfigError: says what to add.
+    """
+    if contract.hashes and config.masks is None:
         what = f"The contract {contract.path.name} hashes columns, and {config.path.name} has no key for that."
         raise ConfigError(what, "Add `masks:` with `key: ${NAME}` (an environment variable) or a `key_file`.")
-    return replace(contract, mask_key=config.masks.secret())
 
 
 class ContractFiles:

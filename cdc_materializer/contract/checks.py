@@ -4,14 +4,14 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Any, TypeGuard
+from typing import Any
 
 from cdc_materializer.contract.conditions import faults
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
 from cdc_materializer.contract.json_schemas import broken_schema
-from cdc_materializer.contract.literals import Misfit, Side, decimal_shape, fit_bound, fit_members
+from cdc_materializer.contract.literals import Misfit, Side, decimal_shape, fit_bound, fit_members, is_number
 from cdc_materializer.contract.model import Action, Scope
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import nearest
@@ -248,11 +248,6 @@ def interval(draft: Draft) -> tuple[object, object]:
 def comparable(value: object) -> Any:  # noqa: ANN401 - Decimal or str, which only compare with their own kind
     """Return a number as Decimal and anything else as text, so that like compares with like."""
     return Decimal(repr(value) if isinstance(value, float) else value) if is_number(value) else str(value)
-
-
-def is_number(value: object) -> TypeGuard[int | float | Decimal]:
-    """Whether a value of the file is a number; true and false are none, nor are YAML's .nan and .inf."""
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and Decimal(value).is_finite()
 
 
 def _check_pairs(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:

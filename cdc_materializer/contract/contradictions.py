@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import combinations, permutations, product
 
-from cdc_materializer.contract.checks import comparable, is_number
+from cdc_materializer.contract.checks import comparable
 from cdc_materializer.contract.crossed import crossed_bounds, crossed_sets, crossed_shares
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
-from cdc_materializer.contract.literals import exactly
+from cdc_materializer.contract.literals import exactly, is_number
 from cdc_materializer.contract.model import Action
 from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.contract.table_rules import DUPLICATES, INVALID, MISSING, NULLS, PERCENT, ROW_COUNT, reach

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
 
-from cdc_materializer.contract.checks import comparable, is_number
+from cdc_materializer.contract.checks import comparable
 from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.literals import is_number
 from cdc_materializer.contract.table_rules import NULLS, reach
 from cdc_materializer.contract.types import Family, family
 

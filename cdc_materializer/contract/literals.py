@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
+from typing import TypeGuard
 
 from cdc_materializer.contract.types import DECIMAL_PRECISION_MAX, Family, family
 
@@ -111,12 +112,17 @@ def fit_members(values: Iterable[object], ddl: str) -> list[object]:
     return [value for value in fitted if value is not None]
 
 
+def is_number(value: object) -> TypeGuard[int | float | Decimal]:
+    """Whether a value of the file is a number; true and false are none, nor are YAML's .nan and .inf."""
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool) and Decimal(value).is_finite()
+
+
 def exactly(value: object, ddl: str | None) -> object:
     """Return a value of the file in the one form in which it compares with others of a column of type ``ddl``.
 
     None where that cannot be told: of a column of no known type only numbers are known for what they are.
     """
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool) and Decimal(value).is_finite():
+    if is_number(value):
         return _number(value)
     try:
         kind = family(ddl) if ddl is not None else None

@@ -13,12 +13,11 @@ from cdc_materializer.contract.checks import (
     check_draft,
     check_order,
     interval,
-    is_number,
 )
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
 from cdc_materializer.contract.expectations import ROW
-from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members
+from cdc_materializer.contract.literals import Misfit, Side, fit_bound, fit_members, is_number
 from cdc_materializer.contract.table_expectations import (
     KIND_OF_TYPE,
     ROWS_QUERY,

@@ -11,9 +11,9 @@ from typing import Any
 
 from open_data_contract_standard.model import DataQuality, Relationship, SchemaObject
 
-from cdc_materializer.contract.checks import is_number
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft
+from cdc_materializer.contract.literals import is_number
 from cdc_materializer.contract.model import Limit, Rule, Scope
 from cdc_materializer.contract.table_expectations import ROWS_QUERY
 from cdc_materializer.names import TableName, nearest

@@ -251,7 +251,7 @@ def _quarantine(report: QuarantineList, now: datetime) -> RenderableType:
     if not report.rows:
         return Text("Nothing in quarantine that matches.", style="green")
     parts: list[RenderableType] = []
-    widths = _widths(report.rows)
+    widths = _widths(report.rows, now)
     for name in dict.fromkeys(row.table for row in report.rows):
         rows = [row for row in report.rows if row.table == name]
         parts += [Text(name, style="bold"), _rows(rows, widths, now), Text("")]
@@ -259,13 +259,18 @@ def _quarantine(report: QuarantineList, now: datetime) -> RenderableType:
     return Group(*parts, Text(shown, style="dim"))
 
 
-def _widths(rows: Iterable[QuarantineRow]) -> dict[str, int]:
-    """Widths that keep places, codes and states whole, the same for all tables of a list."""
+def _widths(rows: Iterable[QuarantineRow], now: datetime) -> dict[str, int]:
+    """Widths that keep places, codes, states and ages whole, the same for all tables of a list."""
     widths = {name: len(name) for name in ("place", "code and rule", "status")}
     for row in rows:
-        for name, text in zip(widths, (f"{row.partition}/{row.offset}", row.code, row.status), strict=True):
+        told = (f"{row.partition}/{row.offset}", row.code, max(row.status, _old(row, now), key=len))
+        for name, text in zip(widths, told, strict=True):
             widths[name] = max(widths[name], len(text))
     return widths
+
+
+def _old(row: QuarantineRow, now: datetime) -> str:
+    return age(now - row.detected_at) if row.detected_at else "–"
 
 
 def _rows(rows: Iterable[QuarantineRow], widths: Mapping[str, int], now: datetime) -> RenderableType:
@@ -276,9 +281,10 @@ def _rows(rows: Iterable[QuarantineRow], widths: Mapping[str, int], now: datetim
     for row in rows:
         code = Text(f"{row.code}\n{row.rule}" if row.rule else row.code)
         style = "yellow" if row.status == "open" else "dim"
-        old = age(now - row.detected_at) if row.detected_at else "–"
         subject = Text("\n".join(filter(None, (row.column, printable(row.key or "")))) or "–")
-        table.add_row(f"{row.partition}/{row.offset}", code, subject, Text.assemble((row.status, style), f"\n{old}"))
+        table.add_row(
+            f"{row.partition}/{row.offset}", code, subject, Text.assemble((row.status, style), f"\n{_old(row, now)}")
+        )
     return Padding(table, (0, 0, 0, INDENT))
 
 

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import base
+from cdc_materializer import batch, fold
 from cdc_materializer.changes import model as m
 from cdc_materializer.few import ROWS_MAX, planned_for
+from cdc_materializer.merge import CDC
 from cdc_materializer.schema import Column, TableSchema
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ pytestmark = pytest.mark.spark
 PARTITIONS, ADAPTIVE, LEAVES = (
     f"spark.sql.{name}" for name in ("shuffle.partitions", "adaptive.enabled", "leafNodeDefaultParallelism")
 )
+
+
+#: What a mirror's rows say of the message that they are from.
+_PLACE = {"op": "string", "position": "string", "partition": "int", "offset": "bigint"}
 
 
 @pytest.fixture
@@ -68,14 +73,23 @@ def test_what_was_cached_stays_as_it_was_planned(session: "SparkSession") -> Non
         cached.unpersist()
 
 
-def test_a_mirror_is_not_shuffled_for_the_rows_of_a_few_keys(session: "SparkSession") -> None:
-    """However large it is: the keys go to where its rows are."""
+def test_a_mirror_is_not_shuffled_for_what_a_few_states_lack(session: "SparkSession") -> None:
+    """However large it is: their keys go to where its rows are, and no other row goes further."""
     target = TableSchema((Column("id", "bigint"), Column("name", "string")), ("id",))
-    live = session.range(100).select("id", F.lit("n").alias("name"))
-    changes = session.range(3).select(m.column("id"), F.when(F.col("id") > 0, F.lit("key")).alias(m.KEY))
+    place = F.struct(*[F.lit(None).cast(kind).alias(name) for name, kind in _PLACE.items()])
+    mirror = session.range(100).select("id", F.lit("n").alias("name"), place.alias(CDC))
+    lacks = F.when(F.col("id") > 0, F.array(F.lit("name"))).otherwise(F.array().cast(fold.NO_NAMES))
+    told = {
+        m.KEY: F.lit("key"),
+        fold.OPEN_COLUMNS: lacks,
+        fold.MISSING_COLUMNS: F.array().cast(fold.NO_NAMES),
+        fold.SEGMENT: F.lit(0),
+        fold.REBUILT: F.lit(False),
+    }
+    states = session.range(3).withColumns(told)
 
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    found = base.of_keys(live, changes, target)
+    found = batch._base(mirror, states, target, ())
 
     java: Any = found._jdf
     plan = str(java.queryExecution().sparkPlan().toString())

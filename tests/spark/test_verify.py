@@ -12,11 +12,13 @@ from pyiceberg.table import Table
 
 from cdc_materializer.config import Config
 from cdc_materializer.differences import hashed
+from cdc_materializer.errors import EXIT_BLOCKED
 from cdc_materializer.lake import Lake
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.moments import Moment, as_of
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import FOREIGN, TWICE
+from cdc_materializer.run import run_once
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
@@ -194,6 +196,24 @@ def test_nothing_is_repaired_that_quarantine_would_be_wrong_about(shop: Shop) ->
 
     assert refused.error is not None
     assert (refused.error.code, "replay" in refused.error.message) == ("UsageError", True)
+    assert shop.rows() == {1: 11, 3: 30}
+
+
+def test_what_a_batch_that_stopped_would_have_held_is_nothing_of_the_mirrors(shop: Shop) -> None:
+    """Quarantine has it already, and readers see the state before: that is repaired, and nothing else is rebuilt."""
+    contract = shop.folder / "contract.yaml"
+    limit = "physicalType: table\n    customProperties: [{property: max_quarantined, value: 50%}]\n"
+    contract.write_text(contract.read_text(encoding="utf-8").replace("physicalType: table\n", limit), encoding="utf-8")
+    shop.send(("u", 1, -5), ("u", 3, -6))
+    assert run_once(shop.config, shop.spark).exit_code == EXIT_BLOCKED
+    assert {7, 6} <= shop.held().keys()
+
+    rebuilt = shop.replay()
+    _change(shop)
+    repaired = shop.verify(repair=True)
+
+    assert (rebuilt.equal, rebuilt.held_live) == (True, rebuilt.held_rebuilt)
+    assert (repaired.different, repaired.error) == (1, None)
     assert shop.rows() == {1: 11, 3: 30}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+import yaml
 
 import cdc_materializer
 from cdc_materializer import explain
@@ -436,6 +437,31 @@ def test_contracts_are_checked(pipeline: Path, capsys: pytest.CaptureFixture[str
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     assert table["contract"] is None
     assert table["contract_error"].startswith("Contract wrong.yaml:")
+
+
+def test_a_report_says_that_hashes_have_no_key_and_needs_none_itself(
+    pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads reports is not to have the key: that its file is not here stops no table."""
+    contract = _CONTRACT.read_text(encoding="utf-8")
+    hashed = pipeline.parent / "hashed.yaml"
+    document = yaml.safe_load(contract)
+    column = next(one for one in document["schema"][0]["properties"] if not one.get("primaryKey"))
+    column["customProperties"] = [{"property": "mask", "value": "hash"}]
+    column.pop("quality", None)
+    hashed.write_text(yaml.safe_dump(document), encoding="utf-8")
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: hashed.yaml")
+
+    told = []
+    for masks in ("", "masks: {key_file: elsewhere.key}\n"):
+        pipeline.write_text(f"{text}\n{masks}", encoding="utf-8")
+        assert main(["report", "--json"]) == EXIT_DONE
+        (table,) = json.loads(capsys.readouterr().out)["tables"]
+        told.append((table["verdict"], table["contract_error"]))
+
+    assert told[0][0] == "stopped"
+    assert "has no key for that. Add `masks:`" in told[0][1]
+    assert told[1][1] is None
 
 
 def test_a_contract_of_the_pipeline_is_held_to_its_mirror(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:

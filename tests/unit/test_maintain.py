@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.transforms import IdentityTransform
 
 from cdc_materializer import maintain, maintain_steps
 from cdc_materializer.catalog import open_tables
@@ -82,6 +83,28 @@ def test_facts_are_those_of_the_metadata(shop: Shop) -> None:
     assert (len(found.manifests), len(found.snapshots), found.is_sorted) == (7, 7, True)
     assert found.refs == {"main": (found.head, True)}
     assert read_facts(open_tables(shop.config.catalog), ORDERS.history) is None
+
+
+def test_texts_that_begin_alike_have_no_ranges(shop: Shop) -> None:
+    """Files tell sixteen characters of them, and would all seem to have all; others keep their ranges."""
+    for name, texts in (
+        ("alike", ["customer-0000000001", "customer-0000000009"]),
+        ("apart", ["5f0c…" * 5, "d41d…" * 5]),
+    ):
+        schema = pa.schema([("id", pa.string())])
+        table = shop.writer.create_table(f"public.{name}", schema=schema)
+        with table.update_sort_order() as order:
+            order.asc("id", IdentityTransform())
+        table.append(pa.table({"id": texts}, schema=schema), snapshot_properties=MARKED)
+
+    alike, apart = (
+        read_facts(open_tables(shop.config.catalog), TableName.parse(f"public.{name}")) for name in ("alike", "apart")
+    )
+
+    assert alike is not None
+    assert apart is not None
+    assert [one.low == one.high for one in alike.files] == [True]
+    assert [one.low < one.high for one in apart.files] == [True]
 
 
 def test_a_plan_tells_what_would_be_done_with_each_table_that_is_there(shop: Shop) -> None:

@@ -312,13 +312,26 @@ def test_the_violation_report_says_what_a_person_needs_first() -> None:
 def test_a_list_keeps_codes_and_table_names_whole(code: Code, width: int) -> None:
     """Whatever else has to fold: these are what people search for and copy."""
     table = "a_long_namespace_of_a_department.a_long_table_of_the_same"
-    keys = {"key": '{"customer":"' + "x" * 90 + '"}', "rule": "r" * 60, "column": "c" * 60}
+    keys: dict[str, object] = {"key": '{"customer":"' + "x" * 90 + '"}', "rule": "r" * 60, "column": "c" * 60}
+    keys["detected_at"] = NOW - timedelta(minutes=59)
     row = ROW.model_copy(update={"table": table, "code": str(code), "offset": 10**12, "partition": 117, **keys})
     lines = _shown(QuarantineList(pipeline="p", as_of=NOW, total=1, rows=[row]), width).splitlines()
 
     assert [line for line in lines if line.strip() == table]
+    assert [line for line in lines if line.rstrip().endswith("59 min ago")]
     assert [line for line in lines if f"117/{10**12}  {code}  " in line]
     assert max(map(len, lines)) <= width
+
+
+def test_no_key_tells_the_terminal_what_to_do() -> None:
+    """JSON lets through what is above the controls of ASCII: a command to the terminal, and a change of direction."""
+    key = '{"id":"a\x9b31m\u202eb"}'
+    listed = QuarantineList(pipeline="p", as_of=NOW, total=1, rows=[ROW.model_copy(update={"key": key})])
+    differs = models.TableVerify(table="a", topic="t", equal=False, different=1, keys=[key], mirror_snapshot=7)
+
+    for shown in (_shown(listed, 100), _shown(models.VerifyReport(pipeline="p", tables=[differs]), 100)):
+        assert '{"id":"a' in shown
+        assert not {"\x9b", "\u202e"} & set(shown)
 
 
 def _against_source(unsettled: int) -> models.VerifyReport:

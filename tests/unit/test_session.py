@@ -2,11 +2,14 @@
 
 import os
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cdc_materializer import session
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.session import command_line_settings, session_settings
@@ -164,6 +167,28 @@ def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.Captur
     words._thread.join(timeout=5)
 
     assert capfd.readouterr().err == "out of memory\n"
+
+
+def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that it was asked for is done by then; a run that went well is not told as one that failed."""
+    from pyspark import SparkContext
+
+    asked: list[str] = []
+
+    def wait(seconds: int | None = None) -> None:
+        asked.append("wait")
+        if seconds is not None:
+            raise subprocess.TimeoutExpired("java", seconds)
+
+    process = SimpleNamespace(stdin=SimpleNamespace(close=lambda: None), wait=wait, kill=lambda: asked.append("kill"))
+    gateway = SimpleNamespace(proc=process, shutdown=lambda: asked.append("shutdown"))
+    monkeypatch.setattr(SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_jvm", object())
+
+    session._end_jvm()
+
+    assert asked == ["shutdown", "wait", "kill", "wait"]
+    assert SparkContext._gateway is None
 
 
 def test_a_failed_start_names_the_telling_line(capfd: pytest.CaptureFixture[str]) -> None:
