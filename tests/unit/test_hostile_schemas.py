@@ -109,11 +109,11 @@ HOSTILE = {
 @pytest.mark.parametrize("writer", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_schema_that_no_table_can_come_of_is_one_error(writer: Any) -> None:  # noqa: ANN401 - makes a writer
     """The messages that name it are held as UNDECODABLE; anything else would end the table."""
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(WireSchemaInvalid):
         check_readable(writer(), Options())
 
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("key", ["doc", "connect.doc"])
