@@ -11,6 +11,7 @@ CdcError                          70  a bug of ours
     + SchemaRefused                   a source schema that no table can be made from
       - DuplicateColumn               DUPLICATE_COLUMN: two columns differ only in case
   x SourceUnavailable              3  the broker or the recorded topics cannot be read
+    + BrokerUnreachable               no broker can be asked of any topic
     + TopicMissing                    the topic does not exist
     + RegistryUnavailable             the schema registry cannot be asked
     + DatabaseUnavailable             a source database cannot be asked (`verify --source`)
@@ -234,6 +235,10 @@ class SourceUnavailable(CdcError):
     """Raised when the broker or the recorded topics cannot be read."""
 
     exit_code = EXIT_SOURCE
+
+
+class BrokerUnreachable(SourceUnavailable):
+    """Raised when no broker can be asked: of another topic there is no more to be learned."""
 
 
 class TopicMissing(SourceUnavailable):

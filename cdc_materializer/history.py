@@ -29,7 +29,7 @@ from cdc_materializer.quarantine import after, held_places, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import fields_of, merge_types, type_word
 
-_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
+_PROPERTIES = {"format-version": "2"}
 #: What tells one history row from all others; a message can be two changes, of two keys.
 _IDENTITY = ("topic", "partition", "offset", "op")
 _TOLD = "told"

@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from cdc_materializer.lake import LakeTable
     from cdc_materializer.lake_stage import Stage
 
+#: Table property: whether Iceberg deletes a metadata file that has had a hundred successors.
+FORGETS_METADATA = "write.metadata.delete-after-commit.enabled"
 #: Properties of every table that we make. A commit that failed is planned anew (`retry`) or found to have happened; a
-#: library that tries again beneath us would put it on top of a head that it was not planned on.
-COMMIT_PROPERTIES = {"commit.retry.num-retries": "0"}
+#: library that tries again beneath us would put it on top of a head that it was not planned on. Each commit writes all
+#: that is known of the table anew: of these files the last hundred are kept, and Iceberg's default is all of them.
+COMMIT_PROPERTIES = {"commit.retry.num-retries": "0", FORGETS_METADATA: "true"}
 #: So far apart may the clocks of two machines that write a table be (Iceberg's own limit).
 _CLOCK_SECONDS_MAX = 60
 #: Table property of the tables that we make.

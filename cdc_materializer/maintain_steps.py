@@ -21,6 +21,7 @@ from cdc_materializer import crash_points
 from cdc_materializer.branches import drop_branches
 from cdc_materializer.errors import CdcError, CommitConflict
 from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_commit import FORGETS_METADATA
 from cdc_materializer.lake_errors import java_classes, lake_error, translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import marker_of
@@ -32,8 +33,8 @@ from cdc_materializer.names import TableName
 
 _LOG = logging.getLogger(__name__)
 
-#: Orphans that are deleted at one time; the rest is found the next time.
-ORPHANS_MAX = 10_000
+#: Orphans that are deleted at one time; the next time the folder is looked through for the rest.
+ORPHANS_MAX = 100_000
 _METADATA_FILE = ".metadata.json"
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([^"]+)"')
 _UUID_WITHIN = 512
@@ -262,7 +263,7 @@ def find_orphans(lake: Lake, name: TableName, before_ms: int) -> list[str]:
 
 
 def delete_orphans(lake: Lake, name: TableName, paths: Sequence[str], now_ms: int) -> None:
-    """Delete files that `find_orphans` found, and note in the table when that was.
+    """Delete files that `find_orphans` found, and note in the table when that was, unless there may be more of them.
 
     Raises:
         CommitConflict, LakeUnavailable: as any step.
@@ -275,7 +276,15 @@ def delete_orphans(lake: Lake, name: TableName, paths: Sequence[str], now_ms: in
             for path in paths:
                 files.add(path)
             _jvm(lake).org.apache.iceberg.CatalogUtil.deleteFiles(table.io(), files, "orphan", True)  # noqa: FBT003 - Java's
-        table.updateProperties().set(LOOKED_AT, str(now_ms)).commit()
+        told = {} if len(paths) == ORPHANS_MAX else {LOOKED_AT: str(now_ms)}
+        if not table.properties().containsKey(FORGETS_METADATA):
+            # A table of an earlier version would go on to leave a file a commit.
+            told[FORGETS_METADATA] = "true"
+        if told:
+            update = table.updateProperties()
+            for key, value in told.items():
+                update.set(key, value)
+            update.commit()
 
 
 def _unreferenced(lake: Lake, table: Any, folder: str, before_ms: int) -> list[str]:  # noqa: ANN401 - a Java object

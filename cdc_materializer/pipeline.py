@@ -36,7 +36,7 @@ from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
-_RAW_PROPERTIES = {"format-version": "2", "write.metadata.delete-after-commit.enabled": "true"}
+_RAW_PROPERTIES = {"format-version": "2"}
 _KEYS_VIEW, _UNSEEN_VIEW = "__cdc_keys", "__cdc_unseen"
 
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.errors import CdcError, Code, ConfigError, LakeUnavailable, OffsetGap, OffsetRegression
+from cdc_materializer.errors import (
+    BrokerUnreachable,
+    CdcError,
+    Code,
+    ConfigError,
+    LakeUnavailable,
+    OffsetGap,
+    OffsetRegression,
+)
 from cdc_materializer.lanes import begun_late, other_topics, same_topics, split, topic_of
 from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
@@ -80,6 +88,25 @@ class Backlog:
         return self.raw.offsets == self.mirror.offsets if self.mirror is not None else ends == self.topic.beginnings
 
 
+class Topics:
+    """The tables' topics as they are now; brokers that cannot be reached are asked once, not once a table."""
+
+    def __init__(self, source: Source) -> None:
+        """Ask nothing yet."""
+        self.source = source
+        self._unreachable: BrokerUnreachable | None = None
+
+    def state(self, table: TableConfig) -> TopicState:
+        """Return a table's topic; raise what the source says of it, or said of an earlier one and means all."""
+        if self._unreachable is not None:
+            raise self._unreachable
+        try:
+            return state_of(self.source, table.topic, table.topics)
+        except BrokerUnreachable as error:
+            self._unreachable = error
+            raise
+
+
 def backlogs(
     config: Config, source: Source, tables: Iterable[TableConfig], deadline: Deadline = NEVER
 ) -> list[Backlog]:
@@ -91,7 +118,8 @@ def backlogs(
         lake = open_tables(config.catalog, deadline)
     except LakeUnavailable:
         lake = None
-    return [_backlog(lake, source, table, has_registry=config.registry is not None) for table in tables]
+    topics = Topics(source)
+    return [_backlog(lake, topics, table, has_registry=config.registry is not None) for table in tables]
 
 
 def plan_reading(
@@ -204,9 +232,9 @@ def check_servers(table: TableConfig, raw: Marker) -> None:
         raise ConfigError(f"{what}, which would give its rows other servers. Nothing was written.", do)
 
 
-def _backlog(lake: Tables | None, source: Source, table: TableConfig, *, has_registry: bool) -> Backlog:
+def _backlog(lake: Tables | None, topics: Topics, table: TableConfig, *, has_registry: bool) -> Backlog:
     try:
-        topic = state_of(source, table.topic, table.topics)
+        topic = topics.state(table)
     except CdcError as error:
         return Backlog(table, None, error=error)
     try:

@@ -24,7 +24,6 @@ from cdc_materializer.offsets import Offsets, Span
 
 _PROPERTIES = {
     "format-version": "2",
-    "write.metadata.delete-after-commit.enabled": "true",
     # Small and read by people: no delete files, so that every engine reads it.
     "write.delete.mode": "copy-on-write",
     "write.update.mode": "copy-on-write",

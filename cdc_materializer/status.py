@@ -16,7 +16,6 @@ from cdc_materializer.errors import (
     ConfigError,
     ContractInvalid,
     DifferenceFound,
-    TopicMissing,
     worst_exit_code,
 )
 from cdc_materializer.invariants import foreign
@@ -25,7 +24,7 @@ from cdc_materializer.maintain_plan import Rule, hint
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName, nearest, shown
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.progress import asked_again, plan_reading
+from cdc_materializer.progress import Topics, asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN, held_messages, in_utc, is_of_table
 from cdc_materializer.report.models import (
     ErrorInfo,
@@ -35,7 +34,7 @@ from cdc_materializer.report.models import (
     TableStatus,
     VerifyReport,
 )
-from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source, state_of
+from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -79,7 +78,7 @@ def read_status(config: Config, as_of: datetime, names: Sequence[str] = ()) -> S
     source = open_source(config.source)
     tables = configured_tables(config, names, source)
     lake = open_tables(config.catalog)
-    topics = _Topics(source)
+    topics = Topics(source)
     rule = Rule.of(config.maintenance)
     entries = [_table_status(table, lake, topics, as_of, rule) for table in tables]
     return StatusReport(pipeline=config.name, as_of=as_of, tables=entries)
@@ -128,26 +127,6 @@ def _exit_codes() -> Mapping[str, int]:
             known[cls.code] = cls.exit_code
         classes += cls.__subclasses__()
     return known
-
-
-class _Topics:
-    """The topics' ends; a source that does not answer is asked once, not once a table."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._silent: CdcError | None = None
-
-    def state(self, table: TableConfig, raw: Marker | None) -> TopicState:
-        """Return the topic's ends, asked again if raw is past them; raise what the source says otherwise."""
-        if self._silent is not None:
-            raise self._silent
-        try:
-            return asked_again(self._source, table, state_of(self._source, table.topic, table.topics), raw)
-        except TopicMissing:
-            raise
-        except CdcError as error:
-            self._silent = error
-            raise
 
 
 @dataclass(frozen=True)
@@ -199,7 +178,7 @@ def _stored(lake: Tables, name: TableName) -> _Stored | None:
     return None if table is None else _Stored(table, lake.marker(table))
 
 
-def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: datetime, rule: Rule) -> TableStatus:
+def _table_status(table: TableConfig, lake: Tables, topics: Topics, as_of: datetime, rule: Rule) -> TableStatus:
     known: dict[str, object] = {"table": str(table.mirror), "topic": table.topic}
     error: CdcError | None = None
     raw: _Stored | None = None
@@ -213,7 +192,7 @@ def _table_status(table: TableConfig, lake: Tables, topics: _Topics, as_of: date
         error = failure
     try:
         landed = raw.marker if raw is not None else None
-        topic = as_raw_counts(topics.state(table, landed), landed)
+        topic = as_raw_counts(asked_again(topics.source, table, topics.state(table), landed), landed)
         known["ends"] = as_json(topic.ends)
         # Of a topic that was made again, or cut, the ends say nothing about how far the mirror is behind.
         plan_reading(table, topic, landed)

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from cdc_materializer.errors import ConfigError, SourceUnavailable, TopicMissing
+from cdc_materializer.errors import BrokerUnreachable, ConfigError, SourceUnavailable, TopicMissing
 from cdc_materializer.names import nearest
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.retry import NEVER, Deadline
@@ -218,52 +218,60 @@ class KafkaSource:
 
     def _refuse(self, error: "KafkaError", cause: Exception, topic: str | None = None) -> NoReturn:
         """Say why the broker did not answer; what the client noted while it tried to connect tells more."""
-        what, do = _reason(error, self._last_error, self._timeout_seconds)
+        kind, what, do = _reason(error, self._last_error, self._timeout_seconds)
         about = "" if topic is None else f" about the topic {topic}"
         what = f"The broker {self._brokers} {what.format(about=about)}."
-        raise SourceUnavailable(what, do) from cause
+        raise kind(what, do) from cause
 
 
-def _reason(error: "KafkaError", noted: "KafkaError | None", timeout_seconds: float) -> tuple[str, str]:
-    """Explain the client's error codes: what the broker did, with a place for the topic, and what to do."""
+def _reason(
+    error: "KafkaError", noted: "KafkaError | None", timeout_seconds: float
+) -> tuple[type[SourceUnavailable], str, str]:
+    """Say which error the client's codes are, what the broker did, with a place for the topic, and what to do."""
     occurred = {error.code()} | ({noted.code()} if noted is not None else set())
-    for codes, what, do in _reasons():
+    for kind, codes, what, do in _reasons():
         if occurred & codes:
-            return what.format(seconds=timeout_seconds, about="{about}"), do
-    return f"answered {error.name()}{{about}}", "Look at the broker's log, then run again."
+            return kind, what.format(seconds=timeout_seconds, about="{about}"), do
+    return SourceUnavailable, f"answered {error.name()}{{about}}", "Look at the broker's log, then run again."
 
 
-def _reasons() -> tuple[tuple[set[int], str, str], ...]:
+def _reasons() -> tuple[tuple[type[SourceUnavailable], set[int], str, str], ...]:
     """List what the client's error codes mean, the most telling first."""
     from confluent_kafka import KafkaError as Code
 
     return (
         (
+            BrokerUnreachable,
             {Code._AUTHENTICATION, Code.SASL_AUTHENTICATION_FAILED},
             "refused the credentials",
             "Check the sasl properties under source.kafka.",
         ),
         (
+            BrokerUnreachable,
             {Code._SSL},
             "and this client did not agree on TLS",
             "Check security.protocol and the ssl properties under source.kafka.",
         ),
         (
+            SourceUnavailable,
             {Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED},
             "does not let this user ask{about}",
             "Allow the user to describe and read the topics.",
         ),
         (
+            BrokerUnreachable,
             {Code._RESOLVE},
             "has a host name that cannot be resolved",
             "Check bootstrap.servers under source.kafka.",
         ),
         (
+            BrokerUnreachable,
             {Code._TRANSPORT, Code._ALL_BROKERS_DOWN},
             "cannot be reached",
             "Check that it runs, and bootstrap.servers, security.protocol and the ssl properties under source.kafka.",
         ),
         (
+            BrokerUnreachable,
             {Code._TIMED_OUT, Code.REQUEST_TIMED_OUT},
             "did not answer within {seconds:g} s{about}",
             "Check that it runs, then run again.",

@@ -19,6 +19,7 @@ from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake_commit import FORGETS_METADATA
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
 from cdc_materializer.maintain_facts import read_facts
 from cdc_materializer.maintain_files import Compaction
@@ -239,6 +240,9 @@ def test_old_snapshots_go_with_their_files_and_a_rollback_stays_possible(shop: S
 def test_orphans_go_and_no_file_that_anybody_has(shop: Shop) -> None:
     """Old ones of the table's own go; young ones, and those of a table that lies inside of the folder, stay."""
     data = shop.folder(shop.mirror) / "data"
+    forgets = f"SHOW TBLPROPERTIES lake.{shop.mirror} ('{FORGETS_METADATA}')"
+    assert shop.spark.sql(forgets).collect()[0]["value"] == "true"
+    shop.spark.sql(f"ALTER TABLE lake.{shop.mirror} UNSET TBLPROPERTIES ('{FORGETS_METADATA}')")
     inner = f"upkeep.{shop.mirror.name}_inner"
     shop.spark.sql(f"CREATE TABLE lake.{inner} (a int) USING iceberg LOCATION '{(data / 'inner').as_uri()}'")
     shop.spark.sql(f"INSERT INTO lake.{inner} VALUES (1), (2)")
@@ -258,6 +262,7 @@ def test_orphans_go_and_no_file_that_anybody_has(shop: Shop) -> None:
     assert shop.spark.table(f"lake.{inner}").count() == 2
     assert shop.is_right()
     assert shop.maintain()[""].orphans is None, "they were looked for a moment ago"
+    assert shop.spark.sql(forgets).collect()[0]["value"] == "true"
 
 
 def test_a_batch_that_loses_to_maintenance_is_planned_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from cdc_materializer.cli.following import maintaining
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_LAKE, EXIT_UNKNOWN, CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.invariants import cut_in
+from cdc_materializer.lake_commit import FORGETS_METADATA
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.maintain import BATCHES_BETWEEN, Between, MaintainOptions, maintain_tables
 from cdc_materializer.maintain_facts import read_facts
@@ -328,6 +330,35 @@ def test_orphans_are_deleted_in_bounded_numbers(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(maintain_steps, "ORPHANS_MAX", 2)
 
     assert len(Folder([f"s3://lake/t/data/{at}.parquet" for at in range(9)]).find(monkeypatch)) == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "properties", "told"),
+    [
+        (2, {FORGETS_METADATA: "false"}, []),  # there may be more
+        (2, {}, [FORGETS_METADATA]),
+        (1, {FORGETS_METADATA: "true"}, [LOOKED_AT]),
+        (0, {}, [LOOKED_AT, FORGETS_METADATA]),
+    ],
+)
+def test_when_orphans_were_looked_for_is_noted_once_all_are_gone(
+    monkeypatch: pytest.MonkeyPatch, files: int, properties: dict[str, str], told: list[str]
+) -> None:
+    """Else the rest would wait for another day, and grow; and no table goes on to leave a metadata file a commit."""
+    monkeypatch.setattr(maintain_steps, "ORPHANS_MAX", 2)
+    found: list[str] = []
+    update = SimpleNamespace(set=lambda name, _: found.append(name), commit=lambda: None)
+    table = SimpleNamespace(
+        properties=lambda: SimpleNamespace(containsKey=properties.__contains__),
+        updateProperties=lambda: update,
+        io=lambda: None,
+    )
+    jvm = MagicMock()
+    lake: Any = SimpleNamespace(iceberg=lambda _: table, spark=SimpleNamespace(_jvm=jvm))
+
+    maintain_steps.delete_orphans(lake, ORDERS, [f"{at}.parquet" for at in range(files)], 1)
+
+    assert found == told
 
 
 def _out_of_reach() -> Any:  # noqa: ANN401 - a lake whose catalog is in trouble

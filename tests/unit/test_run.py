@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from cdc_materializer import plan, proof, rebuild
 from cdc_materializer.config import Config, TableConfig, load_config, resolve_tables
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
+    BrokerUnreachable,
     ConfigError,
     InvariantBroken,
     LakeUnavailable,
@@ -32,7 +34,7 @@ from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, _report, open_work, run_once
 from cdc_materializer.run_contracts import tell_changes, with_changes
 from cdc_materializer.run_pauses import Pauses
-from cdc_materializer.source import TopicState, state_of
+from cdc_materializer.source import Source, TopicState, state_of
 from cdc_materializer.swapped import Swapped
 from cdc_materializer.testing import TopicBuilder
 from cdc_materializer.testing_clock import FixedClock
@@ -136,6 +138,22 @@ def test_a_marker_that_cannot_be_read_is_its_own_tables_error(config: Config, mo
 
     assert [type(one.error) for one in found] == [InvariantBroken, type(None)]
     assert [one.is_done for one in found] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("failure", "asked"),
+    [(BrokerUnreachable("Down.", "!"), 1), (SourceUnavailable("Not yours.", "!"), 2), (TopicMissing("None.", "!"), 2)],
+)
+def test_brokers_that_are_down_are_asked_once_and_not_once_a_table(
+    config: Config, failure: SourceUnavailable, asked: int
+) -> None:
+    """Each question takes its ten seconds, of a hundred tables a quarter of an hour in which nothing can be stopped."""
+    source = MagicMock(spec=Source)
+    source.state.side_effect = failure
+    found = backlogs(config, source, config.tables)
+
+    assert [one.error for one in found] == [failure] * len(TOPICS)
+    assert source.state.call_count == asked
 
 
 def test_a_topic_that_was_made_again_is_not_done(config: Config) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, Producer, TopicPartitionInfo, Uuid
 from confluent_kafka.admin import TopicDescription
 
 from cdc_materializer.config_connections import SourceConfig
-from cdc_materializer.errors import ConfigError, SourceUnavailable
+from cdc_materializer.errors import BrokerUnreachable, ConfigError, SourceUnavailable
 from cdc_materializer.source import KafkaSource, open_source, read_failure
 from cdc_materializer.source.kafka import _reason
 from cdc_materializer.source.kafka_properties import JAVA_ONLY, librdkafka_properties, spark_options
@@ -81,7 +81,7 @@ def test_a_broker_that_is_down_is_named(ask: Any, capfd: pytest.CaptureFixture[s
     """The sentence names the broker and never another property, and the client prints nothing of its own."""
     source = KafkaSource({"bootstrap.servers": CLOSED, "sasl.password": "hush"}, timeout_seconds=0.1)
 
-    with pytest.raises(SourceUnavailable, match=rf"broker {CLOSED} cannot be reached") as caught:
+    with pytest.raises(BrokerUnreachable, match=rf"broker {CLOSED} cannot be reached") as caught:
         ask(source)
 
     assert "hush" not in str(caught.value)
@@ -135,11 +135,11 @@ def test_reasons_are_said_in_the_order_in_which_they_tell_most() -> None:
     """A time-out after refused credentials is about the credentials; an unknown code is named."""
     timed_out = KafkaError(KafkaError._TIMED_OUT)
 
-    assert _reason(timed_out, None, 3)[0] == "did not answer within 3 s{about}"
-    assert _reason(timed_out, KafkaError(KafkaError._AUTHENTICATION), 3)[0] == "refused the credentials"
-    assert _reason(timed_out, KafkaError(KafkaError._SSL), 3)[0].endswith("did not agree on TLS")
-    assert _reason(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None, 3)[0].startswith("does not let")
-    assert "NOT_CONTROLLER" in _reason(KafkaError(KafkaError.NOT_CONTROLLER), None, 3)[0]
+    assert _reason(timed_out, None, 3)[1] == "did not answer within 3 s{about}"
+    assert _reason(timed_out, KafkaError(KafkaError._AUTHENTICATION), 3)[1] == "refused the credentials"
+    assert _reason(timed_out, KafkaError(KafkaError._SSL), 3)[1].endswith("did not agree on TLS")
+    assert _reason(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None, 3)[1].startswith("does not let")
+    assert "NOT_CONTROLLER" in _reason(KafkaError(KafkaError.NOT_CONTROLLER), None, 3)[1]
 
 
 @pytest.mark.parametrize("wrong", [{"no.such.property": "hush"}, {"security.protocol": "hush"}])
