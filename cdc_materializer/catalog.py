@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
@@ -263,13 +264,13 @@ def needs_spark(config: CatalogConfig) -> bool:
 def open_tables(config: CatalogConfig, deadline: Deadline = NEVER) -> Tables:
     """Open the catalog of ``config`` for reading; raise LakeUnavailable where PyIceberg cannot open its kind.
 
-    A SQLite catalog whose file is not there yet has no tables; it is not made. A lock on it is waited for no longer
-    than until the deadline.
+    A SQLite catalog whose file is not there yet has no tables; it is not made. Neither a lock on it nor a REST
+    catalog's answer is waited for past the deadline.
     """
     path = config.sqlite_path
     if path is not None:
         return Tables(_SqliteCatalog(config, path, deadline))
-    return Tables(_RemoteCatalog(config))
+    return Tables(_RemoteCatalog(config, deadline))
 
 
 class _SqliteCatalog:
@@ -334,10 +335,20 @@ def _find_metadata(connection: sqlite3.Connection, catalog: str, name: TableName
     return row["metadata_location"]
 
 
+def _client(name: str, properties: dict[str, str], deadline: Deadline) -> "Catalog":
+    if properties["type"] == "rest":
+        from cdc_materializer.catalog_rest import PatientRestCatalog
+
+        return PatientRestCatalog(name, deadline, properties)
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(name, **properties)
+
+
 class _RemoteCatalog:
     """A catalog that PyIceberg has a client for."""
 
-    def __init__(self, config: CatalogConfig) -> None:
+    def __init__(self, config: CatalogConfig, deadline: Deadline) -> None:
         properties = reveal(config.properties)
         given = properties.pop("catalog-impl", None) or properties.get("type", "")
         if given not in _KINDS:
@@ -345,11 +356,9 @@ class _RemoteCatalog:
                 f"The catalog `{config.name}` is of the kind `{given}`, which can only be read through Spark.",
                 "Commands that need no Spark work with SQLite, REST, Glue and Hive catalogs.",
             )
-        from pyiceberg.catalog import load_catalog
-
         self._name = config.name
         try:
-            self._catalog = load_catalog(config.name, **{**properties, "type": _KINDS[given]})
+            self._catalog = _client(config.name, {**properties, "type": _KINDS[given]}, deadline)
         except Exception as error:  # each client has its own errors, down to those of its HTTP library
             raise LakeUnavailable(f"The catalog `{config.name}` cannot be opened.", _CHECK) from error
 

@@ -87,6 +87,7 @@ LAYERS = (
         "schema",
         "masks",
         "catalog",
+        "catalog_rest",
         "local_table",
     ),
     ("config",),

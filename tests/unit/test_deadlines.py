@@ -4,6 +4,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,43 @@ def test_a_locked_catalog_is_waited_for_no_longer_than_the_deadline(tmp_path: Pa
             open_tables(config, Deadline.after(0.1)).lines_of(TableName.parse("a.b"))
 
         assert time.monotonic() - began < _SECONDS_MAX
+
+
+@pytest.mark.parametrize("answered", [(), ("/v1/config",)], ids=["at once", "behind its settings"])
+@pytest.mark.parametrize("properties", [{}, {"credential": "a:b"}], ids=["", "by a token"])
+def test_a_rest_catalog_that_falls_silent_is_waited_for_no_longer_than_the_deadline(
+    answered: tuple[str, ...], properties: dict[str, str]
+) -> None:
+    """PyIceberg's client has no limit of its own: a connection that is half open would hold up every table for ever."""
+    is_over = threading.Event()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.startswith(answered):
+                is_over.wait(_SECONDS_MAX * 2)
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"defaults": {}, "overrides": {}}')
+
+        do_POST = do_GET  # noqa: N815 - the library's name
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    uri = f"http://127.0.0.1:{server.server_port}"
+    given = {"type": "rest", "uri": uri, "oauth2-server-uri": f"{uri}/tokens", **properties}
+    config = CatalogConfig.model_validate({"name": "lake", **given}, context={"root": Path()})
+    began = time.monotonic()
+    try:
+        with pytest.raises(LakeUnavailable):
+            open_tables(config, Deadline.after(0.5)).lines_of(TableName.parse("a.b"))
+    finally:
+        is_over.set()
+        server.shutdown()
+        server.server_close()
+
+    assert time.monotonic() - began < _SECONDS_MAX
