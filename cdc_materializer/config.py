@@ -94,8 +94,8 @@ class PipelineFile(Settings):
         defaults, tables = given.get("defaults"), given.get("tables")
         if isinstance(defaults, Mapping):
             given["defaults"] = _with_values(defaults)
-            if isinstance(tables, list):
-                given["tables"] = [_over(defaults, table) for table in tables]
+        if isinstance(tables, list):
+            given["tables"] = [_over(defaults if isinstance(defaults, Mapping) else {}, table) for table in tables]
         return given
 
     @model_validator(mode="after")
@@ -121,13 +121,14 @@ class Config(PipelineFile):
     root: Path = Field(description="The folder of that file, which relative paths start from.")
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path | str) -> Config:
     """Read pipeline.yaml.
 
     Raises:
         ConfigError: there is no such file, it is not YAML, or what stands in it cannot be followed; the message names
             the place, and never repeats a value.
     """
+    path = Path(path)
     loaded = _parse(path, _read(path))
     root = Path(os.path.normpath(path.absolute().parent))
     try:
@@ -205,7 +206,7 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise ConfigError(
             f"There is no configuration file {path}.",
-            "Write one (docs/quick-start.md shows how), or name the right one with -c.",
+            "`cdcm init` writes one from what topics show; or name the right one with -c.",
         ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Name a readable file with -c.") from error

@@ -52,11 +52,6 @@ def java_options() -> str:
     return " ".join(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
 
 
-def color_refused() -> bool:
-    """Say whether the user asked for no colour: ``NO_COLOR`` set to anything but nothing."""
-    return bool(os.environ.get("NO_COLOR"))
-
-
 def _path(variable: str) -> Path | None:
     value = os.environ.get(variable)
     return Path(value) if value else None

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from cdc_materializer.catalog import Tables, open_tables
-from cdc_materializer.config import load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.init import contract_file, refuse_existing, told, write_files
 from cdc_materializer.init_contract import contract_text, is_personal
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
-    from cdc_materializer.config import TableConfig
+    from cdc_materializer.config import Config, TableConfig
 
 #: How many messages are looked at, at each end of each partition. Each costs 30 to 60 µs to read with Python.
 RAW_MESSAGES = 10_000
@@ -41,23 +39,22 @@ _NESTED = ("array<", "map<", "struct<")
 
 
 def draft_from_raw(
-    path: Path, names: Sequence[str] = (), *, force: bool = False, tell: Callable[[str], object] = lambda _: None
+    config: Config, names: Sequence[str] = (), *, force: bool = False, tell: Callable[[str], object] = lambda _: None
 ) -> InitReport:
     """Draft contracts for tables of a pipeline from what raw holds of them.
 
     Args:
-        path: pipeline.yaml, which is only read; contracts go into a folder beside it.
+        config: the pipeline; contracts go into a folder beside its file.
         names: the mirrors; all that have no contract if there are none.
         force: replace files that are there.
         tell: is told which raw table is looked at.
 
     Raises:
-        ConfigError: the configuration cannot be used, or has no such table.
+        ConfigError: the configuration has no such table.
         UsageError: the tables have contracts, or a file is there already.
         LakeUnavailable: the catalog or a raw table cannot be read.
         RegistryUnavailable: messages name schemas, and the registry cannot be asked.
     """
-    config = load_config(path)
     every = configured_tables(config, names)
     tables = [one for one in every if one.contract is None]
     if not tables or (names and len(tables) < len(every)):
@@ -70,16 +67,17 @@ def draft_from_raw(
     # The name of a contract that is in use is not for another table.
     taken = {one.contract.stem.lower() for one in config.tables if one.contract is not None}
     entries = [_entry(table, lake, registry, taken, tell) for table in tables]
+    folder = config.path.absolute().parent
     files = {
-        path.parent / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed, entry.origin)
+        folder / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed, entry.origin)
         for entry in entries
         if entry.mirror is not None
     }
     refuse_existing(files, force=force)
-    write_files(files, path.absolute().parent)
+    write_files(files, folder)
     return InitReport(
         pipeline=config.name,
-        config=str(path),
+        config=str(config.path),
         read_from="raw",
         written=[str(file) for file in files],
         topics=[told(entry) for entry in entries],

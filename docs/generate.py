@@ -14,8 +14,9 @@ from pydantic import BaseModel
 
 from cdc_materializer import errors
 from cdc_materializer.cli import app
-from cdc_materializer.config import config_json_schema
+from cdc_materializer.config import TableConfig, config_json_schema
 from cdc_materializer.config_readers import READERS, TRIED
+from cdc_materializer.config_tables import TableSettings
 from cdc_materializer.contract.expectations import REFUSED, ROW, RowExpectation
 from cdc_materializer.contract.table_expectations import TABLE, TableExpectation
 from cdc_materializer.contract.types import Family
@@ -47,6 +48,7 @@ class _Parameter(Protocol):
     metavar: str | None
     opts: list[str]
     nargs: int
+    required: bool
     help: str | None
     default: object
     is_flag: bool
@@ -196,20 +198,20 @@ def _command(path: str, command: _Command) -> Iterator[str]:
 
 
 def _argument(param: _Parameter) -> str:
-    name = param.metavar or param.name.upper()
-    return f"[{name}{'…' if param.nargs == -1 else ''}]"
+    name = f"{(param.metavar or param.name.upper()).strip('[].…')}{'…' if param.nargs == -1 else ''}"
+    return name if param.required else f"[{name}]"
 
 
 def _option(param: _Parameter) -> tuple[str, str, str]:
     if param.param_type_name == "argument":
-        return f"`{_argument(param)}`", param.help or "", _plain(param.default)
+        return f"`{_argument(param)}`", param.help or "", "required" if param.required else _plain(param.default)
     names = ", ".join(sorted(param.opts, key=len, reverse=True))
     values = "" if param.is_flag else _values(param)
     return f"`{names}{values}`", param.help or "", _plain(param.default)
 
 
 def _plain(default: object) -> str:
-    return "" if default in (None, False) else f"`{getattr(default, 'value', default)}`"
+    return "" if default is None or default is False else f"`{getattr(default, 'value', default)}`"
 
 
 def _values(param: _Parameter) -> str:
@@ -245,7 +247,11 @@ def _configuration() -> Iterator[str]:
     yield "`catalog` takes any other Iceberg catalog property as well, and passes it on."
     yield ""
     yield from _section("An entry of tables", definitions["TableConfig"])
-    yield "All of these but `topic` and `mirror` can stand under `defaults`, for tables that do not say otherwise."
+    shared = TableSettings.model_fields
+    own = ", ".join(
+        f"`{field.alias or name}`" for name, field in TableConfig.model_fields.items() if name not in shared
+    )
+    yield f"All of these but {own} can stand under `defaults`, for tables that do not say otherwise."
 
 
 def _section(title: str, schema: Mapping[str, Any]) -> Iterator[str]:
@@ -270,7 +276,14 @@ def _kind(part: Mapping[str, Any]) -> str:
     kind = part.get("type", "")
     if isinstance(kind, list):
         return "a name or a list of names"
-    names = {"array": "a list", "boolean": "true or false", "integer": "a number", "object": "a map", "string": "text"}
+    names = {
+        "array": "a list",
+        "boolean": "true or false",
+        "integer": "a whole number",
+        "number": "a number",
+        "object": "a map",
+        "string": "text",
+    }
     of = part.get("items", {}).get("enum", ())
     return names[kind] + (" of " + ", ".join(f"`{one}`" for one in of) if of else "")
 
@@ -405,7 +418,11 @@ def _exit_codes() -> Iterator[str]:
     yield f"{', '.join(map(str, EXIT_CODES_WORST_FIRST))} that occurred."
     yield "`cdcm run` that was asked twice to end (SIGINT, SIGTERM) ends at once, with 128 and the signal's number."
     yield ""
-    rows = [(f"`{code}`", meaning, ", ".join(_errors_of(code))) for code, meaning in _EXIT_MEANINGS.items()]
+    yield "Any command that is interrupted (SIGINT) ends with 130, and its JSON document has the code `Interrupted`."
+    yield ""
+    rows = [
+        (f"`{code}`", meaning, ", ".join(dict.fromkeys(_errors_of(code)))) for code, meaning in _EXIT_MEANINGS.items()
+    ]
     yield from _table(("exit code", "meaning", "`error.code` in JSON documents"), rows)
 
 

@@ -73,7 +73,7 @@ def init(  # noqa: PLR0913 - where to look is the command's options
         if raw:
             from cdc_materializer.init_raw import draft_from_raw
 
-            found = draft_from_raw(config, table or (), force=force, tell=tell)
+            found = draft_from_raw(load(config), table or (), force=force, tell=tell)
         else:
             found = initialise(origin, config, force=force, tell=tell)
     output.show(found)

@@ -29,7 +29,10 @@ REMEDIES: Mapping[Code, str] = {
     Code.SCHEMA_INCOMPATIBLE: (
         f"{_NEW_TYPE} A time that JSON without a schema has as a number needs its `time_unit` in the contract before."
     ),
-    Code.OUT_OF_RANGE: "Widen the column at the source, or set `special_values` to clamp.",
+    Code.OUT_OF_RANGE: (
+        "Where the contract declares the type, declare a wider one and run `cdcm replay … --publish`; else widen the"
+        " column at the source. For times outside of the years 1 to 9999, but in keys, `special_values` can be `clamp`."
+    ),
     Code.CONTRACT: (
         "Mend the row at the source (a later good version takes its place by itself), or mend the rule and run"
         " `cdcm quarantine release`."

@@ -37,6 +37,18 @@ def test_environment_is_read_in_two_files(modules: "tuple[Module, ...]") -> None
     )
 
 
+def test_commands_load_the_configuration_in_one_place(modules: "tuple[Module, ...]") -> None:
+    """Only cli/output.py does, which has its secrets masked from then on; init and demo load what they have written."""
+    found = _uses(modules, r"(^|\.)load_config$", {"config", "demo", "init"})
+    others = [
+        place
+        for place in found
+        if not place.startswith(("cdc_materializer/cli/output.py", "cdc_materializer/__init__.py"))
+    ]
+
+    assert not others, f"{others}: a secret of a configuration that was loaded elsewhere is not known to the redactor."
+
+
 def test_clock_is_read_at_the_top(modules: "tuple[Module, ...]") -> None:
     """Only the modules that run things ask what time it is; the rest are told."""
     pattern = r"(^|\.)(datetime|date)\.(now|today|utcnow)$|(^|\.)time\.(time|time_ns|sleep)$|uuid\.uuid[14]$"

@@ -142,6 +142,14 @@ tables:
     assert (second.properties, second.contract) == ({"a": "1", "b": "3"}, None)
 
 
+def test_a_setting_without_a_value_is_as_if_it_was_not_there(folder: Path) -> None:
+    """With `defaults` or without; so `null`, as some write the setting of that name, is what it is by itself."""
+    config = load(folder, f"{SMALL}").tables
+    (table,) = load(folder, SMALL.replace("topic: ", "special_values: null, key: , topic: ")).tables
+
+    assert (table.special_values, table) == ("null", config[0])
+
+
 def test_yaml_keeps_what_the_file_says(folder: Path) -> None:
     """Only true, false, null and whole numbers are not text: no `no` that is false, no time that is a number."""
     written = "{a: no, b: 1.10, c: 0123, d: '5', e: 12:30:45, f: 2026-01-01, g: True, h: 1_000, i: 0x1F, j: +1, k: 1e3}"

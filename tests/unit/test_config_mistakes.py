@@ -59,8 +59,8 @@ def test_a_file_that_grows_through_aliases_is_refused(folder: Path) -> None:
 
 
 def test_a_missing_file_says_what_to_do(folder: Path) -> None:
-    """A page shows how to write one, and an option names one."""
-    with pytest.raises(ConfigError, match=r"no configuration file nowhere\.yaml\. Write one .* with -c\."):
+    """A command writes one, and an option names one."""
+    with pytest.raises(ConfigError, match=r"no configuration file nowhere\.yaml\. `cdcm init` writes .* with -c\."):
         load_config(Path("nowhere.yaml"))
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(folder)

@@ -11,6 +11,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from cdc_materializer.catalog import Tables
 from cdc_materializer.cli import main
+from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, LakeUnavailable, UsageError
 from cdc_materializer.init_raw import draft_from_raw, raw_messages
@@ -77,7 +78,7 @@ def test_a_contract_is_drafted_from_what_raw_holds(lake: Lake) -> None:
     _store(lake, *[(0, offset) for offset in range(3, 33)], *[(1, offset) for offset in range(40, 60)])
     before = (lake.root / "pipeline.yaml").read_bytes()
 
-    found = draft_from_raw(lake.root / "pipeline.yaml")
+    found = draft_from_raw(load_config(lake.root / "pipeline.yaml"))
 
     path = lake.root / "contracts" / "orders.yaml"
     assert (found.read_from, found.written) == ("raw", [str(path)])
@@ -105,7 +106,7 @@ def test_the_columns_are_the_mirrors_own(lake: Lake) -> None:
         NestedField(4, "__cdc_of_ours", StringType(), required=False),
     )
 
-    draft_from_raw(lake.root / "pipeline.yaml")
+    draft_from_raw(load_config(lake.root / "pipeline.yaml"))
 
     columns = load_contract(lake.root / "contracts" / "orders.yaml").columns
     assert {column.name: column.type for column in columns} == {"id": "bigint", "qty": "bigint", "since": "string"}
@@ -132,7 +133,7 @@ def test_an_empty_raw_table_shows_nothing(lake: Lake) -> None:
     lake.writer.create_namespace_if_not_exists("shop")
     lake.writer.create_table(str(_RAW), schema=_STORED)
 
-    found = draft_from_raw(lake.root / "pipeline.yaml")
+    found = draft_from_raw(load_config(lake.root / "pipeline.yaml"))
 
     assert found.written == []
     assert [topic.reason for topic in found.topics] == ["it has no messages yet, so nothing tells its columns"]
@@ -182,7 +183,7 @@ def test_options_that_do_not_go_together_are_refused(
 def test_a_table_that_is_not_named_in_the_file_is_refused(lake: Lake) -> None:
     """With the nearest name that is."""
     with pytest.raises(UsageError, match=r"no table shop\.order "):
-        draft_from_raw(lake.root / "pipeline.yaml", ["shop.order"])
+        draft_from_raw(load_config(lake.root / "pipeline.yaml"), ["shop.order"])
 
 
 def test_hundreds_of_partitions_are_looked_at(lake: Lake) -> None:
@@ -210,7 +211,7 @@ def test_the_name_of_a_contract_in_use_is_left_alone(lake: Lake) -> None:
     (lake.root / "pipeline.yaml").write_text(yaml.safe_dump(file), encoding="utf-8")
     _store(lake, (0, 3))
 
-    found = draft_from_raw(lake.root / "pipeline.yaml")
+    found = draft_from_raw(load_config(lake.root / "pipeline.yaml"))
 
     assert found.written == [str(lake.root / "contracts" / "shop.orders.yaml")]
 
@@ -222,10 +223,10 @@ def test_a_key_that_only_the_mirror_tells_is_the_contracts(lake: Lake) -> None:
     value = debezium_json(debezium_envelope("c", None, after={"id": 1, "qty": 2, "code": "c"}), _ROW)
     row = {"topic": _TOPIC, "partition": 0, "offset": 0, "key": None, "value": value}
     table.append(pa.Table.from_pylist([row], _STORED))
-    assert draft_from_raw(lake.root / "pipeline.yaml").written == []
+    assert draft_from_raw(load_config(lake.root / "pipeline.yaml")).written == []
     _mirror(lake, NestedField(1, "id", LongType(), required=True), NestedField(2, "qty", LongType(), required=False))
 
-    draft_from_raw(lake.root / "pipeline.yaml")
+    draft_from_raw(load_config(lake.root / "pipeline.yaml"))
 
     columns = load_contract(lake.root / "contracts" / "orders.yaml").columns
     assert [column.name for column in columns if column.primary_key] == ["id"]
@@ -238,4 +239,4 @@ def test_a_table_that_is_no_raw_table_is_told(lake: Lake) -> None:
     made.append(pa.table({"partition": pa.array([0], pa.int32()), "offset": pa.array([1], pa.int64())}))
 
     with pytest.raises(LakeUnavailable, match="orders__raw"):
-        draft_from_raw(lake.root / "pipeline.yaml")
+        draft_from_raw(load_config(lake.root / "pipeline.yaml"))
