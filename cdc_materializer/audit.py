@@ -26,6 +26,7 @@ from cdc_materializer.contract.native import is_in_order, is_kept
 from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER
 from cdc_materializer.errors import ContractInvalid, TableRuleBroken
 from cdc_materializer.lake import MAIN, Lake
+from cdc_materializer.lake_reads import readings
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line
 from cdc_materializer.merge import first_rows, one_number, table_path
@@ -235,7 +236,8 @@ def _answer(result: Result, rows: DataFrame, reading: Callable[[str], str], quer
 
     Names are what they are to Spark. Where it has no such table they are those of pipeline.yaml: of other mirrors what
     readers see, of the mirror itself what the batch would leave, because a rule about what readers see already would
-    let pass what it is there for.
+    let pass what it is there for. Where the lake is the session's own catalog Spark knows the mirror by its name too,
+    which stands for what the batch would leave all the same.
 
     Args:
         result: the table.
@@ -244,23 +246,33 @@ def _answer(result: Result, rows: DataFrame, reading: Callable[[str], str], quer
         query: with the view's name in the places that stand for the table.
     """
     rows.createOrReplaceTempView(_VIEW)
+    catalog, views = result.lake.spark.catalog, view_names([result.mirror], query)
+    own, before = {*views.values(), result.mirror.name}, catalog.currentCatalog()
+    meant = before
     try:
-        return result.lake.answer(reading(query))
+        answer = result.lake.answer(reading(query))
+        if not _is_of_readers(result, answer):
+            return answer
     except AnalysisException as unknown:
         if unknown.getCondition() != _NO_TABLE:
             raise
-    catalog, views = result.lake.spark.catalog, view_names([result.mirror], query)
-    own, before = {*views.values(), result.mirror.name}, catalog.currentCatalog()
+        meant = result.lake.catalog
     try:
         for view in own:
             rows.createOrReplaceTempView(quote(view))
-        catalog.setCurrentCatalog(result.lake.catalog)
+        catalog.setCurrentCatalog(meant)
         # In full the mirror's name is that of what readers see.
         return result.lake.answer(reading(renamed(query, views, _NO_CATALOG)))
     finally:
         catalog.setCurrentCatalog(before)
         for view in own:
             catalog.dropTempView(view)
+
+
+def _is_of_readers(result: Result, answer: DataFrame) -> bool:
+    """Whether a query reads the mirror as readers see it."""
+    read = readings(answer, result.lake.catalog, (_VIEW,))
+    return any(one.behind(result.mirror) == () for one in read)
 
 
 def _rows_of(result: Result, rule: Rule) -> int:

@@ -22,12 +22,13 @@ from cdc_materializer.errors import LakeUnavailable, UsageError
 from cdc_materializer.fresh import Fresh, fresh_rows
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake_reads import readings
 from cdc_materializer.line import Line
 from cdc_materializer.merge import first_rows
 from cdc_materializer.names import TableName, quote
 from cdc_materializer.progress import backlogs
 from cdc_materializer.query_json import VALUE, json_text
-from cdc_materializer.query_reads import check_reading, readings
+from cdc_materializer.query_reads import check_reading
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_unreadable

@@ -412,8 +412,13 @@ def _asks(name: str, query: str, value: int) -> Rule:
     return Rule(name, None, "sql", kwargs, Action.BLOCK, scope=Scope.TABLE)
 
 
-def test_a_query_names_mirrors_as_the_pipeline_does(spark: SparkSession, namespace: str, rows: DataFrame) -> None:
+@pytest.mark.parametrize("current", ["spark_catalog", "lake"])
+def test_a_query_names_mirrors_as_the_pipeline_does(
+    spark: SparkSession, namespace: str, rows: DataFrame, current: str
+) -> None:
     """Without the catalog too: another mirror is what readers see, the mirror itself what the batch would leave.
+
+    So it is where the lake is Spark's own catalog, in which the mirror has that name.
 
     In full it is what readers see, and whatever a query has named so far it names still: a column of a table that is
     called like the namespace.
@@ -433,9 +438,15 @@ def test_a_query_names_mirrors_as_the_pipeline_does(spark: SparkSession, namespa
         _rule(("unexpected_rows_expectation", None, {ROWS_QUERY: f"SELECT * FROM {people} JOIN {{batch}} USING (id)"})),
     ]
     result = Result(Lake(spark, "lake"), mirror, rows, COLUMNS, None)
+    spark.catalog.setCurrentCatalog(current)
+    try:
+        found = {one.rule.name: one.why for one in judge_table(result, rules)}
+        left = spark.catalog.currentCatalog()
+    finally:
+        spark.catalog.setCurrentCatalog(before)
 
-    assert {one.rule.name: one.why for one in judge_table(result, rules)} == {rules[-1].name: None}
-    assert spark.catalog.currentCatalog() == before
+    assert found == {rules[-1].name: None}
+    assert left == current
     assert not spark.catalog.tableExists("`all-orders`")
 
 
