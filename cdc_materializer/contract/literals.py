@@ -5,9 +5,13 @@ column as doubles, which is wrong past 2^53 and for most fractions. It is decide
 a decimal or integer column becomes a decimal of the column's own scale, rounded inwards (a minimum up, a maximum down
 or, where the bound is strict, the other way round), which selects the same values as the bound itself, for every value
 that the column can hold. A member of a set that the column cannot hold matches nothing and is left out.
+
+A number beside a floating-point column is the one of its width that is printed so: 0.1 is another double than the
+32-bit float 0.1, which Spark widens to 0.10000000149011612 before it compares.
 """
 
 import math
+import struct
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -22,6 +26,8 @@ _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LONG_BITS = 64
 #: Digits of the integer part of any value of an integer type.
 _LONG_DIGITS = 19
+#: So many significant digits tell every 32-bit float from its neighbours.
+_SINGLE_DIGITS = 9
 
 
 class Side(Enum):
@@ -71,7 +77,7 @@ def fit_bound(value: object, ddl: str, side: Side) -> object:
 def _number_bound(number: Decimal, ddl: str, side: Side) -> int | float | Decimal:
     shape = decimal_shape(ddl)
     if shape is None:
-        return _float_bound(number, side)
+        return _float_bound(number, ddl, side)
     _, scale = shape
     moved = number.quantize(Decimal(1).scaleb(-scale), rounding=side.value, context=DECIMALS)
     if len(moved.as_tuple().digits) > DECIMAL_PRECISION_MAX:  # far outside the column: its whole part decides
@@ -83,23 +89,51 @@ def _number_bound(number: Decimal, ddl: str, side: Side) -> int | float | Decima
     return int(moved) if is_long else moved
 
 
-def _float_bound(number: Decimal, side: Side) -> float:
+def _float_bound(number: Decimal, ddl: str, side: Side) -> float:
     """Return the nearest double that does not let a value through that the exact bound would not."""
-    nearest = float(number)
+    nearest, meant = float(number), _meant(number, ddl)
     if math.isinf(nearest):
         message = "the number is beyond what a double can hold"
         raise Misfit(message)
-    if side is Side.UP and Decimal(nearest) < number and nearest != _shortest(number):
+    if meant is not None:
+        return meant
+    if side is Side.UP and Decimal(nearest) < number:
         return math.nextafter(nearest, math.inf)
-    if side is Side.DOWN and Decimal(nearest) > number and nearest != _shortest(number):
+    if side is Side.DOWN and Decimal(nearest) > number:
         return math.nextafter(nearest, -math.inf)
     return nearest
 
 
-def _shortest(number: Decimal) -> float | None:
-    """Return the double that people mean by this text (0.1 means the double printed so), None if none prints so."""
-    value = float(number)
-    return value if Decimal(repr(value)) == number else None
+def _meant(number: Decimal, ddl: str) -> float | None:
+    """Return the number of the column that people mean by this text: the one printed so; None if none is."""
+    value = _nearest(number, ddl)
+    if math.isinf(value):
+        return None
+    printed = _printed_single(value) if _is_single(ddl) else repr(value)
+    return value if Decimal(printed) == number else None
+
+
+def _is_single(ddl: str) -> bool:
+    return ddl.strip().lower() == "float"
+
+
+def _nearest(number: Decimal, ddl: str) -> float:
+    """Return the number of a floating-point column that is nearest to another, infinite where that is beyond it."""
+    return _single(float(number)) if _is_single(ddl) else float(number)
+
+
+def _single(value: float) -> float:
+    """Return the nearest 32-bit float."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _printed_single(value: float) -> str:
+    """Write a 32-bit float with as few digits as tell it from all others."""
+    texts = (f"{value:.{digits}e}" for digits in range(_SINGLE_DIGITS))
+    return next(text for text in texts if _single(float(text)) == value)
 
 
 def fit_members(values: Iterable[object], ddl: str) -> list[object]:
@@ -136,7 +170,8 @@ def _member(value: object, ddl: str, kind: Family) -> object | None:
         return _plain(value, kind)
     number, shape = _number(value), decimal_shape(ddl)
     if shape is None:
-        return float(number)
+        nearest = _nearest(number, ddl)
+        return None if math.isinf(nearest) else nearest
     whole, scale = shape
     exact = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_FLOOR, context=DECIMALS)
     if exact != number or number.copy_abs() >= Decimal(10) ** whole:  # abs() would round to 28 digits

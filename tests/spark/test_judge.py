@@ -294,6 +294,28 @@ def test_a_batch_without_rows_keeps_every_rule(rows: DataFrame) -> None:
     assert set(_count(nothing, [case.rule for case in PARITY]).values()) == {0}
 
 
+@pytest.mark.parametrize(
+    ("expectation", "kwargs", "failing"),
+    [
+        ("column_values_to_be_in_set", {"value_set": [_D("0.7"), _D("0.1")]}, {3}),
+        ("column_values_to_not_be_in_set", {"value_set": [_D("0.7"), _D("0.1")]}, {1, 2}),
+        ("column_values_to_be_between", {"min_value": _D("0.7")}, {2}),
+        ("column_values_to_be_between", {"min_value": _D("0.7"), "strict_min": True}, {1, 2}),
+        ("column_values_to_be_between", {"max_value": _D("0.1")}, {1, 3}),
+        ("column_values_to_be_between", {"max_value": _D("0.1"), "strict_max": True}, {1, 2, 3}),
+    ],
+    ids=str,
+)
+def test_a_32_bit_float_is_compared_as_it_is_printed(
+    spark: SparkSession, expectation: str, kwargs: dict[str, Any], failing: set[int]
+) -> None:
+    """Spark widens it before it compares: 0.7 is then 0.699999988079071, and 0.1 is 0.10000000149011612."""
+    rows = spark.createDataFrame([(1, 0.7), (2, 0.1), (3, 2.0)], "id int, r float")
+    (compiled,) = compile_rules([Rule("one", "r", f"expect_{expectation}", kwargs)], {"id": "int", "r": "float"})
+
+    assert {row["id"] for row in rows.where(compiled.failed).select("id").collect()} == failing
+
+
 @pytest.mark.parametrize("case", PARITY, ids=str)
 def test_gx_makes_its_verdict_of_numbers_that_it_gets_back(case: Case) -> None:
     """Its result has the counts and not one value, and it fails where a row breaks the rule."""
