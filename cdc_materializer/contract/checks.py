@@ -20,7 +20,7 @@ from cdc_materializer.names import nearest
 CONDITION_PARSERS = ("spark", "great_expectations", "great_expectations__experimental__")
 
 _PAIR_SIZE = 2
-_TIMES = frozenset({Family.DATE, Family.TIMESTAMP, Family.TIMESTAMP_NTZ})
+_TIMELESS = frozenset({Family.TEXT, Family.NUMBER, Family.BOOLEAN, Family.BINARY})
 _DIGITS = Context(prec=400)
 _SOME_TIME = datetime(2026, 11, 21, 10, 11, 12, tzinfo=UTC)
 #: No set: what a file has here may be a list or a mapping, which no set can be asked for.
@@ -76,8 +76,8 @@ def check_condition(draft: Draft, types: Mapping[str, str | None], findings: Fin
     condition = draft.kwargs.get("row_condition")
     if condition is not None:
         holds_rows = draft.scope is Scope.ROW and draft.action is not Action.WARN and not draft.shadow
-        timed = [name for name, ddl in types.items() if ddl is not None and family(ddl) in _TIMES]
-        for message, do in faults(condition, types, decides=holds_rows, timed=timed):
+        timeless = [name for name, ddl in types.items() if ddl is not None and family(ddl) in _TIMELESS]
+        for message, do in faults(condition, types, decides=holds_rows, timeless=timeless):
             findings.add((*draft.place, "kwargs", "row_condition"), message, do)
 
 

@@ -8,7 +8,6 @@ or at another time, under which it would depend on the cut of the log what reade
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import dropwhile
 
 from cdc_materializer.names import nearest
 
@@ -50,7 +49,7 @@ WORDS = frozenset(
     )
     for word in words.split()
 )
-_RANDOM, _TIME = "asks for something random", "asks for the time of the run"
+_RANDOM, _TIME, _USER = "asks for something random", "asks for the time of the run", "asks who runs it"
 #: What a condition asks for that calls a function, and one that has a word.
 _CALLED = {
     **dict.fromkeys(
@@ -58,20 +57,29 @@ _CALLED = {
     ),
     **dict.fromkeys(("input_file_block_length", "input_file_block_start", "input_file_name", "uuid"), _RANDOM),
     **dict.fromkeys(("curdate", "now"), _TIME),
+    **dict.fromkeys(("current_user", "session_user", "user"), _USER),
     "spark_partition_id": _RANDOM,
     "over": "looks at the other rows of the batch",
 }
 _ALONE = {
     **dict.fromkeys(("current_date", "current_time", "current_timestamp", "localtimestamp"), _TIME),
+    **dict.fromkeys(("current_user", "session_user", "user"), _USER),
     "select": "asks another table",
 }
 #: Texts of which Spark makes the time of the run, where it makes a time of them.
 _SPOKEN_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)\s*", re.IGNORECASE)
-_TIMED_TYPES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
-_TIMED_CALLS = _TIMED_TYPES | {"to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "try_to_timestamp"}
-_COMPARING = frozenset("=<>!")
-#: What stands between a column and the texts that it is compared with.
-_LISTING = _COMPARING | {"(", ",", "and", "between", "in", "not"}
+#: Functions that make no time of a text, and words that stand between texts.
+_TEXT_CALLS, _TEXT_WORDS = (
+    frozenset(word for line in lines for word in line.split())
+    for lines in (
+        (
+            "btrim char_length coalesce concat concat_ws contains endswith if ifnull initcap instr lcase left length",
+            "lower lpad ltrim nullif nvl regexp_extract regexp_like regexp_replace replace right rpad rtrim",
+            "split_part startswith substr substring translate trim ucase upper",
+        ),
+        ("and between case else end false ilike in is like not null or regexp rlike then true when",),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ class _Token:
 
 
 def faults(
-    condition: object, columns: Collection[str], *, decides: bool, timed: Collection[str] = ()
+    condition: object, columns: Collection[str], *, decides: bool, timeless: Collection[str] = ()
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a condition, and what to do.
 
@@ -94,30 +102,30 @@ def faults(
         condition: Spark SQL, GX's own text, or GX's mapping.
         columns: the names of the declared columns.
         decides: whether a row is held for what it comes to; where it is not, it may ask for the time.
-        timed: those of the columns that hold dates or timestamps.
+        timeless: those of the columns that are known to hold texts, numbers, or else nothing that has a time in it.
     """
-    times = {column.casefold() for column in timed} if decides else set()
+    plain = {column.casefold() for column in timeless}
     if not isinstance(condition, str):
         compared = list(_mapped(condition))
         yield from _unknown((name for name, _ in compared), columns)
-        if any(_is_spoken_time(name, value, times) for name, value in compared):
+        if decides and any(_is_spoken_time(name, value, plain) for name, value in compared):
             yield _undecided_fault(_TIME)
         for text in _filters(condition):
-            yield from faults(text, columns, decides=decides, timed=timed)
+            yield from faults(text, columns, decides=decides, timeless=timeless)
         return
     if not condition.strip():
         yield "row_condition is empty.", "Write a condition, or leave it out."
         return
     if named := _GX_COLUMN.findall(condition):
         yield from _unknown((name for _, name in named), columns)
-        yield from _gx_faults(condition, times)
+        yield from _gx_faults(condition, plain if decides else None)
         return
     tokens = _tokens(condition)
     if not _is_balanced(tokens):
         yield "a bracket or a quotation mark of row_condition has no other.", "Close it."
         return
     known = {column.casefold() for column in columns}
-    if decides and (why := _undecided(tokens, known, times)):
+    if decides and (why := _undecided(tokens, known, plain)):
         yield _undecided_fault(why)
     # What a lambda calls its argument, a query its columns and a type its fields, only Spark can tell.
     if not any(token.text == "->" or token.name in {"select", "struct"} for token in tokens):
@@ -146,20 +154,21 @@ def _undecided_fault(why: str) -> tuple[str, str]:
     )
 
 
-def _gx_faults(condition: str, times: Collection[str]) -> Iterator[tuple[str, str]]:
+def _gx_faults(condition: str, timeless: Collection[str] | None) -> Iterator[tuple[str, str]]:
     """What is wrong with a text for GX's own parser, but for its columns."""
     read = _GX_CONDITION.fullmatch(condition)
     if read is None:
         message = "row_condition is not one comparison, and Great Expectations' own parser would read no more than one."
         yield message, 'Write one such as col("n") > 1, or Spark SQL with condition_parser: spark.'
-    elif _is_spoken_time(read["column"], read["quoted"] or read["single"], times):
+    elif timeless is not None and _is_spoken_time(read["column"], read["quoted"] or read["single"], timeless):
         yield _undecided_fault(_TIME)
 
 
-def _is_spoken_time(column: str, value: object, times: Collection[str]) -> bool:
-    """Whether a column of dates or timestamps is compared with a text of which Spark makes the time of the run."""
+def _is_spoken_time(column: str, value: object, timeless: Collection[str]) -> bool:
+    """Whether a column that may have times is compared with a text of which Spark makes the time of the run."""
     listed = value if isinstance(value, list) else [value]
-    return column.casefold() in times and any(isinstance(one, str) and _SPOKEN_TIMES.fullmatch(one) for one in listed)
+    is_spoken = any(isinstance(one, str) and _SPOKEN_TIMES.fullmatch(one) for one in listed)
+    return is_spoken and column.casefold() not in timeless
 
 
 def _unknown(named: Iterator[str], columns: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -222,17 +231,18 @@ def _named(tokens: list[_Token]) -> Iterator[str]:
                 yield token.text
 
 
-def _undecided(tokens: list[_Token], columns: Collection[str], times: Collection[str]) -> str | None:
+def _undecided(tokens: list[_Token], columns: Collection[str], timeless: Collection[str]) -> str | None:
     """Say what a condition asks that a row alone does not decide; None where the row does."""
-    found = (_asked(tokens, at, columns, times) for at in range(len(tokens)))
+    found = (_asked(tokens, at, columns, timeless) for at in range(len(tokens)))
     return next((why for why in found if why is not None), None)
 
 
-def _asked(tokens: list[_Token], at: int, columns: Collection[str], times: Collection[str]) -> str | None:
+def _asked(tokens: list[_Token], at: int, columns: Collection[str], timeless: Collection[str]) -> str | None:
     token, before = tokens[at], tokens[at - 1] if at else None
     following = [token.text for token in tokens[at + 1 : at + 3]]
-    if token.kind == "text" and _SPOKEN_TIMES.fullmatch(token.text[1:-1]):
-        return _TIME if _is_cast(tokens, at) or _is_compared(tokens, at, times) else None
+    if token.kind == "text" and _SPOKEN_TIMES.fullmatch(token.text.lstrip("rR")[1:-1]):
+        # Spark makes a time of it wherever one is asked for: by functions and sums too, with no cast written.
+        return None if _is_of_texts(_clause(tokens, at), timeless) else _TIME
     if token.kind != "word" or (before is not None and before.text == "."):
         return None
     if token.name == "unix_timestamp" and following == ["(", ")"]:
@@ -241,20 +251,33 @@ def _asked(tokens: list[_Token], at: int, columns: Collection[str], times: Colle
     return called or (_ALONE.get(token.name) if token.name not in columns else None)
 
 
-def _is_cast(tokens: list[_Token], at: int) -> bool:
-    """Whether a condition makes a time of the text at a place: DATE 'x', cast('x' AS date), 'x'::date, to_date('x')."""
-    before = [token.name for token in tokens[max(at - 2, 0) : at]]
-    after = [token.name for token in tokens[at + 1 : at + 4]]
-    behind = after[1:2] if after[:1] == ["as"] else after[2:] if after[:2] == [":", ":"] else before[-1:]
-    return not _TIMED_TYPES.isdisjoint(behind) or (before[1:] == ["("] and before[0] in _TIMED_CALLS)
+def _clause(tokens: list[_Token], at: int) -> list[_Token]:
+    """The part of a condition around a place that AND and OR join with others; all of it where these may join less."""
+    words = {token.name for token in tokens if token.kind == "word"}
+    if not words.isdisjoint({"between", "case"}):
+        return tokens
+    joints, opened = [-1, len(tokens)], list[bool]()
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].name if index else "and"
+        if token.kind == "sign" and token.text in _OPENED:
+            opened.append(before in {"(", "and", "or", "not"})  # behind anything else it is a call, or a list
+        elif token.kind == "sign" and token.text in _CLOSED:
+            opened.pop()
+        elif token.kind == "word" and token.name in {"and", "or"} and all(opened):
+            joints.append(index)
+    return tokens[max(joint for joint in joints if joint < at) + 1 : min(joint for joint in joints if joint > at)]
 
 
-def _is_compared(tokens: list[_Token], at: int, times: Collection[str]) -> bool:
-    """Whether the text at a place is compared with one of these columns."""
-    onwards = tokens[at + 1 :]
-    if onwards and onwards[0].text in _COMPARING:
-        other = next(dropwhile(lambda token: token.text in _COMPARING, onwards), None)
-    else:
-        skipped = dropwhile(lambda token: token.kind == "text" or token.name in _LISTING, reversed(tokens[:at]))
-        other = next(skipped, None)
-    return other is not None and other.name.casefold() in times
+def _is_of_texts(tokens: list[_Token], timeless: Collection[str]) -> bool:
+    """Whether there is nothing among these that Spark could compare a time with, or make one of a text for."""
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.kind == "quoted" or (token.kind == "word" and token.name in timeless):
+            is_plain = token.name.casefold() in timeless
+        elif token.kind == "word":
+            is_called = after is not None and after.text == "("
+            is_plain = token.name in _TEXT_WORDS or (is_called and token.name in _TEXT_CALLS)
+        else:
+            is_plain = token.text not in {":", "->"}
+        if not is_plain:
+            return False
+    return True
