@@ -20,6 +20,14 @@ _METRIC_ARGUMENTS: Mapping[str, frozenset[str]] = {
     "missingValues": frozenset({"missingValues"}),
     "invalidValues": frozenset({"validValues", "pattern"}),
 }
+#: What `rule` names in ODCS 3.0, and tools beside it, that has another name as a metric or is none, with what to write.
+_EARLIER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("nullCheck", "notNull", "null"), "nullValues"),
+    **dict.fromkeys(("duplicateCount", "duplicateCheck", "uniqueCheck", "unique"), "duplicateValues"),
+    **dict.fromkeys(("validValues", "invalid"), "invalidValues, with its arguments validValues or pattern"),
+    "countCheck": "rowCount",
+    **dict.fromkeys(("between", "betweenCheck"), "the options minimum and maximum of the column"),
+}
 _ENGINE = "greatexpectations"
 #: What ODCS names, and what else is usual.
 _SEVERITIES = ("info", "warning", "error", "critical", "fatal", "high", "medium", "low", "major", "minor", "blocker")
@@ -51,11 +59,16 @@ def read_relationships(
     for index, entry in enumerate(stated or ()):
         at = (*here, "relationships", index)
         action, shadow = _action(entry.customProperties, at, findings)
-        if action is None or not any(extra.property in {"action", "shadow"} for extra in entry.customProperties or ()):
+        if action is None or not is_rule(entry):
             continue
         for draft in table_rules.read_relationship(entry, column, at, findings):
             own = _table_action(entry, action, at, findings)
             yield replace(draft, name=entry.id, action=own, shadow=shadow)
+
+
+def is_rule(entry: Relationship) -> bool:
+    """Whether a relationship says what a broken one does."""
+    return any(extra.property in {"action", "shadow"} for extra in entry.customProperties or ())
 
 
 def _check_severity(entry: DataQuality, at: Place, findings: Findings) -> None:
@@ -113,8 +126,9 @@ def _library(entry: DataQuality, column: str | None, at: Place, findings: Findin
     if metric in table_rules.ALWAYS:
         yield from table_rules.read_metric(entry, metric, column, at, findings)
     elif metric is None or metric not in _METRIC_ARGUMENTS:
-        near = nearest(str(metric), _METRIC_ARGUMENTS.keys() | table_rules.ALWAYS)
-        do = f"Did you mean {near}?" if near else f"The metrics are {', '.join(sorted(_METRIC_ARGUMENTS))}."
+        known = _METRIC_ARGUMENTS.keys() | table_rules.ALWAYS
+        near = _EARLIER_NAMES.get(str(metric)) or nearest(str(metric), known)
+        do = f"Did you mean {near}?" if near else f"The metrics are {', '.join(sorted(known))}."
         findings.add(at, f"unknown metric {metric!r}.", do)
     elif column is None:
         findings.add(at, f"the metric {metric} needs a column.", "Move the rule under its column.")
@@ -132,8 +146,11 @@ def _metric(metric: str, arguments: Mapping[str, Any], column: str, at: Place, f
         yield Draft(at, "expect_column_values_to_not_be_null", {}, column)
     elif metric == "missingValues":
         listed = arguments.get("missingValues", [None])
-        values = [value for value in listed if value is not None] if isinstance(listed, list) else listed
-        if values == [] or (isinstance(listed, list) and None in listed):
+        if not isinstance(listed, list):
+            findings.add((*at, "arguments"), table_rules.NO_LIST, "Write a list.")
+            return
+        values = [value for value in listed if value is not None]
+        if not values or None in listed:
             yield Draft(at, "expect_column_values_to_not_be_null", {}, column, kind="null" if values else None)
         if values:
             yield Draft(at, "expect_column_values_to_not_be_in_set", {"value_set": values}, column, kind="missing")

@@ -18,7 +18,7 @@ from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_
 from cdc_materializer.contract.logical_types import contradiction
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
-from cdc_materializer.contract.quality import read_quality, read_relationships
+from cdc_materializer.contract.quality import is_rule, read_quality, read_relationships
 from cdc_materializer.contract.time_units import declared_type, read_time_unit
 from cdc_materializer.contract.types import column_type, is_numeric, is_rounded, is_set
 
@@ -177,6 +177,7 @@ def _refuse_nested(declared: SchemaProperty, here: Place, findings: Findings) ->
     inner += [((*here, "map", name), part) for name, part in of_map.items() if part is not None]
     for place, field in inner:
         stated = [key for key in ("required", "unique", "quality", "enum") if getattr(field, key)]
+        stated += ["relationships"] if any(map(is_rule, field.relationships or ())) else []
         options: Mapping[str, Any] = field.logicalTypeOptions or {}
         if stated or options.keys() - _DESCRIPTIVE_OPTIONS:
             findings.add(place, f"a rule about a part of a column ({path_text(place)}) {NOT_AVAILABLE}.", REMOVE)

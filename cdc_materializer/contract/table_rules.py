@@ -42,6 +42,7 @@ _BETWEEN = frozenset({"mustBeBetween", "mustNotBeBetween"})
 PERCENT = "percent"
 _WHOLE = 100
 _ARGUMENTS = {MISSING: {"missingValues"}, INVALID: {"validValues", "pattern"}}
+NO_LIST = "missingValues is not a list."
 _COMPARED, _PREVIOUS = "comparedTo", "previous"
 #: How GX's queries call the table.
 _BATCH = "batch"
@@ -76,7 +77,7 @@ def read_metric(entry: DataQuality, metric: str, column: str | None, at: Place, 
     elif metric != ROW_COUNT and (not isinstance(columns, list) or not columns):
         findings.add(at, f"the metric {metric} needs a column.", "Move it under its column, or name `properties`.")
     elif not isinstance(missing, list):
-        findings.add((*at, "arguments"), "missingValues is not a list.", "Write a list.")
+        findings.add((*at, "arguments"), NO_LIST, "Write a list.")
     elif metric == INVALID and not given:
         findings.add(at, "invalidValues says no values: it needs validValues or pattern.", "Add arguments.")
     else:

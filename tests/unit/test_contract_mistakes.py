@@ -90,6 +90,14 @@ REFUSED = [
     ("- {name: a, physicalType: text, logicalTypeOptions: {pattern: '(?P<x>a)'}}", 10, "Java spells a named group"),
     ("- {name: a, quality: [{type: custom, engine: soda, implementation: x}]}", 10, "the rule engine 'soda'"),
     ("- {name: a, quality: [{metric: nulValues, mustBe: 0}]}", 10, "unknown metric"),
+    *(("- {name: a, quality: [{metric: missingValues, mustBe: 0, arguments: {missingValues: " + listed + "}}]}", 10,
+       "missingValues is not a list") for listed in ("x", "''", "0", "null", "{}")),
+    (("- name: a\n  logicalType: object\n  properties:\n    - name: b\n      logicalType: integer\n"
+      "      relationships: [{to: c.id, customProperties: [{property: action, value: block}]}]"), 13,
+     "a rule about a part of a column"),
+    (("- {name: a, logicalType: array, items: {logicalType: integer, "
+      "relationships: [{to: c.id, customProperties: [{property: shadow, value: true}]}]}}"), 10,
+     "a rule about a part of a column"),
     ("- {name: a, quality: [{description: x}]}", 10, "unknown type of quality rule"),
     ("- {name: a, quality: [{metric: nullValues, mustBe: 0, customProperties: [{property: action, value: drop}]}]}", 10,
      "unknown action 'drop'"),
@@ -685,6 +693,20 @@ def test_a_missing_or_unreadable_file_is_told_so(tmp_path: Path) -> None:
 
 
 def test_an_odcs_model_error_names_the_line(write_contract: "Write") -> None:
+@pytest.mark.parametrize(
+    ("rule", "metric"),
+    [("nullCheck", "nullValues"), ("duplicateCount", "duplicateValues"), ("validValues", "invalidValues, with its"),
+     ("countCheck", "rowCount"), ("between", "the options minimum and maximum of the column")],
+)  # fmt: skip
+def test_an_earlier_name_of_a_metric_is_told_with_that_of_odcs_3_1(
+    write_contract: "Write", rule: str, metric: str
+) -> None:
+    """ODCS 3.0 had no metrics and left the names of rules to tools."""
+    (problem,) = problems_of(write_contract(f"- {{name: a, quality: [{{rule: {rule}, mustBe: 0}}]}}"))
+
+    assert f"Did you mean {metric}" in problem.do
+
+
     """What the ODCS models refuse is told with the line of the value, and the nearest key where one is unknown."""
     path = write_contract("- name: a\n  required: perhaps")
 
