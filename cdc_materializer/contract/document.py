@@ -1,7 +1,7 @@
 """A contract file as text: YAML with the line of every value, and the list of what is wrong with it.
 
 Numbers with a fraction are read as exact decimals, never as binary floats: a bound of 0.1 in the file is 0.1 in the
-comparison.
+comparison. Dates and times stay the texts that they are written as, with and without quotes, as ODCS has them.
 """
 
 import math
@@ -102,10 +102,10 @@ class Findings:
 
 
 class _ExactLoader(yaml.SafeLoader):
-    """YAML's safe loader with exact numbers."""
+    """YAML's safe loader with exact numbers, to which dates and times are texts."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - as PyYAML
-        """As PyYAML does, with the line of what looks like a date or a number and is none."""
+        """As PyYAML does, with the line of what looks like a number and is none."""
         try:
             return super().construct_object(node, deep)
         except ValueError as error:
@@ -117,7 +117,12 @@ def _exact(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Decimal | float:
     return Decimal(node.value.replace("_", "")) if math.isfinite(value) and ":" not in node.value else value
 
 
+def _as_written(_: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(node.value)
+
+
 _ExactLoader.add_constructor("tag:yaml.org,2002:float", _exact)
+_ExactLoader.add_constructor("tag:yaml.org,2002:timestamp", _as_written)
 
 
 def parse_exact(text: str) -> object:

@@ -6,7 +6,6 @@ reference that leads nowhere, and fetches what a reference names on the web. All
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -30,29 +29,27 @@ def broken_schema(stated: object) -> str | None:
     """
     if not isinstance(stated, dict):
         return "it is not a mapping"
-    if _has_moments(stated):
-        return "YAML reads a time or bytes in it, of which JSON has none: put them in quotes"
+    if _has_bytes(stated):
+        return "YAML reads bytes in it, of which JSON has none: put them in quotes"
     schema = plain(stated)
     return _no_schema(schema) or next(_problems(schema, schema), None)
 
 
 def plain(stated: object) -> Any:  # noqa: ANN401 - what JSON has
-    """Return what a contract states as JSON has it: Decimals become floats, dates of YAML their texts."""
+    """Return what a contract states as JSON has it: Decimals become floats."""
     if isinstance(stated, Mapping):
         return {str(key): plain(value) for key, value in stated.items()}
     if isinstance(stated, list | tuple):
         return [plain(value) for value in stated]
-    if isinstance(stated, date):
-        return stated.isoformat()
     return float(stated) if isinstance(stated, Decimal) else stated
 
 
-def _has_moments(stated: object) -> bool:
+def _has_bytes(stated: object) -> bool:
     if isinstance(stated, Mapping):
-        return any(_has_moments(part) for pair in stated.items() for part in pair)
+        return any(_has_bytes(part) for pair in stated.items() for part in pair)
     if isinstance(stated, list | tuple):
-        return any(_has_moments(part) for part in stated)
-    return isinstance(stated, datetime | bytes)
+        return any(_has_bytes(part) for part in stated)
+    return isinstance(stated, bytes)
 
 
 def _no_schema(schema: dict[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ A number beside a floating-point column is the one of its width that is printed 
 """
 
 import math
+import re
 import struct
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
@@ -22,6 +23,8 @@ from cdc_materializer.contract.types import DECIMAL_PRECISION_MAX, Family, famil
 
 #: Rounds no number that a contract can have.
 DECIMALS = Context(prec=400)
+#: YAML may have a blank before the zone of a time.
+_ZONE_GAP = re.compile(r"[ \t]+(?=(?:Z|[+-][0-9:]+)$)")
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LONG_BITS = 64
 #: Digits of the integer part of any value of an integer type.
@@ -234,7 +237,7 @@ def _moment(value: object) -> datetime:
     if isinstance(value, datetime):
         return value
     try:
-        return datetime.fromisoformat(str(value))
+        return datetime.fromisoformat(_ZONE_GAP.sub("", str(value)))
     except ValueError:
         message = "the column holds timestamps, the value is not written as YYYY-MM-DDThh:mm:ss with or without a zone"
         raise Misfit(message) from None

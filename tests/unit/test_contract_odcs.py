@@ -409,6 +409,32 @@ def test_rules_about_one_measure_that_no_table_can_pass_are_a_problem(write_cont
     ]
 
 
+def test_dates_and_times_need_no_quotes(tmp_path: Path) -> None:
+    """ODCS's own pages have none around them; in a rule they are what the file says, as in quotes."""
+    head = HEAD.replace(
+        "schema:",
+        """contractCreatedTs: 2024-09-17T11:58:08Z
+team: {members: [{username: ann, dateIn: 2022-08-02}, {username: joe, dateOut: 2022-10-01}]}
+slaProperties: [{property: generalAvailability, value: 2022-05-12T09:30:10-08:00}]
+schema:""",
+    )
+    path = tmp_path / "orders.yaml"
+    path.write_text(head + """\
+      - {name: day, physicalType: date, logicalTypeOptions: {minimum: 2022-10-01}, examples: [2022-10-01]}
+      - {name: at, physicalType: timestamptz, logicalTypeOptions: {maximum: 2022-10-01 10:00:00 +02:00}}
+      - {name: code, physicalType: text, enum: [{value: 2022-10-01}]}
+""")  # fmt: skip
+    contract = load_contract(path)
+
+    assert [contact.name for contact in contract.contacts] == ["ann"]
+    assert [rule.kwargs for rule in contract.rules if rule.column != "id"] == [
+        {"min_value": "2022-10-01"},
+        {"max_value": "2022-10-01 10:00:00 +02:00"},
+        {"value_set": ["2022-10-01"]},
+    ]
+    assert problems_of(path) == []
+
+
 @pytest.mark.parametrize(
     ("stated", "seconds"),
     [
