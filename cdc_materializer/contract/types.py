@@ -54,7 +54,8 @@ _SIZED = frozenset(
     for words in (
         "varchar character_varying char character bpchar nchar nvarchar nvarchar2 varchar2 text enum set interval",
         "binary varbinary raw blob varbit bit_varying",
-        "timestamp timestamptz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
+        "timestamp timestamptz timestamp_ltz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
+        "timestamp_with_local_time_zone",
         "datetime datetime2 datetimeoffset time timetz time_with_time_zone time_without_time_zone",
         "int integer bigint smallint mediumint tinyint year double double_precision",
         "int_unsigned integer_unsigned bigint_unsigned int8_unsigned smallint_unsigned mediumint_unsigned",

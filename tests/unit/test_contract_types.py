@@ -45,6 +45,8 @@ from tests.unit.contracts import write
         ("timestamptz", "timestamp"),
         ("timestamp with time zone", "timestamp"),
         ("timestamp(3) with time zone", "timestamp"),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "timestamp"),
+        ("timestamp_ltz(3)", "timestamp"),
         ("timestamp without time zone", "timestamp_ntz"),
         ("timestamp (6) without time zone", "timestamp_ntz"),
         ("timestamp", "timestamp"),
