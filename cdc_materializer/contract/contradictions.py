@@ -36,7 +36,12 @@ _OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[\[|&&|[*+?}]\+|\$")
 
 
 def check_rows_together(
-    drafts: Sequence[Draft], types: Mapping[str, str | None], keys: Collection[str], findings: Findings
+    drafts: Sequence[Draft],
+    types: Mapping[str, str | None],
+    keys: Collection[str],
+    findings: Findings,
+    *,
+    lints: bool,
 ) -> None:
     """Note unconditional rules of one column that no row can pass together.
 
@@ -45,21 +50,30 @@ def check_rows_together(
         types: the columns' types, as the rules see them.
         keys: the columns of the primary key, which are never NULL.
         findings: where problems go.
+        lints: whether rules that only warn are compared too; no run is refused for them.
     """
-    plain = [draft for draft in drafts if draft.column and not draft.kwargs.get("row_condition")]
+    whole = [draft for draft in drafts if not draft.kwargs.get("row_condition")]
+    for draft in whole:
+        if draft.expectation == _NULL and draft.column in keys:
+            message = f"no row can pass: {draft.column} is of the primary key, which is never NULL."
+            findings.add(draft.place, message, "Remove the rule.")
+    whole = _kept(whole, lints=lints)
+    plain = [draft for draft in whole if draft.column]
     for column in dict.fromkeys(draft.column for draft in plain):
         own: dict[str, list[Draft]] = {}
         for draft in plain:
             if draft.column == column:
                 own.setdefault(draft.expectation, []).append(draft)
-        if column in keys and own.get(_NULL):
-            message = f"no row can pass: {column} is of the primary key, which is never NULL."
-            findings.add(own[_NULL][0].place, message, "Remove the rule.")
         for one, other in (*_pairs(own, types.get(column or "")), *_apart(own)):
             _contradict(other, one, findings)
-    for one, other in combinations([draft for draft in drafts if not draft.kwargs.get("row_condition")], 2):
+    for one, other in combinations(whole, 2):
         if _are_crossed(one, other):
             _contradict(other, one, findings, "row with both values")
+
+
+def _kept(drafts: Sequence[Draft], *, lints: bool) -> list[Draft]:
+    """Those of some rules that are to be kept together: one that is only tried may well ask for something else."""
+    return [draft for draft in drafts if not draft.shadow and (lints or draft.action is not Action.WARN)]
 
 
 def check_further(
@@ -238,7 +252,12 @@ def disjoint(drafts: Sequence[Draft], ddl: str | None) -> Iterator[tuple[Draft, 
 
 
 def check_tables_together(
-    drafts: Sequence[Draft], types: Mapping[str, str | None], of_rows: Sequence[Draft], findings: Findings
+    drafts: Sequence[Draft],
+    types: Mapping[str, str | None],
+    of_rows: Sequence[Draft],
+    findings: Findings,
+    *,
+    lints: bool,
 ) -> None:
     """Note unconditional rules about one measure that no table can pass together, or no table at all.
 
@@ -247,8 +266,13 @@ def check_tables_together(
         types: the columns' types, as the table has them.
         of_rows: those about rows.
         findings: where problems go.
+        lints: as for rules about rows.
     """
-    plain = [draft for draft in drafts if not draft.kwargs.get("row_condition")]
+    whole = [draft for draft in drafts if not draft.kwargs.get("row_condition")]
+    for metric in [_Metric.of(draft) for draft in whole if draft.expectation in _COUNTS]:
+        if metric.is_hopeless:
+            findings.add(metric.draft.place, "no table can pass: so few or so many rows cannot be.", "Mend the value.")
+    plain = _kept(whole, lints=lints)
     groups: dict[tuple[str | None, str], list[Draft]] = {}
     for draft in plain:
         if draft.expectation in TABLE and "min_value" in TABLE[draft.expectation].kwargs:
@@ -257,9 +281,6 @@ def check_tables_together(
         for earlier, later in disjoint(group, types.get(column) if column else None):
             _contradict(later, earlier, findings, "table")
     metrics = [_Metric.of(draft) for draft in plain if draft.expectation in _COUNTS]
-    for metric in metrics:
-        if metric.is_hopeless:
-            findings.add(metric.draft.place, "no table can pass: so few or so many rows cannot be.", "Mend the value.")
     for one, other in combinations([metric for metric in metrics if not metric.is_hopeless], 2):
         if one.same == other.same and one.excludes(other):
             _contradict(other.draft, one.draft, findings, "table")
@@ -355,7 +376,7 @@ def _check_needed(metrics: Sequence[_Metric], of_rows: Sequence[Draft], findings
     """Note that there must be NULLs in a column which has none, because rows with one are held."""
     needed = {
         draft.column: draft
-        for draft in of_rows
+        for draft in _kept(of_rows, lints=False)
         if draft.expectation == _NOT_NULL and not draft.kwargs.get("row_condition")
     }
     for metric in metrics:

@@ -184,8 +184,10 @@ def _read(
         check_ranges(sound[Scope.ROW], types, found, findings)
         check_ranges(sound[Scope.TABLE], stored, found, findings)
     # With a malformed rule there is nothing to compare; whatever else is wrong hides no contradiction of the others.
-    check_rows_together(sound[Scope.ROW], types, {column.name for column in columns if column.primary_key}, findings)
-    check_tables_together(sound[Scope.TABLE], stored, sound[Scope.ROW], findings)
+    lints = sources is not None
+    keys = {column.name for column in columns if column.primary_key}
+    check_rows_together(sound[Scope.ROW], types, keys, findings, lints=lints)
+    check_tables_together(sound[Scope.TABLE], stored, sound[Scope.ROW], findings, lints=lints)
     if sources is not None:
         plain = {column.name: types.get(column.name) for column in columns if column.mask is None}
         check_further(sound[Scope.TABLE], sound[Scope.ROW], plain, findings)

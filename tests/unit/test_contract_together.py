@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_materializer.contract import load_contract
+from cdc_materializer.errors import ContractInvalid
 from tests.unit.contracts import problems_of
 
 if TYPE_CHECKING:
@@ -227,3 +228,56 @@ def test_columns_that_are_larger_in_a_circle_are_a_problem(
 
     message = "no row with all these values can pass this rule and those of lines 15 and 16 together."
     assert found == [message] * is_told
+
+
+@pytest.mark.parametrize(
+    ("extra", "is_refused", "is_told"),
+    [
+        ("", True, True),
+        (", customProperties: [{property: action, value: warn}]", False, True),
+        (", customProperties: [{property: shadow, value: true}]", False, False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            _ROW_RULE.format("values_to_be_between, kwargs: {max_value: 5}"),
+            _ROW_RULE.format("values_to_be_between, kwargs: {min_value: 10}"),
+        ),
+        ("{metric: duplicateValues, mustBe: 0}", "{metric: duplicateValues, mustBeGreaterThan: 5}"),
+    ],
+)
+def test_no_run_is_refused_for_a_rule_that_enforces_nothing(
+    write_contract: "Write", one: str, other: str, extra: str, *, is_refused: bool, is_told: bool
+) -> None:
+    """One that warns is told by the check alone, and one that is only tried may ask for something else."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: int
+      quality:
+        - {one}
+        - {other.removesuffix("}")}{extra}}}
+    """)
+
+    assert bool(problems_of(path)) == is_told
+    if is_refused:
+        with pytest.raises(ContractInvalid, match="can pass this rule and the one of line 13 together"):
+            load_contract(path)
+    else:
+        assert load_contract(path).rules
+
+
+@pytest.mark.parametrize("extra", ["{property: action, value: warn}", "{property: shadow, value: true}"])
+def test_a_column_may_have_nulls_where_a_rule_against_them_holds_no_row(write_contract: "Write", extra: str) -> None:
+    """Then they are in the table, and another rule may ask for some."""
+    path = write_contract(f"""
+    - name: n
+      physicalType: int
+      quality:
+        - {{metric: nullValues, mustBe: 0, customProperties: [{extra}]}}
+        - {{metric: nullValues, mustBeGreaterThan: 5}}
+    """)
+
+    assert problems_of(path) == []
+    assert load_contract(path).rules
