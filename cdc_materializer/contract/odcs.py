@@ -194,7 +194,7 @@ def _read(
     name = document.name or document.id or found.name or findings.path.stem
     contract = Contract(
         findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,
-        read_freshness(document, found, findings), contacts=read_contacts(document, found),
+        read_freshness(document, found, findings, lints=lints), contacts=read_contacts(document, found),
     )  # fmt: skip
     if len(findings.problems) == before:
         check_masks(contract, [(*place, "properties", index) for index in range(len(columns))], findings)

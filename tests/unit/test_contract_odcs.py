@@ -441,12 +441,16 @@ schema:""",
         ("{property: freshness, value: 15, unit: min}", 900),
         ("{property: latency, value: 1.5, unit: h}", 5400),
         ("{property: latency, value: 2, unit: d, element: orders.placed_at}", 172_800),
+        ("{property: latency, value: 2, unit: d, element: 'payments.at, Orders.placed_at'}", 172_800),
+        ("{property: latency, value: 2, unit: d, element: shop.orders}", 172_800),
+        ("{property: latency, value: 2, unit: d, element: id}", 172_800),
+        ("{property: latency, value: 1, unit: y}", 31_536_000),
         ("{property: latency, value: 2, unit: d, element: payments.at}", None),
         ("{property: retention, value: 2, unit: y}", None),
     ],
 )
 def test_a_contract_promises_how_old_a_table_may_be(tmp_path: Path, stated: str, seconds: float | None) -> None:
-    """By ODCS's latency, or freshness as many say; of this table, in seconds, minutes, hours or days."""
+    """By ODCS's latency, or freshness as many say; of this table, in seconds, minutes, hours, days or years."""
     path = tmp_path / "orders.yaml"
     path.write_text(HEAD + f"slaProperties: [{stated}]\n")
 
@@ -460,6 +464,11 @@ def test_a_contract_promises_how_old_a_table_may_be(tmp_path: Path, stated: str,
     [
         ("{property: freshness, value: 15, unit: m}", "unknown unit"),
         ("{property: latency, value: x, unit: h}", "above 0"),
+        (
+            "{property: latency, value: 2, unit: d, element: payments.at}",
+            "of 'payments.at', which the contract does not",
+        ),
+        ("{property: latency, value: 2, unit: d, element: 'id, placed_at'}", "promised of 'placed_at'"),
         ("{property: freshness, value: .nan, unit: h}", "above 0"),
         ("{property: freshness, value: 999999999999, unit: d}", "longer than can be counted"),
         ("{property: freshness, value: '1e400', unit: s}", "longer than can be counted"),
@@ -474,6 +483,24 @@ def test_a_freshness_that_says_nothing_is_a_problem(tmp_path: Path, stated: str,
 
     assert message in problem.message
     assert problem.line == 10
+
+
+def test_a_freshness_is_promised_of_the_tables_that_it_names(tmp_path: Path) -> None:
+    """Where a contract has several, a column alone is of none of them."""
+    path = tmp_path / "shop.yaml"
+    payments = "  - name: payments\n    properties: [{name: id, primaryKey: true, physicalType: bigint}]\n"
+
+    def promised(element: str) -> list[bool]:
+        path.write_text(
+            HEAD + payments + f"slaProperties: [{{property: latency, value: 2, unit: d, element: '{element}'}}]\n"
+        )
+        return [load_contract(path, table).freshness is not None for table in ("shop.orders", "shop.payments")]
+
+    assert promised("payments.id") == [False, True]
+    assert promised("shop.orders, payments.id") == [True, True]
+    assert problems_of(path) == []
+    assert promised("id") == [False, False]
+    assert [problem.where for problem in problems_of(path)] == ["slaProperties[0].element"]
 
 
 def test_every_expectation_that_gx_has_on_spark_is_taken(write_contract: "Write") -> None:
