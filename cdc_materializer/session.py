@@ -6,10 +6,12 @@ trade throughput for the start.
 
 import os
 import re
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -293,7 +295,7 @@ def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSess
     words = JvmWords()
     try:
         conf = SparkConf().setAll(list(public.items()))
-        gateway = launch_gateway(conf, {"stderr": words.inlet})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, _Shielded(stderr=words.inlet))  # type: ignore[no-untyped-call]
         words.pass_on()
         SparkContext(conf=SparkConf().setAll(list(settings.items())), gateway=gateway)
         _keep_classes(gateway.jvm)
@@ -307,6 +309,24 @@ def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSess
         ) from error
     finally:
         words.close_inlet()
+
+
+class _Shielded(dict[str, Any]):
+    """The arguments by which PySpark starts the JVM, with SIGTERM ignored in it as PySpark has it ignore SIGINT.
+
+    `timeout` and `systemctl stop` send it to every process, and what a JVM is working on is lost when it ends first.
+    It ends with Python: when its standard input does.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:  # noqa: ANN401 - whatever `Popen` takes
+        # PySpark puts its own function in place of any that it is given.
+        super().__setitem__(name, partial(_ignore_sigterm, value) if name == "preexec_fn" else value)
+
+
+def _ignore_sigterm(before: Callable[[], None]) -> None:
+    """What is done in the JVM's process before it is one, and only there."""
+    before()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _keep_classes(jvm: Any) -> None:  # noqa: ANN401 - Py4J's view of the JVM's classes

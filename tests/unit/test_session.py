@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.session import command_line_settings, session_settings
 from cdc_materializer.session_words import JvmWords
+
+if TYPE_CHECKING:
+    from tests.unit.conftest import Fresh
 
 JARS = (Path("/jars/one.jar"), Path("/jars/two.jar"))
 
@@ -189,6 +193,25 @@ def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert asked == ["shutdown", "wait", "kill", "wait"]
     assert SparkContext._gateway is None
+
+
+def test_a_jvm_does_not_end_by_what_asks_all_processes_to(tmp_path: Path, fresh: "Fresh") -> None:
+    """`timeout` and `systemctl stop` ask each process of a group; the running batches need their JVM until they end."""
+    launcher = tmp_path / "bin" / "spark-submit"
+    launcher.parent.mkdir()
+    launcher.write_text("#!/bin/sh\nkill -INT $$\nkill -TERM $$\necho Error: still there >&2\nexit 1\n")
+    launcher.chmod(0o755)
+    code = (
+        "import os, signal, sys; from cdc_materializer import session\n"
+        "os.environ['SPARK_HOME'] = sys.argv[1]\n"
+        "try: session._start({}, {})\n"
+        "except session.ConfigError as error: print(error)\n"
+        "print(signal.getsignal(signal.SIGTERM).name)"
+    )
+    said = fresh.run(code, str(tmp_path)).out.splitlines()
+
+    assert said[0].startswith("Spark did not start: Error: still there")
+    assert said[1:] == ["SIG_DFL"]
 
 
 def test_a_failed_start_names_the_telling_line(capfd: pytest.CaptureFixture[str]) -> None:
