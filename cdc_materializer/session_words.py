@@ -5,6 +5,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 #: What a JVM with Spark's own options always says first, and nothing switches off.
@@ -59,7 +60,8 @@ class JvmWords:
 
 def _write(line: bytes) -> None:
     # Not sys.stderr: its lock, taken by a thread that outlives the interpreter, aborts the process.
-    os.write(2, line)
+    with suppress(OSError):  # nobody may read it any more, which is nothing to Spark
+        os.write(2, line)
 
 
 def _telling_line(lines: Iterable[str]) -> str | None:

@@ -417,6 +417,8 @@ def _exit_codes() -> Iterator[str]:
     yield "When several tables end differently, it is the first of"
     yield f"{', '.join(map(str, EXIT_CODES_WORST_FIRST))} that occurred."
     yield "`cdcm run` that was asked twice to end (SIGINT, SIGTERM) ends at once, with 128 and the signal's number."
+    yield "Who reads what is written decides nothing (`cdcm report | head -1`)."
+    yield "Where standard output has no room for it, what would have been 0 is 2."
     yield ""
     yield "Any command that is interrupted (SIGINT) ends with 130, and its JSON document has the code `Interrupted`."
     yield ""

@@ -13,7 +13,7 @@ import cdc_materializer
 from cdc_materializer import crash_points
 from cdc_materializer.cli import doubts, looks, reporting, runs, setup, upkeep
 from cdc_materializer.cli.commands import Commands
-from cdc_materializer.cli.output import REDACTOR, Output, close_out, error_document, write_out
+from cdc_materializer.cli.output import REDACTOR, Output, error_document, note_not_taken, write_out
 from cdc_materializer.errors import EXIT_BUG, EXIT_DONE, EXIT_USAGE, CdcError
 from cdc_materializer.logs import without_texts
 
@@ -21,6 +21,7 @@ from cdc_materializer.logs import without_texts
 EXIT_INTERRUPTED = 130
 
 _LOG = logging.getLogger(__name__)
+_HELP = ["-h", "--help"]
 
 # Typer has a copy of click of its own in some versions, so its errors are found by way of one that it passes on.
 _ARGUMENTS_WRONG: type[Exception] = next(
@@ -33,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": _HELP, "max_content_width": 100},
 )
 
 
@@ -88,17 +89,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _tell(output, error.code or type(error).__name__, str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         code = _tell(output, "Interrupted", "Interrupted; what was published stays.", EXIT_INTERRUPTED)
-    except SystemExit as end:
-        # Typer ends the process itself when nobody reads its help any more.
-        code = EXIT_DONE if end.code in {None, EXIT_DONE, 1} else EXIT_BUG
-    except Exception as error:  # noqa: BLE001 - the last resort: a bug is told as one, without a stack trace
-        _LOG.debug("the command ended with a bug", exc_info=without_texts(error))
-        code = _tell(output, "BUG", _bug(error), EXIT_BUG)
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        close_out()
-    return code
+    except (SystemExit, Exception) as error:  # noqa: BLE001 - the last resort: a bug is told as one, without a stack trace
+        # Typer ends the process itself where a pipe breaks: that of its help, or one of the work's own.
+        cause = error.__context__ or error if isinstance(error, SystemExit) else error
+        if isinstance(cause, OSError) and not set(_HELP).isdisjoint(given):
+            note_not_taken(cause)
+            code = EXIT_DONE
+        else:
+            _LOG.debug("the command ended with a bug", exc_info=without_texts(cause))
+            code = _tell(output, "BUG", _bug(cause), EXIT_BUG)
+    is_told = output.end()
+    return code if is_told or code != EXIT_DONE else EXIT_USAGE
 
 
 def _tell(output: Output, code: str, message: str, exit_code: int) -> int:
@@ -116,7 +117,7 @@ def _arguments_wrong(error: Exception) -> str:
     return f"{what}. See `{context.command_path if context is not None else 'cdcm'} --help`."
 
 
-def _bug(error: Exception) -> str:
+def _bug(error: BaseException) -> str:
     """Say where it happened; what the error itself says may hold a row's values."""
     package = Path(__file__).parents[1]
     own = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(package)]

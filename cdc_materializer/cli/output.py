@@ -1,4 +1,7 @@
-"""What a command writes where: its result to standard output, everything else to standard error."""
+"""What a command writes where: its result to standard output, everything else to standard error.
+
+Nothing that cannot be written ends a command, nor decides what it ends with: that is for `main` to say at the end.
+"""
 
 import json
 import os
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
 
@@ -24,6 +27,21 @@ if TYPE_CHECKING:
 
 #: The one redactor of the process.
 REDACTOR = logs.Redactor()
+#: Why standard output has not taken all that it was given; that nobody reads it any more is no reason.
+_NOT_TAKEN: list[OSError] = []
+
+
+class _Console(Console):
+    """A console whose reader may go away: Rich ends the process then, and closes standard output whichever it was."""
+
+    def on_broken_pipe(self) -> None:
+        """Write nothing more."""
+        self.quiet = True
+        _to_nowhere(self.file)
+
+    def drop(self) -> None:
+        """Forget what could not be written: Rich would write it once more, before the next text."""
+        del self._buffer[:]
 
 
 @dataclass(frozen=True)
@@ -44,14 +62,14 @@ class Output:
         return output
 
     @cached_property
-    def out(self) -> Console:
+    def out(self) -> _Console:
         """Standard output."""
-        return Console(highlight=False, soft_wrap=False)
+        return _Console(highlight=False, soft_wrap=False)
 
     @cached_property
-    def err(self) -> Console:
+    def err(self) -> _Console:
         """Standard error."""
-        return Console(stderr=True, highlight=False)
+        return _Console(stderr=True, highlight=False)
 
     @property
     def shows_progress(self) -> bool:
@@ -60,7 +78,10 @@ class Output:
 
     def note(self, text: str) -> None:
         """Write one plain text to standard error; above the progress display, if there is one."""
-        self.err.print(text, markup=False, soft_wrap=True)
+        try:
+            self.err.print(text, markup=False, soft_wrap=True)
+        except OSError:  # there is no other place to tell it
+            self.err.drop()
 
     def show(self, report: "Report") -> None:
         """Write a command's result to standard output."""
@@ -75,8 +96,27 @@ class Output:
         """Write parts of a result for people to standard output."""
         try:
             self.out.print(*parts, sep="\n", crop=False)
-        except BrokenPipeError:
-            close_out()
+        except OSError as error:
+            self.out.drop()
+            note_not_taken(error)
+
+    def end(self) -> bool:
+        """Write what is left to be written, so that Python's exit does not complain.
+
+        Returns:
+            Whether standard output has taken all that it was given, or its reader did not want it.
+        """
+        write_out("")
+        reasons = [error.strerror for error in _NOT_TAKEN]
+        _NOT_TAKEN.clear()
+        if reasons:
+            self.note(f"error: Standard output cannot be written: {reasons[0]}. Send it to where there is room.")
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:
+                _to_nowhere(stream)
+        return not reasons
 
 
 def load(path: Path) -> "Config":
@@ -95,13 +135,22 @@ def write_out(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        close_out()
+    except OSError as error:
+        note_not_taken(error)
 
 
-def close_out() -> None:
-    """Send what is still to be written to standard output nowhere, so that Python's exit does not complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def note_not_taken(error: OSError) -> None:
+    """Keep why standard output did not take something, for `Output.end` to tell."""
+    if isinstance(error, BrokenPipeError):
+        _to_nowhere(sys.stdout)
+    else:
+        _NOT_TAKEN.append(error)
+
+
+def _to_nowhere(stream: IO[str]) -> None:
+    """Send what a stream still has to write, and all that comes, nowhere."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def write_file(path: Path, text: str) -> None:

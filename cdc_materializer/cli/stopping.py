@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol, TypeVar
 
@@ -41,12 +41,14 @@ def stop_on_signals(stop: threading.Event, output: Output) -> Iterator[InBackgro
 
     def asked(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a signal handler
         if stop.is_set():
-            if output.shows_progress:
-                os.write(sys.stderr.fileno(), _SHOW_CURSOR + b"\n")
+            with suppress(OSError):
+                if output.shows_progress:
+                    os.write(sys.stderr.fileno(), _SHOW_CURSOR + b"\n")
             os._exit(_SIGNAL_BASE + number)
-        # Said before it is set: what runs may be done, and the process over, in the very next moment.
-        output.note("Ending after the batches that are being worked on. Once more: at once, which is safe too.")
         stop.set()
+        # Whoever reads that, or does not, has no part in it: the main thread, which this is, ends after it in any case.
+        with suppress(Exception):
+            output.note("Ending after the batches that are being worked on. Once more: at once, which is safe too.")
 
     before = {number: signal.signal(number, asked) for number in _SIGNALS}
     try:

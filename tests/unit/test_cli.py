@@ -1,8 +1,10 @@
 """The command line: what is written where, and what each way to end says and returns."""
 
+import errno
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -276,7 +278,8 @@ def test_the_second_signal_ends_at_once(pipeline: Path, fresh: "Fresh", number: 
         "def ask():\n"
         f"    time.sleep(0.1); os.kill(os.getpid(), {number})\n"
         "def stuck(config, options):\n"
-        "    ask(); options.stop.wait(10); ask(); time.sleep(60)\n"
+        # What is said of the first one is said by then.
+        "    ask(); options.stop.wait(10); time.sleep(0.4); ask(); time.sleep(60)\n"
         "run.run_once = stuck; sys.exit(main(['run']))"
     )
     ended = fresh.run(code, folder=pipeline.parent)
@@ -550,14 +553,70 @@ def test_a_database_that_nothing_names_is_told_of_before_spark_starts(
     assert "Nothing says which database shop.orders has its rows from." in error["message"]
 
 
-def test_a_reader_that_goes_away_is_no_error(pipeline: Path, fresh: "Fresh") -> None:
-    """`cdcm report | head -1` says nothing of broken pipes."""
-    code = (
-        "import os, sys; from cdc_materializer.cli import main\n"
-        "reading, writing = os.pipe(); os.dup2(writing, 1); os.close(writing); os.close(reading)\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    for arguments in (["report"], ["report", "--json"], ["--help"]):
-        ended = fresh.run(code, *arguments, folder=pipeline.parent)
+#: What stands for the streams of a process, by number: one that nobody reads, and one that has no room.
+_STREAMS = """
+def unread(stream):
+    reading, writing = os.pipe(); os.dup2(writing, stream); os.close(writing); os.close(reading)
+def full(stream):
+    os.dup2(os.open("/dev/full", os.O_WRONLY), stream)
+"""
 
-        assert (ended.code, ended.err) == (EXIT_DONE, "")
+
+@pytest.mark.parametrize(
+    ("stream", "arguments", "code"),
+    [
+        *(("unread(1)", words, EXIT_DONE) for words in (["report"], ["report", "--json"], ["--help"], ["--version"])),
+        *(("unread(2)", words, EXIT_DONE) for words in (["report"], ["report", "--json"])),
+        *(("unread(1)", words, EXIT_SOURCE) for words in (["run", "-c", "lost.yaml"], ["status", "-c", "lost.yaml"])),
+        *(("unread(2)", ["run", *words, "-c", "nothing.yaml"], EXIT_USAGE) for words in ([], ["--json"], ["--debug"])),
+        *(("full(1)", words, EXIT_USAGE) for words in (["report"], ["report", "--json"], ["--help"], ["--version"])),
+        *(("full(1)", ["run", *words, "-c", "lost.yaml"], EXIT_SOURCE) for words in ([], ["--json"])),
+        *(("full(1); full(2)", words, EXIT_USAGE) for words in (["report"], ["report", "--json"])),
+        *(("full(2)", words, EXIT_DONE) for words in (["report"], ["report", "--json"])),
+    ],
+)
+def test_who_reads_what_is_told_does_not_decide_how_it_ends(
+    pipeline: Path, fresh: "Fresh", stream: str, arguments: list[str], code: int
+) -> None:
+    """`cdcm report | head -1` says nothing of broken pipes; what a full disk has not taken is told, and no success."""
+    lost = pipeline.read_text(encoding="utf-8").replace("topic: shop.public.orders", "topic: shop.public.lost")
+    (pipeline.parent / "lost.yaml").write_text(lost, encoding="utf-8")
+    program = (
+        f"import os, sys; from cdc_materializer.cli import main\n{_STREAMS}\n{stream}; sys.exit(main(sys.argv[1:]))"
+    )
+    ended = fresh.run(program, *arguments, folder=pipeline.parent)
+
+    full = "error: Standard output cannot be written: No space left on device. Send it to where there is room.\n"
+    assert (ended.code, ended.err) == (code, full if stream == "full(1)" else "")
+
+
+@pytest.mark.parametrize("stream", ["unread(2)", "full(2)"])
+def test_a_signal_is_heard_though_nobody_reads_what_is_said_of_it(pipeline: Path, fresh: "Fresh", stream: str) -> None:
+    """A run whose log has nowhere to go ends as any other."""
+    program = (
+        "import os, signal, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        f"{_STREAMS}\n"
+        "def run_once(config, options):\n"
+        "    time.sleep(0.1); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print(options.stop.wait(10), flush=True); sys.exit(3)\n"
+        f"{stream}; run.run_once = run_once; main(['run'])"
+    )
+
+    assert fresh.run(program, folder=pipeline.parent).out == "True\n"
+
+
+def test_a_pipe_of_the_work_that_breaks_is_a_bug(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is none of the command's own readers."""
+
+    def run_once(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))  # Typer puts others in their places
+
+    assert pipeline.exists()
+    assert main(["run"]) == EXIT_BUG
+    assert "An unexpected BrokenPipeError" in capsys.readouterr().err

@@ -173,6 +173,25 @@ def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.Captur
     assert capfd.readouterr().err == "out of memory\n"
 
 
+def test_what_the_jvm_says_and_nobody_reads_is_nothing_to_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts, and what comes later is taken from it all the same: a JVM that cannot write waits."""
+    words, write = JvmWords(), os.write
+
+    def into_a_broken_pipe(stream: int, text: bytes) -> int:
+        if stream == 2:
+            raise BrokenPipeError
+        return write(stream, text)
+
+    monkeypatch.setattr(os, "write", into_a_broken_pipe)
+    os.write(words.inlet, b"out of memory\n")
+    words.pass_on()
+    os.write(words.inlet, b"once more\n" * 10_000)
+    words.close_inlet()
+    words._thread.join(timeout=5)
+
+    assert not words._thread.is_alive()
+
+
 def test_a_jvm_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that it was asked for is done by then; a run that went well is not told as one that failed."""
     from pyspark import SparkContext
