@@ -14,6 +14,7 @@ from urllib.parse import quote
 from cdc_materializer.config import CatalogConfig, reveal
 from cdc_materializer.errors import LakeUnavailable
 from cdc_materializer.local_table import (
+    DAMAGE,
     LocalTable,
     NotReadable,
     SnapshotLine,
@@ -212,7 +213,7 @@ class Tables:
         taken = AlwaysTrue() if row_filter is None else row_filter
         try:
             return table.scan(row_filter=taken, selected_fields=tuple(columns), snapshot_id=at).to_arrow()
-        except OSError as error:
+        except (OSError, *DAMAGE) as error:
             raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
 
     def batches(
@@ -224,7 +225,7 @@ class Tables:
         taken = AlwaysTrue() if row_filter is None else row_filter
         try:
             yield from table.scan(row_filter=taken, selected_fields=tuple(columns)).to_arrow_batch_reader()
-        except (OSError, ValueError) as error:  # the latter where it has no such column
+        except (OSError, *DAMAGE) as error:  # the latter also where it has no such column
             raise LakeUnavailable(f"Data of the table {'.'.join(table.name())} cannot be read.", _CHECK) from error
 
 
@@ -292,11 +293,15 @@ class _SqliteCatalog:
         try:
             return StaticTable.from_metadata(location, self._file_properties)
         except ValidationError as error:
+            if _is_no_json(error):
+                raise _damaged(name, location) from error
             raise LakeUnavailable(
                 f"The table {name} has something that PyIceberg does not know, such as a column of type variant.",
                 "Take out what another program has added; `--debug` shows what it is.",
             ) from error
-        except (OSError, ValueError) as error:
+        except DAMAGE as error:
+            raise _damaged(name, location) from error
+        except OSError as error:
             raise LakeUnavailable(f"The metadata of the table {name} cannot be read.", _CHECK) from error
 
     def local(self, name: TableName) -> LocalTable | None:
@@ -319,6 +324,19 @@ class _SqliteCatalog:
                 f"The catalog file {self._path.name} cannot be read: {error}.",
                 "Check that it is Iceberg's SQLite catalog and that no other process keeps it locked.",
             ) from error
+
+
+def _is_no_json(error: Exception) -> bool:
+    """Whether PyIceberg says so of a metadata file; of what it does not know in one it raises the same error."""
+    from pydantic import ValidationError
+
+    cause = error.__cause__
+    return isinstance(cause, ValidationError) and any(found["type"] == "json_invalid" for found in cause.errors())
+
+
+def _damaged(name: TableName, location: str) -> LakeUnavailable:
+    what = f"The metadata file of the table {name} is damaged, as a full disk or a power cut leaves one: {location}."
+    return LakeUnavailable(what, "Put it back from a copy, or have the catalog name the one before it.")
 
 
 def _find_metadata(connection: sqlite3.Connection, catalog: str, name: TableName) -> str | None:

@@ -10,13 +10,14 @@ asks PyIceberg. A test holds both to the same answers.
 import gzip
 import json
 import struct
+import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from zlib import crc32
 
 from cdc_materializer.foreign import has_replaced
 from cdc_materializer.marker import MARKER_TAG, Marker
@@ -36,6 +37,19 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added where the colu
 
 class NotReadable(Exception):
     """Raised where a table has what this module does not read; another reader has to."""
+
+
+#: What the readers of JSON, Avro, Parquet and of packed files raise where one is cut or damaged, as by a full disk.
+DAMAGE = (ValueError, EOFError, LookupError, gzip.BadGzipFile, zlib.error, struct.error)
+
+
+@contextmanager
+def _intact() -> Iterator[None]:
+    """Leave a damaged file to another reader, which tells of it as of any that it cannot read."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise NotReadable from error
 
 
 @dataclass(frozen=True)
@@ -135,9 +149,10 @@ class LocalTable:
 
     @classmethod
     def open(cls, metadata_location: str) -> Self:
-        """Read the metadata file; raise NotReadable unless it is on this machine's disk."""
+        """Read the metadata file; raise NotReadable unless it is on this machine's disk, and whole."""
         content = _path(metadata_location).read_bytes()
-        return cls(json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content))
+        with _intact():
+            return cls(json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content))
 
     @property
     def head(self) -> int | None:
@@ -250,7 +265,7 @@ def _path(location: str) -> Path:
 def _avro(location: str) -> list[Any]:
     import fastavro
 
-    with _path(location).open("rb") as file:
+    with _path(location).open("rb") as file, _intact():
         return list(fastavro.reader(file))
 
 
@@ -273,16 +288,17 @@ def _vector(file: Mapping[str, Any]) -> Iterator[int]:
     with _path(file["file_path"]).open("rb") as puffin:
         puffin.seek(file["content_offset"])
         blob = puffin.read(file["content_size_in_bytes"])
-    magic_and_bitmaps = blob[4:-4]
-    if magic_and_bitmaps[:4] != _VECTOR_MAGIC or crc32(magic_and_bitmaps) != struct.unpack(">I", blob[-4:])[0]:
-        raise NotReadable
-    (bitmap_count,) = struct.unpack_from("<Q", magic_and_bitmaps, 4)
-    at = 12
-    for _ in range(bitmap_count):
-        (high,) = struct.unpack_from("<I", magic_and_bitmaps, at)
-        bitmap = BitMap.deserialize(magic_and_bitmaps[at + 4 :])
-        at += 4 + len(bitmap.serialize())
-        yield from ((high << 32) | low for low in bitmap)
+    with _intact():
+        magic_and_bitmaps = blob[4:-4]
+        if magic_and_bitmaps[:4] != _VECTOR_MAGIC or zlib.crc32(magic_and_bitmaps) != struct.unpack(">I", blob[-4:])[0]:
+            raise NotReadable
+        (bitmap_count,) = struct.unpack_from("<Q", magic_and_bitmaps, 4)
+        at = 12
+        for _ in range(bitmap_count):
+            (high,) = struct.unpack_from("<I", magic_and_bitmaps, at)
+            bitmap = BitMap.deserialize(magic_and_bitmaps[at + 4 :])
+            at += 4 + len(bitmap.serialize())
+            yield from ((high << 32) | low for low in bitmap)
 
 
 def _live_rows(location: str, fields: Mapping[str, int], gone: set[int]) -> list[dict[str, Any]]:
@@ -316,7 +332,7 @@ def _parquet_columns(location: str, fields: Mapping[str, int]) -> tuple[dict[str
     """Return ``fields`` (id by name) of a Parquet file, None for one that it has not, and how many rows it has."""
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(_path(location), memory_map=True) as file:
+    with _intact(), ParquetFile(_path(location), memory_map=True) as file:
         name_by_id = {_field_id(field): field.name for field in file.schema_arrow}
         taken = {name: name_by_id.get(field_id) for name, field_id in fields.items()}
         table = file.read(columns=[name for name in taken.values() if name is not None])

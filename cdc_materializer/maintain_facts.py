@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.catalog import Tables, snapshots_of
 from cdc_materializer.errors import LakeUnavailable
+from cdc_materializer.local_table import DAMAGE
 from cdc_materializer.maintain_files import DataFile
 from cdc_materializer.maintain_plan import TableFacts
 from cdc_materializer.names import TableName
@@ -39,7 +39,7 @@ def read_facts(lake: Tables, name: TableName) -> TableFacts | None:
     refs = {ref: (found.snapshot_id, str(found.snapshot_ref_type) == "branch") for ref, found in metadata.refs.items()}
     try:
         files, manifests = _files(table)
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, *DAMAGE) as error:
         what = f"The manifests of {name} cannot be read."
         raise LakeUnavailable(what, "Check that the warehouse can be reached; `--debug` shows the cause.") from error
     return TableFacts(

@@ -80,16 +80,22 @@ def open_session(config: Config, *, small: bool) -> "SparkSession":
     Raises:
         JavaMissing: there is no Java that Spark runs on.
         JarsUnavailable: the Java libraries cannot be had.
-        LakeUnavailable: the folder of a SQLite catalog cannot be made.
+        LakeUnavailable: the folder of a SQLite catalog cannot be made, or this machine has no room for Spark.
         ConfigError: Spark does not start with these properties.
         UsageError: this process already runs Spark.
     """
     jars.require_java()
     libraries = jars.resolve()
-    settings = session_settings(config, libraries, small=small)
-    _make_catalog_folder(config)
-    _silence_query_contexts()
-    return _start(command_line_settings(config, settings), settings)
+    try:
+        settings = session_settings(config, libraries, small=small)
+        _make_catalog_folder(config)
+        _silence_query_contexts()
+        return _start(command_line_settings(config, settings), settings)
+    except OSError as error:
+        raise LakeUnavailable(
+            f"Spark cannot be started: {error.strerror or type(error).__name__}.",
+            "Check that the temporary folder (`TMPDIR`) has room and may be written to, then run again.",
+        ) from error
 
 
 def adopt_session(spark: "SparkSession", config: Config) -> "SparkSession":
@@ -307,6 +313,9 @@ def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSess
             f"Spark did not start: {reason}",
             "Check the properties under `spark:` in pipeline.yaml.",
         ) from error
+    except OSError:
+        _end_jvm()
+        raise
     finally:
         words.close_inlet()
 

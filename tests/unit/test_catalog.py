@@ -1,5 +1,6 @@
 """The lake without Spark: what PyIceberg wrote is found, and the fast reader gives PyIceberg's own answers."""
 
+import gzip
 import json
 import sqlite3
 from dataclasses import replace
@@ -16,6 +17,7 @@ from cdc_materializer.catalog import open_tables, spark_properties
 from cdc_materializer.config import CatalogConfig
 from cdc_materializer.errors import LakeUnavailable
 from cdc_materializer.local_table import partition_field
+from cdc_materializer.maintain_facts import read_facts
 from cdc_materializer.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
@@ -203,6 +205,56 @@ def test_metadata_that_is_gone_is_named(lake: Lake) -> None:
 
     with pytest.raises(LakeUnavailable, match=r"metadata of the table shop\.orders cannot be read"):
         lake.tables.values_of(NAME, ("id",))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 200, -1])
+@pytest.mark.parametrize("packed", [False, True])
+def test_metadata_that_is_damaged_is_named(lake: Lake, kept: int, packed: bool) -> None:  # noqa: FBT001
+    """A full disk or a power cut leaves one that is empty or cut; whichever way the table is asked."""
+    lake.create()
+    file = Path(lake.metadata_file.removeprefix("file://"))
+    if packed:
+        file = file.rename(file.with_name("00000-a.gz.metadata.json"))
+        file.write_bytes(gzip.compress(file.read_bytes()))
+        _point_to(lake, file)
+    file.write_bytes(file.read_bytes()[:kept])
+    tables = lake.tables
+
+    for ask in (
+        tables.load,
+        tables.lines_of,
+        tables.marker_of,
+        tables.columns_of,
+        tables.partitions_of,
+        tables.uuid_of,
+    ):
+        with pytest.raises(
+            LakeUnavailable, match=rf"The metadata file of the table shop\.orders is damaged.*{file.name}"
+        ):
+            ask(NAME)
+
+
+@pytest.mark.parametrize("pattern", ["metadata/snap-*.avro", "metadata/*-m0.avro", "data/**/*.parquet"])
+def test_a_file_that_is_damaged_is_told_as_one_table_that_cannot_be_read(lake: Lake, pattern: str) -> None:
+    """Its manifest list, a manifest or rows."""
+    lake.create().append(ROWS)
+    (file,) = Path(lake.writer.load_table("shop.orders").location().removeprefix("file://")).glob(pattern)
+    whole = file.read_bytes()
+    for kept in (0, 3, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:kept])
+
+        with pytest.raises(LakeUnavailable, match=r"Data of the table .*/orders/.* cannot be read"):
+            lake.tables.values_of(NAME, ("id",))
+        if file.suffix == ".avro":
+            with pytest.raises(LakeUnavailable, match=r"The manifests of shop\.orders cannot be read"):
+                read_facts(lake.tables, NAME)
+
+
+def _point_to(lake: Lake, file: Path) -> None:
+    """Have the catalog name another metadata file."""
+    with sqlite3.connect(lake.root / "lake/catalog.db") as connection:
+        connection.execute("UPDATE iceberg_tables SET metadata_location = ?", (f"file://{file}",))
+    connection.close()
 
 
 def test_a_table_with_a_type_that_pyiceberg_does_not_know_is_named(lake: Lake) -> None:

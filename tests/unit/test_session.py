@@ -1,18 +1,20 @@
 """The settings of a Spark session, and what is heard of its JVM; without starting one."""
 
+import errno
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from cdc_materializer import session
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import ConfigError, LakeUnavailable
 from cdc_materializer.session import command_line_settings, session_settings
 from cdc_materializer.session_words import JvmWords
 
@@ -231,6 +233,24 @@ def test_a_jvm_does_not_end_by_what_asks_all_processes_to(tmp_path: Path, fresh:
 
     assert said[0].startswith("Spark did not start: Error: still there")
     assert said[1:] == ["SIG_DFL"]
+
+
+@pytest.mark.parametrize("name", ["gettempdir", "mkdtemp"])
+def test_a_machine_without_room_is_told_so(
+    configured: Callable[[str], Config], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Exit code 4, and no bug: no temporary folder can be written to, or the chosen one not any more."""
+
+    def no_room(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("cdc_materializer.jars.require_java", lambda: None)
+    monkeypatch.setattr("cdc_materializer.jars.resolve", lambda: JARS)
+    monkeypatch.setattr(tempfile, name, no_room)
+    with pytest.raises(LakeUnavailable, match="No space left on device") as caught:
+        session.open_session(configured("{}"), small=True)
+
+    assert caught.value.exit_code == 4
 
 
 def test_a_failed_start_names_the_telling_line(capfd: pytest.CaptureFixture[str]) -> None:
