@@ -7,6 +7,7 @@ nothing. A rule that cannot be judged blocks the batch whatever it says of itsel
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -34,6 +35,7 @@ from cdc_materializer.names import TableName, quote, shown
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.table_names import renamed, view_names
 
+_log = logging.getLogger(__name__)
 _VIEW = "__cdc_result"
 _NO_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 #: With it no name is taken for one that begins with the catalog.
@@ -111,7 +113,12 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
         broken = tuple(one.rule.name for one in blocking if one.why is None)
         unjudged = {one.rule.name: f"{one.why}; {contract.place(one.rule)}" for one in blocking if one.why}
         raise TableRuleBroken(str(line.mirror), broken, unjudged)
-    return tuple(one.rule.name for one in found)
+    for one in found:
+        if one.why is not None:
+            _log.warning(
+                "%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, one.rule.name, one.why
+            )
+    return tuple(one.rule.name for one in found if one.why is None)
 
 
 def judge_table(result: Result, rules: Sequence[Rule]) -> list[Audited]:

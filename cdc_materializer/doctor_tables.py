@@ -16,6 +16,7 @@ from cdc_materializer.errors import (
     EXIT_REWOUND,
     EXIT_USAGE,
     MAX_QUARANTINED,
+    UNJUDGED,
     Code,
     Handling,
     InvariantBroken,
@@ -228,13 +229,16 @@ def _stops(lake: Tables, table: TableConfig, limit: Limit | None) -> Iterator[Do
     rows = lake.values_of(table.mirror.quarantine, ["code", "status", "action", "rule"]) or []
     waiting = [row for row in rows if row["status"] == OPEN]
     name = str(table.mirror)
-    rules = dict.fromkeys(str(row["rule"]) for row in waiting if _blocks(row))
-    for rule in rules:
-        what = f"The contract's rule {rule} blocks the newest batch; nothing of it is published."
+    rules = {str(row["rule"]): row["action"] for row in waiting if _blocks(row)}
+    for rule, action in rules.items():
+        is_unjudged = action == UNJUDGED
+        blocks = "cannot be judged and blocks" if is_unjudged else "blocks"
+        what = f"The contract's rule {rule} {blocks} the newest batch; nothing of it is published."
         if rule == MAX_QUARANTINED:
             allowed = f" ({limit})" if limit is not None else ""
             what = f"The newest batch would hold more of its messages than the contract allows{allowed}."
-        do = f"See `cdcm report --table {name}`, mend the data or the rule, and run again."
+        mend = "mend the rule" if is_unjudged else "mend the data or the rule"
+        do = f"See `cdcm report --table {name}`, {mend}, and run again."
         yield DoctorCheck(name="quarantine", outcome="problem", message=what, do=do, table=name, exit_code=EXIT_BLOCKED)
     codes = [row["code"] for row in waiting if not _blocks(row)]
     for code in dict.fromkeys(code for code in codes if _is_stop(code)):
@@ -256,7 +260,7 @@ def _stops(lake: Tables, table: TableConfig, limit: Limit | None) -> Iterator[Do
 
 def _blocks(row: Mapping[str, Any]) -> bool:
     """Whether a row tells that a rule about a batch or the table blocks it."""
-    return bool(row["code"] == Code.CONTRACT and row["action"] == "stop")
+    return bool(row["code"] == Code.CONTRACT and row["action"] in {"stop", UNJUDGED})
 
 
 def _near(limit: Limit | None, mirror: Marker | None, name: str) -> Iterator[DoctorCheck]:

@@ -79,6 +79,8 @@ class Handling(Enum):
 
 #: Stands for the rule in quarantine and reports where a batch would hold more than its contract allows.
 MAX_QUARANTINED = "max_quarantined"
+#: In place of a rule's action in quarantine: the rule cannot be judged, so that nothing is published.
+UNJUDGED = "unjudged"
 
 
 class Code(StrEnum):
@@ -286,14 +288,15 @@ class ContractBlocked(BatchBlocked):
         what: what happened.
         do: what to do.
         rules: the names of those broken rules that no message carries, because they are about the batch or the table.
+        unjudged: likewise, the names of rules that cannot be judged.
     """
 
     code = Code.CONTRACT
 
-    def __init__(self, what: str, do: str, rules: tuple[str, ...] = ()) -> None:
+    def __init__(self, what: str, do: str, rules: tuple[str, ...] = (), unjudged: tuple[str, ...] = ()) -> None:
         """Keep the names of the rules beside the sentences."""
         super().__init__(what, do)
-        self.rules = rules
+        self.rules, self.unjudged = rules, unjudged
 
 
 class RuleNotJudged(ContractBlocked):
@@ -304,7 +307,7 @@ class RuleNotJudged(ContractBlocked):
         named = ", ".join(f"{name} cannot be judged ({reason})" for name, reason in sorted(why.items()))
         what = f"The contract of {mirror} lets nothing pass: {named}. Raw has the messages; the mirror was not changed."
         do = "Mend the rule so that it can judge every row, try it with `cdcm contract test`, and run again."
-        super().__init__(what, do, tuple(sorted(why)))
+        super().__init__(what, do, unjudged=tuple(sorted(why)))
 
 
 class TableRuleBroken(ContractBlocked):
@@ -316,7 +319,7 @@ class TableRuleBroken(ContractBlocked):
         found += [f"{name} cannot be judged ({why})" for name, why in unjudged.items()]
         what = f"The contract of {mirror} blocks the batch: {'; '.join(found)}."
         do = f"See `cdcm report --table {mirror}`, mend the data or the rule, and run again."
-        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, (*broken, *unjudged))
+        super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, broken, tuple(unjudged))
 
 
 class SchemaIncompatible(BatchBlocked):

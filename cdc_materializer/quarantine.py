@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, doubts, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
-from cdc_materializer.errors import Code, ContractBlocked, DuplicateColumn, SourceRewound
+from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
@@ -37,6 +37,8 @@ _ITSELF = "__cdc_itself"
 _ENDED = ("partition", "offset", "key", "code", "rule")
 #: Where a state's message lies, and how quarantine calls that.
 _PLACE = {m.KEY: "key", m.PARTITION: "partition", m.OFFSET: "offset"}
+#: The action of a row of a stop that no message carries.
+_STOP = "stop"
 #: Codes of stops that are noted beside the messages, because no message of the batch carries them.
 _NOTED = (Code.OFFSET_GAP, Code.OFFSET_REGRESSION, Code.DUPLICATE_COLUMN)
 
@@ -131,23 +133,33 @@ def noting_stops(line: Line, tables: Tables) -> Iterator[None]:
             _note(line, tables, Code(stop.code), getattr(stop, "place", None))
         raise
     except ContractBlocked as stop:
-        for rule in stop.rules:
+        for rule, action in {**dict.fromkeys(stop.rules, _STOP), **dict.fromkeys(stop.unjudged, UNJUDGED)}.items():
             # The batch itself may have written to quarantine since it was loaded.
-            _note(line, replace(tables, quarantine=line.lake.load(line.mirror.quarantine)), Code.CONTRACT, None, rule)
+            held = line.lake.load(line.mirror.quarantine)
+            _note(line, replace(tables, quarantine=held), Code.CONTRACT, None, rule, action)
         raise
 
 
-def _note(line: Line, tables: Tables, code: Code, place: tuple[int, int] | None, rule: str | None = None) -> None:
+def _note(
+    line: Line,
+    tables: Tables,
+    code: Code,
+    place: tuple[int, int] | None,
+    rule: str | None = None,
+    action: str = _STOP,
+) -> None:
     table = tables.quarantine or create(line, None)
     if place is None:
         reached = marker_of(tables.mirror).offsets if tables.mirror is not None else Offsets()
         place = next(iter(reached.items()), (0, 0))
     open_rows = line.lake.rows(table).where((F.col("code") == str(code)) & is_noted())
     open_rows = open_rows.where(F.col("rule").eqNullSafe(F.lit(rule)))
-    if not open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1])).isEmpty():
+    open_rows = open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1]))
+    # A rule that was broken there may have been changed to one that cannot be judged, and back.
+    if open_rows.agg(F.max_by("action", "detected_at")).collect()[0][0] == action:
         return
     said = _said_of(line, rule) if rule is not None else {}
-    row = _row_without_message(line, code, place, {**said, "action": "stop", "status": verdict.OPEN})
+    row = _row_without_message(line, code, place, {**said, "action": action, "status": verdict.OPEN})
     line.lake.publish(table, replace(marker_of(table), counts={STOPPED: 1}), lambda stage: stage.append(row))
 
 
@@ -225,7 +237,7 @@ def rewound_topics(line: Line, quarantine: LakeTable | None) -> frozenset[int]:
 def is_noted() -> Column:
     """Whether a quarantine row is a stop that no message carries, and still open."""
     is_stop = F.col("code").isin(*[str(code) for code in _NOTED]) | (
-        (F.col("code") == str(Code.CONTRACT)) & (F.col("action") == "stop")
+        (F.col("code") == str(Code.CONTRACT)) & F.col("action").isin(_STOP, UNJUDGED)
     )
     return is_stop & (F.col("status") == verdict.OPEN)
 

@@ -1,7 +1,8 @@
 """Rows of quarantine tables -> the violations of one code, rule and column together. Pure.
 
 Most rows tell of a message. Some tell of the table as a whole (a rule about it, a batch that would hold too much, a
-topic that lost its end): they belong to no batch, and their place says only how far the table had got.
+topic that lost its end), or of a rule that cannot be judged: they belong to no batch, and their place says only how
+far the table had got.
 """
 
 from collections import defaultdict
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from cdc_materializer.errors import Code, Handling
+from cdc_materializer.errors import UNJUDGED, Code, Handling
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.report.remedies import explanation, remedy
+from cdc_materializer.report.remedies import About, explanation, remedy
 from cdc_materializer.report.violation_models import ViolationGroup
 
 OPEN, SUPERSEDED, RELEASED = "open", "superseded", "released"
@@ -29,6 +30,7 @@ _TREATMENTS: Mapping[str, Treatment] = {
     "shadow": "reported",
     "block": "stopped",
     "stop": "stopped",
+    UNJUDGED: "stopped",
 }
 _BY_HANDLING: Mapping[Handling, Treatment] = {
     Handling.HELD: "held",
@@ -61,8 +63,15 @@ def treatment(row: Row) -> Treatment:
 
 
 def is_of_table(row: Row) -> bool:
-    """Tell whether a quarantine row is about the table as a whole and not about one message."""
+    """Tell whether a quarantine row is about the table as a whole, or a rule, and not about one message."""
     return not row["batch_id"]
+
+
+def about(row: Row) -> About:
+    """Tell what a quarantine row is about."""
+    if row["action"] == UNJUDGED:
+        return "rule"
+    return "table" if is_of_table(row) else "messages"
 
 
 def held_messages(rows: Iterable[Row]) -> int:
@@ -94,8 +103,7 @@ def grouped(rows: Iterable[Row]) -> list[list[Row]]:
     """Put the rows of one code, rule, column and treatment together, each in the order of their messages."""
     groups: defaultdict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        about = (is_of_table(row), treatment(row))
-        groups[row["code"], row["rule"] or "", row["column"] or "", *about].append(row)
+        groups[row["code"], row["rule"] or "", row["column"] or "", about(row), treatment(row)].append(row)
     return [sorted(members, key=_order) for members in groups.values()]
 
 
@@ -115,26 +123,26 @@ def group_of(table: str, rows: Sequence[Row], messages: int | None, rules: Mappi
     """
     first, last, done = rows[0], rows[-1], treatment(rows[0])
     waiting = [row for row in rows if row["status"] == OPEN]
-    code, rule, of_table = first["code"], first["rule"] or None, is_of_table(first)
+    code, rule, of_what = first["code"], first["rule"] or None, about(first)
     stated = rules.get(rule or "")
     return ViolationGroup(
         code=code,
         rule=rule,
         column=first["column"] or (stated.column if stated is not None else None),
-        about="table" if of_table else "messages",
+        about=of_what,
         action=done,
         severity=first["severity"],
         count=len(rows),
         open=len(waiting),
-        share=None if of_table else share_of(len(rows), messages),
+        share=None if of_what != "messages" else share_of(len(rows), messages),
         first=_place(first),
         last=_place(last),
         detected_first=min(times) if (times := _detected(rows)) else None,
         detected_last=max(times) if times else None,
         since=oldest(waiting),
         states=stated.states if stated is not None else None,
-        explanation=explanation(code, rule, of_table=of_table, done=done),
-        remedy=remedy(code, rule, table, of_table=of_table, done=done),
+        explanation=explanation(code, rule, about=of_what, done=done),
+        remedy=remedy(code, rule, table, about=of_what, done=done),
     )
 
 

@@ -49,9 +49,9 @@ def _violations(report: ViolationReport, table: TableViolations) -> Iterator[str
 
 
 def _rules(contract: ContractState) -> Iterator[str]:
-    """How each rule was kept, the broken ones first."""
+    """How each rule was kept, those that cannot be judged first, then the broken ones."""
     head = ("rule", "if broken", "broken by", "share", "still open")
-    rules = sorted(contract.judged, key=lambda rule: (-rule.open, -rule.count))
+    rules = sorted(contract.judged, key=lambda rule: (not rule.unjudged, -rule.open, -rule.count))
     yield from _table(head, [(_name(rule.rule, in_table=True), *wording.rule_words(rule)) for rule in rules])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import shown
-from cdc_materializer.report.groups import Row, in_utc, is_of_table, latest_rows, treatment
+from cdc_materializer.report.groups import Row, about, in_utc, latest_rows, treatment
 from cdc_materializer.report.remedies import explanation, remedy
 from cdc_materializer.report.violation_models import QuarantineDetails, QuarantineList, QuarantineRow, ViolationDetail
 from cdc_materializer.report.violations import REPORT_COLUMNS, QuarantineLake, ReportedTable, schema_ids
@@ -103,14 +103,14 @@ def quarantine_details(
 
 
 def _detail(table: str, row: Row, ids: Mapping[Place, int | None]) -> ViolationDetail:
-    code, rule, of_table, done = row["code"], row["rule"], is_of_table(row), treatment(row)
-    schema_id = None if of_table else ids.get((row["partition"], row["offset"]))
+    code, rule, of_what, done = row["code"], row["rule"], about(row), treatment(row)
+    schema_id = ids.get((row["partition"], row["offset"])) if of_what == "messages" else None
     return ViolationDetail(
         **_listed(table, row),
         done=done,
         schema_id=schema_id,
-        explanation=explanation(code, rule, of_table=of_table, done=done),
-        remedy=remedy(code, rule, table, of_table=of_table, done=done, has_schema=schema_id is not None),
+        explanation=explanation(code, rule, about=of_what, done=done),
+        remedy=remedy(code, rule, table, about=of_what, done=done, has_schema=schema_id is not None),
     )
 
 

@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from cdc_materializer.decode.refusals import REFUSALS, Refusal
 from cdc_materializer.errors import MAX_QUARANTINED, Code
+
+#: What a violation is about: messages, each by itself; the table as a whole; a rule, which cannot be judged.
+About = Literal["messages", "table", "rule"]
 
 #: A command that is about one table, without the table, or with a sign for it.
 _COMMAND = re.compile(r"`cdcm (quarantine release|adopt|replay)(?: …)?(?=[ `])")
@@ -64,6 +68,10 @@ _TOO_MANY = (
     "A batch would have held back more of its messages than the contract allows; nothing of it is published.",
     "Mend at the source what many rows have in common, or mend the rule, or raise the limit; each run tries again.",
 )
+_UNJUDGED = (
+    "The rule cannot be judged, so nothing of the batch is published: what breaks it would pass unseen.",
+    "Mend the rule so that it can judge every row; the run says what goes wrong, and `cdcm contract test` tries it.",
+)
 #: Of a row, where it is not held.
 _OF_ROW: Mapping[str, tuple[str, str]] = {
     "stopped": (
@@ -77,19 +85,19 @@ _OF_ROW: Mapping[str, tuple[str, str]] = {
 }
 
 
-def explanation(code: str, rule: str | None = None, *, of_table: bool = False, done: str = "held") -> str:
+def explanation(code: str, rule: str | None = None, *, about: About = "messages", done: str = "held") -> str:
     """Return what a violation means, in one sentence.
 
     Args:
         code: its code.
         rule: the rule of the contract, or what the message is.
-        of_table: whether it is about the table as a whole, and not about a message.
+        about: what it is about.
         done: what was done: held, reported or stopped.
     """
     refusal = _refusal(code, rule)
     if refusal is not None:
         return refusal.what
-    of_rule = _of_rule(code, rule, of_table=of_table, done=done)
+    of_rule = _of_rule(code, rule, about=about, done=done)
     if of_rule is not None:
         return of_rule[0]
     return Code(code).explanation if code in set(Code) else "A code that this version does not know."
@@ -100,7 +108,7 @@ def remedy(
     rule: str | None,
     table: str,
     *,
-    of_table: bool = False,
+    about: About = "messages",
     done: str = "held",
     has_schema: bool = False,
 ) -> str:
@@ -110,19 +118,19 @@ def remedy(
         code: its code.
         rule: the rule of the contract, or what the message is.
         table: name of the mirror.
-        of_table: as for `explanation`.
+        about: as for `explanation`.
         done: likewise.
         has_schema: whether the messages were written with a schema of the registry.
     """
-    said = _remedy(code, rule, of_table=of_table, done=done, has_schema=has_schema)
+    said = _remedy(code, rule, about=about, done=done, has_schema=has_schema)
     return _COMMAND.sub(lambda found: f"`cdcm {found[1]} {table}", said)
 
 
-def _remedy(code: str, rule: str | None, *, of_table: bool, done: str, has_schema: bool) -> str:
+def _remedy(code: str, rule: str | None, *, about: About, done: str, has_schema: bool) -> str:
     refusal = _refusal(code, rule)
     if refusal is not None:
         return refusal.do
-    of_rule = _of_rule(code, rule, of_table=of_table, done=done)
+    of_rule = _of_rule(code, rule, about=about, done=done)
     if of_rule is not None:
         return of_rule[1]
     if code not in set(Code):
@@ -131,11 +139,13 @@ def _remedy(code: str, rule: str | None, *, of_table: bool, done: str, has_schem
     return _WITH_SCHEMA.get(known, REMEDIES[known]) if has_schema else REMEDIES[known]
 
 
-def _of_rule(code: str, rule: str | None, *, of_table: bool, done: str) -> tuple[str, str] | None:
+def _of_rule(code: str, rule: str | None, *, about: About, done: str) -> tuple[str, str] | None:
     """What is said of a broken rule otherwise than of a row that is held for it."""
     if code != Code.CONTRACT:
         return None
-    if of_table:
+    if about == "rule":
+        return _UNJUDGED
+    if about == "table":
         return _TOO_MANY if rule == MAX_QUARANTINED else _OF_TABLE.get(done)
     return _OF_ROW.get(done)
 

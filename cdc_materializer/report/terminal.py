@@ -227,7 +227,7 @@ def _violation_group(group: ViolationGroup, now: datetime) -> RenderableType:
 
 
 def _place(group: ViolationGroup, end: End, now: datetime) -> str:
-    if group.about == "table":
+    if group.about != "messages":
         return f"{at_words(group, end)}, {moment(time_of(group, end), now)}"
     return place_line(group.first if end == "first" else group.last, now)
 

@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from cdc_materializer.report.models import MessagePlace, Report
+from cdc_materializer.report.remedies import About
 from cdc_materializer.report.trend import TrendPoint
 
 # --- cdcm report --------------------------------------------------------------------------------------------------
@@ -51,23 +52,25 @@ class ViolationGroup(Report):
         description="Rule of the contract; for UNDECODABLE what the message is; null for codes without one.",
     )
     column: str | None = Field(default=None, description="Column concerned; null when none or several are.")
-    about: Literal["messages", "table"] = Field(
+    about: About = Field(
         default="messages",
-        description="What is concerned: messages, each by itself, or the table as a whole, of which no message tells.",
+        description="What is concerned: messages, each by itself; the table as a whole, of which no message tells; or "
+        "the rule, which cannot be judged.",
     )
     action: Literal["held", "reported", "stopped"] = Field(
         description="What was done: the message is held, or published and reported, or the table stopped."
     )
     severity: str | None = Field(default=None, description="Severity that the rule states.")
     count: int = Field(
-        ge=0, description="Violations, whatever became of them: messages, or how often it was so of the table."
+        ge=0,
+        description="Violations, whatever became of them: messages, or how often it was so of the table or the rule.",
     )
     open: int = Field(ge=0, description="Of those, violations that are still open.")
     share: float | None = Field(
         default=None, description="count divided by all messages in raw (0 to 1); null: raw's size is not known."
     )
     first: MessagePlace = Field(
-        description="The earliest message concerned: where it started; of the table as a whole, how far it had got."
+        description="The earliest message concerned: where it started; else how far the table had got."
     )
     last: MessagePlace = Field(description="The latest message concerned, likewise.")
     detected_first: datetime | None = Field(default=None, description="When the first one was detected.")
@@ -97,6 +100,9 @@ class RuleState(Report):
     open: int = Field(ge=0, description="Of those, violations that are still open.")
     share: float | None = Field(
         default=None, description="count divided by all messages in raw (0 to 1); null: kept, or about the table."
+    )
+    unjudged: bool = Field(
+        default=False, description="Whether the table stopped because the rule cannot be judged: it is not kept either."
     )
 
 

@@ -261,7 +261,7 @@ def _contract_state(
         fingerprint=contract.fingerprint,
         in_force=newest.contract == contract.fingerprint if newest is not None else None,
         rules=len(contract.rules),
-        kept=[rule.rule for rule in rules if not rule.count],
+        kept=[rule.rule for rule in rules if not rule.count and not rule.unjudged],
         judged=rules,
         max_quarantined=contract.max_quarantined,
         contacts=list(contract.contacts),
@@ -269,16 +269,18 @@ def _contract_state(
 
 
 def _rule_state(rule: StatedRule, groups: Sequence[ViolationGroup]) -> RuleState:
-    shares = [group.share for group in groups if group.share is not None]
+    broken = [group for group in groups if group.about != "rule"]
+    shares = [group.share for group in broken if group.share is not None]
     return RuleState(
         rule=rule.name,
         column=rule.column,
         states=rule.states,
         action=rule.action,
         about="table" if rule.scope == "table" else "messages",
-        count=sum(group.count for group in groups),
-        open=sum(group.open for group in groups),
+        count=sum(group.count for group in broken),
+        open=sum(group.open for group in broken),
         share=min(1.0, sum(shares)) if shares else None,
+        unjudged=any(group.open for group in groups if group.about == "rule"),
     )
 
 
@@ -298,7 +300,7 @@ def _with_schema(table: str, group: ViolationGroup, ids: Mapping[tuple[int, int]
         end: place.model_copy(update={"schema_id": ids.get((place.partition, place.offset))})
         for end, place in (("first", group.first), ("last", group.last))
     }
-    if group.about == "table" or any(place.schema_id is None for place in ends.values()):
+    if group.about != "messages" or any(place.schema_id is None for place in ends.values()):
         return group.model_copy(update=ends)
     said = remedy(group.code, group.rule, table, done=group.action, has_schema=True)
     return group.model_copy(update={**ends, "remedy": said})

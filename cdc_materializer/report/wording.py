@@ -161,7 +161,7 @@ def masked_line(table: TableViolations) -> str | None:
 
 def samples_line(table: TableViolations) -> str | None:
     """Say which columns the samples leave out; None where none were asked for, or no message could be one."""
-    if table.sample_columns is None or all(group.about == "table" for group in table.violations):
+    if table.sample_columns is None or all(group.about != "messages" for group in table.violations):
         return None
     shown, left_out = table.sample_columns.shown, table.sample_columns.left_out
     if not shown:
@@ -259,11 +259,12 @@ def schema_words(group: ViolationGroup) -> str:
 
 
 def found_words(group: ViolationGroup) -> str:
-    """Say how many messages a group concerns: ``3 messages (1.50% of all), 2 still open``; or the table, how often."""
-    if group.about == "table":
+    """Say how many messages a group concerns: ``3 messages (1.50% of all), 2 still open``; or how often it was."""
+    if group.about != "messages":
         times = "once" if group.count == 1 else f"{group.count:,} times"
+        what = "about the table as a whole" if group.about == "table" else "about the rule itself"
         still_so = "" if group.action == "reported" else ", still so" if group.open else ", over since"
-        return f"{times}, about the table as a whole{still_so}"
+        return f"{times}, {what}{still_so}"
     of_all = f" ({share(group.share)} of all)" if group.share is not None else ""
     still = "" if group.action == "reported" else f", {group.open or 'none'} still open"
     return f"{quantity(group.count, 'message')}{of_all}{still}"
@@ -273,8 +274,9 @@ def rule_words(rule: RuleState) -> tuple[str, str, str, str]:
     """Say of a rule what it does where it is broken, by how many messages it is, their share, and how many are open."""
     does = ACTIONS.get(rule.action, rule.action)
     if not rule.count:
-        return does, "nothing", "–", "–"
+        return does, "cannot be judged" if rule.unjudged else "nothing", "–", "–"
     broken = f"the table, {rule.count:,} ×" if rule.about == "table" else quantity(rule.count, "message")
+    broken += ", cannot be judged now" if rule.unjudged else ""
     return does, broken, share(rule.share), f"{rule.open:,}" if rule.open else "none"
 
 

@@ -69,6 +69,7 @@ _REACHED = {
     "held": (9, None),
     "blocked": (9, None),
     "full": (9, None),
+    "unjudged": (9, None),
     "moved": (9, None),
     "loose": (9, 9),
     "meddled": (9, 9),
@@ -129,8 +130,9 @@ def _fill(lake: SqlCatalog) -> None:
     append("unreadable__raw", {**_marker("unreadable", 9).to_summary(), "cdcm.version": "99"})
     for name, code in (("stopped", "POSITION_REGRESSION"), ("held", "CONTRACT")):
         append(f"{name}__quarantine", _marker(name, 9).to_summary(), _quarantined(code, action="hold"))
-    for name, rule in (("blocked", "no-loss"), ("full", "max_quarantined")):
-        append(f"{name}__quarantine", _marker(name, 9).to_summary(), _quarantined("CONTRACT", action="stop", rule=rule))
+    for name, action, rule in (("blocked", "stop", "no-loss"), ("full", "stop", "max_quarantined"),
+                               ("unjudged", "unjudged", "no-loss")):  # fmt: skip
+        append(f"{name}__quarantine", _marker(name, 9).to_summary(), _quarantined("CONTRACT", action=action, rule=rule))
     released = _quarantined("CONTRACT", action="hold").slice(1)
     append("loose__quarantine", None, released)
     for marker in (_marker("meddled", 9).to_summary(), None):
@@ -169,6 +171,13 @@ def _faults(found: DoctorReport, table: str) -> list[DoctorCheck]:
         ("stopped", "problem", EXIT_REWOUND, "POSITION_REGRESSION has stopped", "`cdcm adopt public.stopped`"),
         ("blocked", "problem", EXIT_BLOCKED, "rule no-loss blocks the newest batch", "mend the data or the rule"),
         ("full", "problem", EXIT_BLOCKED, "than the contract allows.", "`cdcm report --table public.full`"),
+        (
+            "unjudged",
+            "problem",
+            EXIT_BLOCKED,
+            "rule no-loss cannot be judged and blocks",
+            "public.unjudged`, mend the rule",
+        ),
         ("foreign", "warning", 0, "changed by 1 commit of another program", "`cdcm verify`"),
         ("loose", "problem", EXIT_LAKE, "public.loose__quarantine has rows and no marker", "`cdcm replay public.loose"),
         ("meddled", "warning", 0, "public.meddled__quarantine was changed by 1 commit of another", "`cdcm verify`"),

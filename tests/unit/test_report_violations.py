@@ -25,6 +25,7 @@ from cdc_materializer.report.wording import (
     found_words,
     headline,
     masked_line,
+    rule_words,
     standing,
 )
 from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line
@@ -266,6 +267,42 @@ def test_a_warning_about_the_table_is_no_message_with_a_remark() -> None:
     assert (table.verdict, table.reported, table.violations[0].count) == (TableVerdict.REPORTED, 0, 2)
     assert found_words(table.violations[0]) == "2 times, about the table as a whole"
     assert headline(report) == "1 rule about a whole table was broken and only reported."
+
+
+@pytest.mark.parametrize(("scope", "column"), [("row", "status"), ("table", None)])
+def test_a_rule_that_cannot_be_judged_is_broken_by_nothing(scope: str, column: str | None) -> None:
+    """It stops the table and is not kept; no message and no state of the table counts against it."""
+    rules = [StatedRule("of-numbers", "Numbers alone.", "warn", scope, column), StatedRule("known-status")]
+    contract = ContractFile("Orders", "1.0.0", "f1", rules)
+    unjudged = _of_table(7, rule="of-numbers", action="unjudged", column=column)
+    report = violation_report("shop", [ORDERS], Lake({"shop.orders__quarantine": [unjudged]}), as_of=NOW, contracts={
+        "shop.orders": contract})  # fmt: skip
+    table = report.tables[0]
+    (group,) = table.violations
+
+    assert (table.verdict, table.held_open) == (TableVerdict.STOPPED, 0)
+    assert (group.about, group.action, group.open, group.share) == ("rule", "stopped", 1, None)
+    assert found_words(group) == "once, about the rule itself, still so"
+    assert group.explanation.startswith("The rule cannot be judged")
+    assert group.remedy.startswith("Mend the rule so that it can judge every row")
+    assert table.contract is not None
+    assert (table.contract.judged[0].count, table.contract.judged[0].unjudged) == (0, True)
+    assert rule_words(table.contract.judged[0])[1:] == ("cannot be judged", "–", "–")
+    assert table.contract.kept == ["known-status"]
+    over = _orders({**unjudged, "status": "released"}, contract=contract)
+    assert over.contract is not None
+    assert over.contract.kept == ["of-numbers", "known-status"]
+
+
+def test_a_rule_that_was_broken_and_cannot_be_judged_is_two_groups() -> None:
+    """What broke it before is still counted, and the table as a whole is not taken for a message."""
+    rows = [_row(1, rule="of-numbers"), _of_table(7, rule="of-numbers", action="unjudged", column="status")]
+    contract = ContractFile("Orders", "1.0.0", "f1", [StatedRule("of-numbers", column="status")])
+    table = _orders(*rows, messages=200, contract=contract)
+
+    assert [group.about for group in table.violations] == ["rule", "messages"]
+    assert table.contract is not None
+    assert rule_words(table.contract.judged[0])[1:] == ("1 message, cannot be judged now", "0.50%", "1")
 
 
 def test_a_batch_that_would_hold_too_much_is_told_with_its_limit() -> None:
