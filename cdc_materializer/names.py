@@ -72,6 +72,14 @@ def shown(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in clipped)
 
 
+def printable_lines(text: str) -> str:
+    """Return ``text`` for a terminal, line by line, with a sign for each character that does not print.
+
+    A terminal follows escape sequences: it would move, recolour or hide what stands beside somebody's name.
+    """
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the name in ``known`` that ``word`` was most likely meant to be, or None when none is near."""
     by_folded = {name.lower().replace("-", "_"): name for name in known}

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from cdc_materializer import logs
 from cdc_materializer.errors import UsageError
+from cdc_materializer.names import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,12 +65,12 @@ class Output:
     @cached_property
     def out(self) -> _Console:
         """Standard output."""
-        return _Console(highlight=False, soft_wrap=False)
+        return _Console(highlight=False, soft_wrap=False, markup=False, emoji=False)
 
     @cached_property
     def err(self) -> _Console:
         """Standard error."""
-        return _Console(stderr=True, highlight=False)
+        return _Console(stderr=True, highlight=False, markup=False, emoji=False)
 
     @property
     def shows_progress(self) -> bool:
@@ -79,7 +80,7 @@ class Output:
     def note(self, text: str) -> None:
         """Write one plain text to standard error; above the progress display, if there is one."""
         try:
-            self.err.print(text, markup=False, soft_wrap=True)
+            self.err.print(printable_lines(text), soft_wrap=True)
         except OSError:  # there is no other place to tell it
             self.err.drop()
 

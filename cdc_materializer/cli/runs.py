@@ -17,6 +17,7 @@ from cdc_materializer.cli.options import (
 )
 from cdc_materializer.cli.output import Output, load, now, program
 from cdc_materializer.errors import EXIT_DONE, UsageError
+from cdc_materializer.names import printable_lines
 
 if TYPE_CHECKING:
     from cdc_materializer.cli.progress import RunProgress
@@ -127,7 +128,7 @@ def _follow(config: "Config", options: "RunOptions", output: Output, progress: "
         else:
             progress.pause()
             for line in following.lines(found):
-                output.draw(line)
+                output.draw(printable_lines(line))
     if output.as_json:
         output.show(following.report())
     return following.exit_code

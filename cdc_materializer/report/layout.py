@@ -4,17 +4,34 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from cdc_materializer.names import printable_lines
 from cdc_materializer.report.models import ErrorInfo, MessagePlace
 from cdc_materializer.report.wording import moment, printable
 
 INDENT = 2
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _THOUSAND = 1_000
+
+
+class Printable:
+    """A view of which a terminal follows nothing: names, descriptions and errors in it are anybody's.
+
+    Rich's own control codes (styles among them) stay.
+    """
+
+    def __init__(self, view: RenderableType) -> None:
+        self._view = view
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give what the view shows, with a sign for each character that does not print."""
+        for segment in console.render(self._view, options):
+            yield segment if segment.control else Segment(printable_lines(segment.text), segment.style)
 
 
 def number(count: int | None) -> str:

@@ -12,7 +12,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cdc_materializer.report.layout import INDENT, fact_list, failure, heading, new_table, number, place_line, size
+from cdc_materializer.report.layout import (
+    INDENT,
+    Printable,
+    fact_list,
+    failure,
+    heading,
+    new_table,
+    number,
+    place_line,
+    size,
+)
 from cdc_materializer.report.maintain_models import MaintainReport
 from cdc_materializer.report.models import (
     AdoptReport,
@@ -84,7 +94,7 @@ _STYLES: Mapping[TableVerdict, str] = {
 
 def render(report: Report, *, now: datetime) -> RenderableType:
     """Return what a terminal shows of a report; ``now`` (with a zone) is what ages are counted from."""
-    return _render(report, now)
+    return Printable(_render(report, now))
 
 
 @singledispatch

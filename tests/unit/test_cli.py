@@ -18,6 +18,7 @@ import cdc_materializer
 from cdc_materializer import explain
 from cdc_materializer.cli import main
 from cdc_materializer.cli.following import Following
+from cdc_materializer.cli.output import Output
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG, EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
 from cdc_materializer.explain import Asked
 from cdc_materializer.names import TableName
@@ -359,6 +360,19 @@ def test_an_empty_lake_is_reported_as_such(pipeline: Path, capsys: pytest.Captur
     assert json.loads(capsys.readouterr().out)["tables"][0]["verdict"] == "empty"
     assert main(["quarantine", "list"]) == EXIT_DONE
     assert "Nothing in quarantine" in capsys.readouterr().out
+
+
+def test_words_beside_a_result_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """A contract names its rules: nothing in an error or a log is markup, an emoji or a terminal's command."""
+    output = Output()
+    output.note("The rule [b]a\x1b[2J:key:[/i] cannot\n\tbe judged")
+    output.draw("shop.orders: :key: [/i]")
+
+    said = capsys.readouterr()
+    assert [line.split() for line in said.err.splitlines()] == [
+        ["The", "rule", "[b]a\N{REPLACEMENT CHARACTER}[2J:key:[/i]", "cannot"], ["be", "judged"]
+    ]  # fmt: skip
+    assert said.out == "shop.orders: :key: [/i]\n"
 
 
 @pytest.mark.parametrize("form", ["terminal", "json", "html", "markdown"])

@@ -285,6 +285,29 @@ def test_a_report_loses_nothing_without_colour(report: models.Report) -> None:
     assert "\x1b[" in _shown(report, colour=True)
 
 
+def _spiked(value: Any) -> Any:  # noqa: ANN401 - a report, or what is in one
+    """A report with characters that a terminal follows in each text that is not one of a few words."""
+    if isinstance(value, list):
+        return [_spiked(item) for item in value]
+    if not isinstance(value, models.Report):
+        return value
+    texts = {name for name, field in type(value).model_fields.items() if field.annotation in {str, str | None}}
+    update = {
+        name: f"{item}\x1b]0;pwn\x07\x9b2J\u202e" if name in texts and item is not None else _spiked(item)
+        for name, item in ((name, getattr(value, name)) for name in type(value).model_fields)
+    }
+    return value.model_copy(update=update)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
+def test_a_terminal_follows_nothing_in_a_report(report: models.Report) -> None:
+    """Names, descriptions and errors come from contracts, topics and other programs; lines stay lines."""
+    shown = _shown(_spiked(report))
+
+    assert "pwn" in shown
+    assert "".join(shown.splitlines()).isprintable()
+
+
 def test_a_key_is_shown_as_it_is() -> None:
     """Square brackets in a key are no markup."""
     assert '{"id":"[red]7"}' in _shown(REPORTS[3], 200)
