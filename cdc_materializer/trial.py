@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from cdc_materializer.config import Config
 
 _NO_SCHEMA = "none"
+#: What tells messages apart.
+_MESSAGE = (m.TOPIC, m.PARTITION, m.OFFSET)
 
 
 def choose(config: Config, path: Path | None, name: str | None) -> tuple[str, Path]:
@@ -218,12 +220,15 @@ def _counted(states: DataFrame, judgement: Judgement, since: datetime | None) ->
             (F.col(verdict.OUTCOME) == verdict.QUARANTINED).alias("held"),
         )
     )
-    sums = counted.agg(
-        F.count_if(F.col(m.PART) == 0).alias("messages"),
-        F.count_if("judged").alias("judged"),
-        F.count_if(F.size("broken") > 0).alias("broken"),
-        # One message may be several changes.
-        F.count_distinct(F.when(F.col("held"), F.struct(m.TOPIC, m.PARTITION, m.OFFSET))).alias("held"),
+    # One message may be several changes.
+    of_message = counted.groupBy(*_MESSAGE).agg(
+        F.bool_or("judged").alias("judged"),
+        F.bool_or(F.size("broken") > 0).alias("broken"),
+        F.bool_or("held").alias("held"),
+    )
+    sums = of_message.agg(
+        F.count(F.lit(1)).alias("messages"),
+        *[F.count_if(name).alias(name) for name in ("judged", "broken", "held")],
     )
     return decided, counted, sums.collect()[0]
 
@@ -234,17 +239,17 @@ def _broken(counted: DataFrame, stored: DataFrame) -> Mapping[str, RuleTrial]:
     is_open = F.exists(
         verdict.VIOLATIONS, lambda one: one["rule"].eqNullSafe(F.col("rule")) & (one["status"] == verdict.OPEN)
     )
-    place = _place()
+    place, message = _place(), F.struct(*_MESSAGE)
     sums = broken.groupBy("rule").agg(
-        F.count_if(F.lit(True)).alias("messages"),
+        F.count_distinct(message).alias("messages"),
         F.count_distinct(m.KEY).alias("keys"),
-        F.count_if(is_open).alias("held"),
+        F.count_distinct(F.when(is_open, message)).alias("held"),
         F.min(place).alias("first"),
         F.max(place).alias("last"),
     )
     ids = stored.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
     same = (F.col(m.PARTITION) == F.col("partition")) & (F.col(m.OFFSET) == F.col("offset"))
-    by_schema = broken.join(ids, same).groupBy("rule", "schema_id").agg(F.count_if(F.lit(True)).alias("messages"))
+    by_schema = broken.join(ids, same).groupBy("rule", "schema_id").agg(F.count_distinct(message).alias("messages"))
     schemas: dict[str, dict[str, int]] = defaultdict(dict)
     for row in by_schema.orderBy("rule", "schema_id").collect():
         schemas[row["rule"]][str(row["schema_id"] or _NO_SCHEMA)] = row["messages"]

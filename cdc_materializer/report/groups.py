@@ -76,8 +76,12 @@ def about(row: Row) -> About:
 
 def held_messages(rows: Iterable[Row]) -> int:
     """How many messages quarantine rows hold: those open, each once; rows about the table as a whole hold none."""
-    waiting = (row for row in rows if row["status"] == OPEN and not is_of_table(row))
-    return len({(row["topic"], row["partition"], row["offset"]) for row in waiting})
+    return len(places(row for row in rows if row["status"] == OPEN and not is_of_table(row)))
+
+
+def places(rows: Iterable[Row]) -> set[tuple[str, int, int]]:
+    """Return where the messages of quarantine rows lie, each once: one message can be several rows of the source."""
+    return {(row["topic"], row["partition"], row["offset"]) for row in rows}
 
 
 def latest_rows(rows: Iterable[Row]) -> list[Row]:
@@ -125,6 +129,7 @@ def group_of(table: str, rows: Sequence[Row], messages: int | None, rules: Mappi
     waiting = [row for row in rows if row["status"] == OPEN]
     code, rule, of_what = first["code"], first["rule"] or None, about(first)
     stated = rules.get(rule or "")
+    count, still = (len(places(found)) if of_what == "messages" else len(found) for found in (rows, waiting))
     return ViolationGroup(
         code=code,
         rule=rule,
@@ -132,9 +137,9 @@ def group_of(table: str, rows: Sequence[Row], messages: int | None, rules: Mappi
         about=of_what,
         action=done,
         severity=first["severity"],
-        count=len(rows),
-        open=len(waiting),
-        share=None if of_what != "messages" else share_of(len(rows), messages),
+        count=count,
+        open=still,
+        share=None if of_what != "messages" else share_of(count, messages),
         first=_place(first),
         last=_place(last),
         detected_first=min(times) if (times := _detected(rows)) else None,

@@ -26,6 +26,7 @@ from cdc_materializer.report.groups import (
     is_of_table,
     latest_rows,
     oldest,
+    places,
     share_of,
     treatment,
 )
@@ -193,7 +194,7 @@ def _table_violations(
     remarks = [row for row in of_messages if treatment(row) == "reported"]
     held = [row for row in of_messages if treatment(row) != "reported"]
     waiting = [row for row in held if row["status"] == OPEN]
-    still_open = _places(waiting)
+    still_open = places(waiting)
     return TableViolations(
         table=str(table.mirror),
         topic=table.topic,
@@ -203,9 +204,9 @@ def _table_violations(
         held_share=share_of(len(still_open), messages),
         oldest_open=oldest(waiting),
         # A message that is open for one reason is not done with for another.
-        superseded=len(_places(row for row in held if row["status"] == SUPERSEDED) - still_open),
-        released=len(_places(row for row in held if row["status"] == RELEASED) - still_open),
-        reported=len(_places(remarks)),
+        superseded=len(places(row for row in held if row["status"] == SUPERSEDED) - still_open),
+        released=len(places(row for row in held if row["status"] == RELEASED) - still_open),
+        reported=len(places(remarks)),
         last_publish=last_published(lines.mirror),
         unpublished=_unpublished(lines),
         masked=_masked(lines),
@@ -323,10 +324,6 @@ def schema_ids(
         else row["key_schema_id"]
         for row in rows
     }
-
-
-def _places(rows: Iterable[Row]) -> set[tuple[str, int, int]]:
-    return {(row["topic"], row["partition"], row["offset"]) for row in rows}
 
 
 def _verdict(groups: Iterable[ViolationGroup]) -> TableVerdict:

@@ -1,5 +1,6 @@
 """A contract that is tried on history: since when, under which writers' schemas, and with nothing written."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,27 @@ def test_a_trial_writes_to_no_table(config: Config, spark: "SparkSession") -> No
     try_contract(config, _TABLE, _contract(config.root / "tried" / "stricter.yaml", 10), None, spark)
 
     assert _snapshots(spark) == before
+
+
+def test_a_message_of_several_rows_is_one_message(lake_config: Config, spark: "SparkSession") -> None:
+    """As Canal sends them: each number is of messages but that of the source's rows."""
+    folder = lake_config.root / "tried_canal"
+    folder.mkdir()
+    topic = TopicBuilder("orders")
+    for prices in (("-1", "-2", "5"), ("7",)):
+        rows = [{"id": price, "price": price} for price in prices]
+        told = {"database": "shop", "table": "orders", "type": "INSERT", "es": 1, "isDdl": False, "pkNames": ["id"]}
+        topic.add(None, json.dumps({**told, "data": rows, "old": None}).encode())
+    topic.write(folder)
+    table = {"topic": "orders", "mirror": "tried.canal", "format": "canal"}
+    path = lake_config.root / "tried_canal.yaml"
+    path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": folder.name}, "tables": [table]}), "utf-8")
+
+    found = try_contract(load_config(path), "tried.canal", _contract(folder / "kept.yaml", 0), None, spark)
+
+    assert (found.read_from, found.messages, found.judged, found.broken) == ("topic", 2, 2, 1)
+    (rule,) = found.rules
+    assert (rule.messages, rule.share, rule.held, rule.keys, rule.schemas) == (1, 0.5, 1, 2, {"none": 1})
 
 
 def _snapshots(spark: "SparkSession") -> dict[str, int]:

@@ -83,6 +83,20 @@ def test_messages_are_counted_once_however_many_rules_they_break() -> None:
     assert (table.held_open, table.superseded, table.released) == (2, 1, 1)
 
 
+def test_a_message_of_several_rows_is_one_of_its_rule() -> None:
+    """As it is one of the table: it is open as long as one of its rows is."""
+    rows = [_row(1, key='{"id":1}', status="superseded"), _row(1, key='{"id":2}'), _row(1, key='{"id":3}'), _row(2)]
+    contract = ContractFile("Orders", "1.0.0", "f1", [StatedRule("known-status")])
+    table = _orders(*rows, messages=4, contract=contract)
+
+    assert found_words(table.violations[0]) == "2 messages (50.00% of all), 2 still open"
+    assert table.held_open == 2
+    assert table.contract is not None
+    assert rule_words(table.contract.judged[0])[1:] == ("2 messages", "50.00%", "2")
+    assert _orders(rows[0], rows[1]).violations[0].open == 1
+    assert _orders(rows[0]).violations[0].open == 0
+
+
 def test_a_message_tried_again_is_one_violation() -> None:
     """The row detected last says how it stands; at the same moment, the one that is no longer open."""
     later = _row(1, status="superseded", detected_at=NOW)
