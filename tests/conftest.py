@@ -34,8 +34,9 @@ _OF_A_SUITE = "-XX:TieredStopAtLevel=4"
 #: 33 CPU-minutes of a suite's JVM 6.5 went into 44 such collections.
 _ROOMY = "-Xms2g -XX:MetaspaceSize=512m"
 _SUITE_TESTS = 60
-#: Of the tests on Spark that say nothing else a run takes one in so many: all of them take three hours.
-_EVERY = 8
+#: Of the tests on Spark that say nothing else a run takes one in so many: all of them take three hours, and a run has
+#: 25 minutes.
+_EVERY = 12
 _SPARK = Path(__file__).parent / "spark"
 
 
@@ -49,7 +50,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: seven of eight or more.
+    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: eleven of twelve or more.
 
     How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
     test or a keyword.

@@ -9,7 +9,7 @@ IMPORTS_GREAT_EXPECTATIONS = (
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 )
 
-#: Tests that start many runs or wait for processes: a run of the suite takes a tenth of them, and ends in time.
-TURNS = pytest.mark.turns(10)
-#: The same for modules whose tests look at what one long fixture has done: a run takes those of one turn.
-FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(5, turn) for turn in range(5))
+#: Tests that start many runs or wait for processes: a run of the suite takes fewer of them than of others.
+TURNS = pytest.mark.turns(16)
+#: The same for modules whose tests look at what one long fixture has done: a run takes those of one turn, or none.
+FIRST_TURN, SECOND_TURN, THIRD_TURN, FOURTH_TURN, FIFTH_TURN = (pytest.mark.turns(8, turn) for turn in range(5))
