@@ -20,7 +20,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Decided, Line, Tables, marker_of
 from cdc_materializer.line_checks import check_masks
-from cdc_materializer.merge import CDC, Origin, cdc_struct, is_truncated
+from cdc_materializer.merge import CDC, DELETED, Origin, cdc_struct, is_truncated
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
 from cdc_materializer.pipeline_aliases import told_by
@@ -134,7 +134,8 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
         if decided is None:
             if tables.mirror is None:
                 raise UsageError(f"There is no mirror {name} yet.", "`cdcm run` makes it.")
-            return Fresh(lake.rows(tables.mirror))
+            published = lake.rows(tables.mirror)
+            return Fresh(life.without_deleted(published) if topic is not None else published)
         stops.stop_if_asked(line, decided)
         if tables.mirror is None and not decided.decoders.make_a_table:
             what = f"There is no mirror {name} yet, and no message that tells what it would be."
@@ -180,14 +181,20 @@ def _together(line: Line, mirror: LakeTable | None, decided: Decided) -> DataFra
     """The live rows of the mirror that a batch leaves as they are, and the batch's."""
     target = decided.decoders.plan.target
     routed = decided.facts.routed or (mirror is not None and mirror.routed)
+    soft = line.is_soft if mirror is None else mirror.keeps_deleted
     final = rows.final_rows(decided.states, target, soft=False, routed=routed)
+    final = _as_live(final, soft=soft, routed=routed)
     if mirror is None or mirror.is_empty:
         return final
-    kept = life.live_rows(line.lake.rows(mirror), target)
-    cdc = conformed(F.col(CDC), ddl_of(kept.schema[CDC].dataType), cdc_struct(soft=False, routed=routed))
-    kept = kept.withColumn(CDC, cdc).alias("t")
+    kept = _as_live(life.live_rows(line.lake.rows(mirror), target), soft=soft, routed=routed).alias("t")
     origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates:
         kept = kept.where(~F.coalesce(F.expr(is_truncated(truncate, origin)), F.lit(False)))
     replaced = rows.published_keys(decided.states, target, soft=False)
     return kept.join(replaced, list(target.key), "left_anti").select(*final.columns).unionByName(final)
+
+
+def _as_live(found: DataFrame, *, soft: bool, routed: bool) -> DataFrame:
+    """Rows that are not deleted, with `__cdc` as their mirror has it."""
+    cdc = conformed(F.col(CDC), ddl_of(found.schema[CDC].dataType), cdc_struct(soft=soft, routed=routed))
+    return found.withColumn(CDC, cdc.withField(DELETED, F.lit(False)) if soft else cdc)

@@ -154,6 +154,32 @@ def test_a_fresh_answer_has_what_was_added_since_the_last_run(
     assert run_query(config, wanted, 10, fresh=False, spark=spark).rows == fresh.rows
 
 
+def test_a_fresh_answer_leaves_out_the_deleted_rows_that_a_mirror_keeps(
+    spark: "SparkSession", asked: tuple[Config, TopicBuilder]
+) -> None:
+    """Whether messages wait or not; `__cdc.deleted` is there either way, as a query of the mirror names it."""
+    config, topic = asked
+    (table,) = config.tables
+    name = str(table.mirror)
+    config = config.model_copy(update={"tables": [table.model_copy(update={"deletes": "soft"})]})
+    for key in (1, 2):
+        _send(config, topic, "c", key, {"id": key, "total": "1.00", "note": "a"})
+    _send(config, topic, "d", 1, None)
+    assert run_once(config, spark).exit_code == 0
+    wanted = f"SELECT id, __cdc.deleted FROM {name} WHERE id > 0 ORDER BY 1"
+
+    assert run_query(config, wanted, 10, fresh=True, spark=spark).rows == [[2, False]]
+    published = read(config, name, spark, fresh=False)
+    assert sorted(row["id"] for row in published.collect()) == [1, 2]
+
+    _send(config, topic, "c", 3, {"id": 3, "total": "3.00", "note": "c"})
+
+    live = wanted.replace("id > 0", "NOT __cdc.deleted")
+    fresh = run_query(config, live, 10, fresh=True, spark=spark)
+    assert fresh.rows == [[2, False], [3, False]]
+    assert read(config, name, spark).select("__cdc.*").columns == published.select("__cdc.*").columns
+
+
 def test_decimals_inside_of_other_values_keep_their_digits(spark: "SparkSession") -> None:
     """As texts, wherever they stand; what stands beside them is told as it is."""
     number = "CAST('12345678901234567890.1234567800' AS DECIMAL(38,10))"
