@@ -22,7 +22,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind
+from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind, UsageError
 from cdc_materializer.fold import CURRENT
 from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
@@ -73,6 +73,17 @@ class VerifyOptions:
     ledger: bool = False
     plain_keys: bool = False
     source: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            UsageError: nothing can be repaired by what the mirrors are held against, or that would be two things.
+        """
+        if self.repair and self.ledger:
+            raise UsageError("`--ledger` tells no rows, so nothing can be repaired by it.", "Give one of them.")
+        if self.source and (self.repair or self.ledger):
+            raise UsageError("`--source` goes with neither `--repair` nor `--ledger`.", "Give one of them.")
 
     @property
     def method(self) -> Literal["fold", "ledger", "source"]:

@@ -87,15 +87,14 @@ def replay_tables(
 
     Args:
         config: from `load_config`.
-        names: the mirrors.
+        names: the mirrors, one at least.
         options: whether to swap.
         spark: a session with Iceberg's extensions, where there is one.
 
     Raises:
         CdcError: nothing could be begun; what goes wrong with one table is told in its entry.
     """
-    work = open_work(config, RunOptions(tables=names), refuse=False)
-    refuse_all_unreadable(work.contracts, work.tables)
+    work = _opened(config, names)
     # What the topic has, and raw has not, nobody counts beforehand.
     size = None if options.start.kind == "kafka" else landed(config, work.tables)
     with session_for(work, spark, size) as session:
@@ -108,7 +107,7 @@ def roll_back(config: Config, names: tuple[str, ...], spark: SparkSession | None
 
     Args:
         config: from `load_config`.
-        names: the mirrors.
+        names: the mirrors, one at least.
         spark: a session with Iceberg's extensions, where there is one.
 
     Returns:
@@ -136,8 +135,7 @@ def _each(
     done: Literal["rolled_back", "forgotten"],
 ) -> ReplayReport:
     """Do something with mirrors and what is kept of them; what goes wrong with one is told in its entry."""
-    work = open_work(config, RunOptions(tables=names), refuse=False)
-    refuse_all_unreadable(work.contracts, work.tables)
+    work = _opened(config, names)
     with session_for(work, spark, messages=0) as session:
         found = []
         for line in (_line(work, session, table) for table in work.tables):
@@ -148,6 +146,15 @@ def _each(
             except CdcError as failure:
                 found.append(_failed(line, failure))
     return ReplayReport(pipeline=config.name, tables=found)
+
+
+def _opened(config: Config, names: tuple[str, ...]) -> Work:
+    if not names:
+        # For a run no name means every table; what readers see of all of them is not replaced by a slip.
+        raise UsageError("No mirror is named.", "Name those that are meant, one or several.")
+    work = open_work(config, RunOptions(tables=names), refuse=False)
+    refuse_all_unreadable(work.contracts, work.tables)
+    return work
 
 
 def _line(work: Work, spark: SparkSession, table: TableConfig) -> Line:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import shown
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.report.past import parse_time
 
 Kind: TypeAlias = Literal["earliest", "offset", "time", "kafka"]
 
@@ -53,12 +54,9 @@ def parse_start(text: str) -> Start:
         if all(len(place) == 2 and all(map(_is_number, place)) for place in places):  # noqa: PLR2004 - partition/offset
             return Start("offset", places={int(partition): int(offset) for partition, offset in places})
     if kind == "time":
-        try:
-            at = datetime.fromisoformat(where)
-        except ValueError:
-            at = None
+        at = parse_time(where)
         if at is not None:
-            return Start("time", at=at if at.tzinfo is not None else at.replace(tzinfo=UTC))
+            return Start("time", at=at)
     raise UsageError(f"`--from {shown(text)}` says no place to begin at.", _DO)
 
 

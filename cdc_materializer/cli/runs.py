@@ -163,16 +163,13 @@ def verify(  # noqa: PLR0913 - the options are the command's own
     from cdc_materializer.proof import VerifyOptions, verify_tables
     from cdc_materializer.status import exit_code_of
 
-    if repair and ledger:
-        raise UsageError("`--ledger` tells no rows, so nothing can be repaired by it.", "Give one of them.")
-    if source and (repair or ledger):
-        raise UsageError("`--source` goes with neither `--repair` nor `--ledger`.", "Give one of them.")
+    wanted = (*(tables or ()), *(table or ()))
+    options = VerifyOptions(wanted, repair, ledger, plain_keys=keys, source=source)
     loaded = load(config)
     step = "Reading the databases" if source else "Folding every message again"
     with Steps(output) as steps:
         steps.begin("Adding up the mirrors' rows" if ledger else step)
-        wanted = (*(tables or ()), *(table or ()))
-        found = verify_tables(loaded, options=VerifyOptions(wanted, repair, ledger, keys, source))
+        found = verify_tables(loaded, options=options)
     output.show(found)
     return exit_code_of(found)
 

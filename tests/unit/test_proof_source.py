@@ -11,10 +11,11 @@ from cdc_materializer.config import DatabaseConfig
 from cdc_materializer.config_tables import TableConfig
 from cdc_materializer.databases import Database
 from cdc_materializer.dialects import Form, Position, PostgreSQL, SourceColumn, Wanted
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import ConfigError, UsageError
 from cdc_materializer.marker import Marker
 from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.proof import VerifyOptions
 from cdc_materializer.proof_columns import ComparedTable, choose
 from cdc_materializer.proof_wait import SETTLE_SECONDS, Reached, siblings_of
 from cdc_materializer.schema import Column, TableSchema
@@ -209,3 +210,10 @@ def test_only_whole_numbers_part_a_table_over_connections(
     Database("shop", config, spark).rows(Wanted(("public", "t"), {"c0": "x"}, ("x",), "x"))
 
     assert [len(conditions) for conditions in asked] == [parts]
+
+
+@pytest.mark.parametrize("asked", [{"ledger": True, "repair": True}, {"source": True, "repair": True}])
+def test_a_repair_by_what_tells_no_rows_is_refused(asked: dict[str, Any]) -> None:
+    """Whoever asks for it in Python would take the mirror for repaired."""
+    with pytest.raises(UsageError, match="repair"):
+        VerifyOptions(**asked)

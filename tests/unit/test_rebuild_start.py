@@ -37,7 +37,18 @@ def test_each_form_is_read(text: str, start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "latest", "offset:", "offset:-1", "offset:0/", "offset:0/1/2", "time:", "time:now"]
+    "text",
+    [
+        "",
+        "latest",
+        "offset:",
+        "offset:-1",
+        "offset:0/",
+        "offset:0/1/2",
+        "time:",
+        "time:now",
+        "time:0001-01-01T00:00+14:00",
+    ],
 )
 def test_anything_else_is_refused_with_what_can_be_written(text: str) -> None:
     """Nothing is guessed: a replay from another place than meant would look like a good one."""

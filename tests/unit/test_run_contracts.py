@@ -11,7 +11,7 @@ import yaml
 
 from cdc_materializer import proof, rebuild
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.errors import EXIT_USAGE, ConfigError, ContractInvalid, LakeUnavailable
+from cdc_materializer.errors import EXIT_USAGE, ConfigError, ContractInvalid, LakeUnavailable, UsageError
 from cdc_materializer.line import Line
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -289,7 +289,10 @@ def test_other_commands_refuse_the_tables_that_they_are_asked_for(config: Config
 def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad(
     config: Config, monkeypatch: pytest.MonkeyPatch, do: str
 ) -> None:
-    """It is told in its entry, and the others are worked on; without another one nothing is begun."""
+    """It is told in its entry, and the others are worked on; without another one nothing is begun.
+
+    Nor is anything replaced where none is named.
+    """
 
     class Lake:
         """Of which nothing can be loaded, by which the table that is asked for shows."""
@@ -326,6 +329,9 @@ def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad
     sessions.clear()
     with pytest.raises(ContractInvalid, match=r"payments\.yaml:10"):
         asked[do](PAYMENTS)
+    if do != "verify":
+        with pytest.raises(UsageError, match="No mirror is named"):
+            asked[do]()
     assert not sessions
 
 
