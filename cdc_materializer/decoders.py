@@ -26,7 +26,7 @@ from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, json_writer, protobuf_writer
-from cdc_materializer.decoders_contract import Declared
+from cdc_materializer.decoders_contract import Declared, with_unsigned
 from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
 from cdc_materializer.decoders_keys import with_signs
 from cdc_materializer.errors import ConfigError, SchemaRefused
@@ -133,7 +133,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     They come in the order of their first messages; `last` is the time, offset and partition of their last one.
     """
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
-    values = _writers("value", rows, lookup)
+    values = with_unsigned(_writers("value", rows, lookup), lookup)
     keys = with_signs(_writers("key", rows, lookup), values, rows, lookup)
     as_sent, sent = values, [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
     readings = Declared.of(lookup, sent)

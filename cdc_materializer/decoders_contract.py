@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from cdc_materializer.decode.columns import column_type
+from cdc_materializer.decode.columns import as_unsigned, column_type, is_unsigned, tells_source
 from cdc_materializer.decode.contract_types import Kind, as_declared, counts_clock, is_refused, kind_of
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import ContractInvalid
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdc_materializer.changes.options import Options
     from cdc_materializer.decode.units import DeclaredType
     from cdc_materializer.decode.wire import WireType
-    from cdc_materializer.decoders import Lookup
+    from cdc_materializer.decoders import Found, Lookup
 
 
 @dataclass
@@ -113,6 +113,29 @@ class Declared:
         if kind_of(declared.ddl) is Kind.MOMENT and sent == "bigint":
             do = "If it counts time, say in which unit, by the custom property `time_unit`; else declare bigint."
         raise ContractInvalid(what, do)
+
+
+def with_unsigned(values: Mapping[str, Found], lookup: Lookup) -> dict[str, Found]:
+    """The writers of values, each integer of eight bytes without a sign that the contract says has none.
+
+    A schema that tells the column's type in the source has the last word.
+    """
+    found = dict(values)
+    for selector, writer in values.items():
+        row = lookup.options.row(writer) if isinstance(writer, Writer) and not writer.is_plain else None
+        if isinstance(writer, Writer) and row is not None:
+            fields = [(name, kind) for name, kind in row.fields if called_unsigned(name, lookup)]
+            changed = {name: as_unsigned(kind) for name, kind in fields if not tells_source(kind)}
+            changed = {name: kind for name, kind in changed.items() if is_unsigned(kind)}
+            found[selector] = replace(writer, wire=_with(writer.wire, row, changed)) if changed else writer
+    return found
+
+
+def called_unsigned(name: str, lookup: Lookup) -> bool:
+    """Whether the contract says that a column of messages is an unsigned integer of eight bytes."""
+    own = lookup.options.evolution.renames.get(name, name)
+    columns = lookup.contract.columns if lookup.contract is not None else ()
+    return any(column.name == own and column.is_unsigned for column in columns)
 
 
 def _with(wire: WireType, row: WireType, changed: Mapping[str, WireType]) -> WireType:

@@ -76,8 +76,9 @@ class ContractColumn:
     reports, where somebody asks for samples; it is no rule, and not part of the fingerprint. ``is_set`` says that it is
     a set of MySQL's, a text that some formats write as a list. ``time_unit`` says, of a time, how one is counted where
     a message has it as a number and no schema. ``is_numeric`` says that it holds numbers with scales of their own as
-    texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known. ``declared``
-    is what values are read as that a source sends in another type, ``line`` where the file declares the column.
+    texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known,
+    ``is_unsigned`` that a source may send its values from 2^63 on as negative ones. ``declared`` is what values are
+    read as that a source sends in another type, ``line`` where the file declares the column.
     """
 
     name: str
@@ -92,6 +93,7 @@ class ContractColumn:
     time_unit: TimeUnit | None = None
     is_numeric: bool = False
     is_rounded: bool = False
+    is_unsigned: bool = False
     declared: DeclaredType | None = field(default=None, compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -252,7 +254,7 @@ def _column(column: ContractColumn) -> list[object]:
         stated.append({"time_unit": str(column.time_unit)})
     # What values are read as, where the type alone does not say it.
     clock = column.declared is not None and column.declared.is_clock
-    read_as = {"numeric": column.is_numeric, "set": column.is_set, "time": clock}
+    read_as = {"numeric": column.is_numeric, "set": column.is_set, "time": clock, "unsigned": column.is_unsigned}
     stated += [{"read_as": name} for name, is_so in read_as.items() if is_so]
     return stated if column.mask is None else [*stated, str(column.mask)]
 

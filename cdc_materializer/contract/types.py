@@ -72,6 +72,7 @@ _DECIMALS = frozenset({"numeric", "decimal", "dec", "number"})
 #: Types that are the same without their sign: no value of theirs is larger.
 _SIGNLESS = _DECIMALS | {"float", "double", "double_precision", "real"}
 _UNSIGNED, _ZEROFILL = "_unsigned", "_zerofill"
+_UNSIGNED_LONGS = frozenset({"bigint_unsigned", "int8_unsigned"})
 
 
 class Family(StrEnum):
@@ -206,6 +207,14 @@ def is_set(physical: str | None) -> bool:
 def is_numeric(physical: str | None) -> bool:
     """Whether a physical type is one of numbers with a scale of their own each, whose column is a text."""
     return (physical or "").strip().lower() in {"numeric", "number"}
+
+
+def is_unsigned(declared: SchemaProperty) -> bool:
+    """Whether a property is an unsigned integer of eight bytes, which MySQL's connector may send as a signed one."""
+    physical = declared.physicalType or ""
+    if physical_type(physical) is not None:
+        return _without_sign(spelling(physical)[0]) in _UNSIGNED_LONGS
+    return declared.logicalType == "integer" and (declared.logicalTypeOptions or {}).get("format") == "u64"
 
 
 def column_type(declared: SchemaProperty, depth: int = 0) -> str | None:

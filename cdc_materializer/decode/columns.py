@@ -93,7 +93,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 
 #: MySQL's unsigned integers of eight bytes, which the connector sends as signed ones unless it is told otherwise. Only
-#: `column.propagate.source.type` tells that a column is one.
+#: `column.propagate.source.type`, or a contract, tells that a column is one.
 UNSIGNED_DDL = "decimal(20,0)"
 
 #: The parameter of an unsigned integer that may be a signed one, if it is negative on the wire.
@@ -247,6 +247,11 @@ def is_unsigned(wire: WireType) -> bool:
 def as_unsigned(wire: WireType) -> WireType:
     """A type that is told to be unsigned, if it is an integer of eight bytes."""
     return replace(wire, parameters={**wire.parameters, _SOURCE_TYPE: _UNSIGNED[0]})
+
+
+def tells_source(wire: WireType) -> bool:
+    """Whether a type says what its column is in the source's database."""
+    return bool(_source_type(wire))
 
 
 def is_money(wire: WireType) -> bool:

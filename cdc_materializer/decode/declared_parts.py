@@ -7,13 +7,14 @@ digits in a text, and 1.24 of 1.239 in an array of decimals.
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode.decimals import decimal, declared_decimal, plain_digits, scaled_decimal
 from cdc_materializer.decode.reading import Reading, Settings
-from cdc_materializer.decode.units import VARIABLE
+from cdc_materializer.decode.units import CONNECTS, UNSIGNED, VARIABLE
 from cdc_materializer.decode.untyped import plain_text, text_of
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import entry_of, fields_of, item_of
@@ -21,6 +22,9 @@ from cdc_materializer.schema_types import entry_of, fields_of, item_of
 #: How a variant describes Debezium's VariableScaleDecimal, its bytes in Base64.
 _VARIABLE_SCALE = "OBJECT<scale: BIGINT, value: STRING>"
 _BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\\z"
+#: An unsigned integer of eight bytes that is sent as a signed one is so much less.
+_WRAPPED = Decimal(2**64)
+_NEGATIVE, _NEGATIVE_INTEGER = r"^-[0.]*[1-9]", r"^-\d+\z"
 
 
 def declared_text(settings: Settings, wire: WireType) -> Reading:
@@ -43,8 +47,15 @@ def declared_text(settings: Settings, wire: WireType) -> Reading:
     return Reading("string", "variant", value, invalid=invalid, unavailable=unavailable)
 
 
-def declared_number(ddl: str) -> Reading:
-    """A decimal: a number, the text of one, or one with a scale of its own, exactly."""
+def declared_number(settings: Settings, wire: WireType) -> Reading:
+    """A decimal, exactly, as the declared type's parameters say that it comes."""
+    if CONNECTS in wire.parameters:
+        return _connect_number(settings, wire)
+    return (_unsigned if UNSIGNED in wire.parameters else _number)(wire.parameters["ddl"])
+
+
+def _number(ddl: str) -> Reading:
+    """A decimal: a number, the text of one, or one with a scale of its own."""
     plain = declared_decimal(ddl)
 
     def value(given: Column) -> Column:
@@ -53,7 +64,20 @@ def declared_number(ddl: str) -> Reading:
     return Reading(ddl, "variant", value, invalid=lambda given: text_of(given).isNotNull() & value(given).isNull())
 
 
-def connect_number(settings: Settings, wire: WireType) -> Reading:
+def _unsigned(ddl: str) -> Reading:
+    """An unsigned integer of eight bytes, also as the negative one that a signed integer of its bytes is."""
+    plain = _number(ddl)
+
+    def value(given: Column) -> Column:
+        text = text_of(given)
+        signed = F.when(text.rlike(_NEGATIVE_INTEGER), text).try_cast("bigint")
+        wrapped = (signed.cast(ddl) + F.lit(_WRAPPED)).cast(ddl)
+        return F.when(text.rlike(_NEGATIVE), wrapped).otherwise(plain.apply(given))
+
+    return Reading(ddl, "variant", value, invalid=lambda given: text_of(given).isNotNull() & value(given).isNull())
+
+
+def _connect_number(settings: Settings, wire: WireType) -> Reading:
     """Connect's Decimal in JSON: a number by its digits, a text as its unscaled bytes in base64, and never as digits.
 
     Args:

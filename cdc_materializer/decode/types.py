@@ -31,7 +31,7 @@ from cdc_materializer.decode.columns import (
 from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.units import CONNECTS, UNIT
+from cdc_materializer.decode.units import UNIT
 from cdc_materializer.decode.untyped import text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema_types import decimal_of, entry_of
@@ -286,9 +286,7 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
         key, _ = entry_of(ddl) or ("string", "")
         return reader.read(parts) if key == "string" else declared_parts.with_keys(reader.read(parts), key)
     if decimal_of(ddl) is not None:
-        if CONNECTS in wire.parameters:
-            return declared_parts.connect_number(reader, wire)
-        return declared_parts.declared_number(ddl)
+        return declared_parts.declared_number(reader, wire)
     if (made := _DECLARED_PLAIN.get(ddl)) is not None:
         return made(reader, wire)
     return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder if ddl == "binary" else None)

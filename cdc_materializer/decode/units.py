@@ -19,6 +19,8 @@ class TimeUnit(StrEnum):
 UNIT = "unit"
 #: The parameter of a wire type whose numbers may have a scale of their own each: PostgreSQL's `numeric` alone.
 VARIABLE = "variable"
+#: The parameter of a declared integer of eight bytes without a sign, which may come as a signed one.
+UNSIGNED = "unsigned"
 #: The parameter of a declared decimal that is of Connect: as a text it is unscaled bytes, and no digits.
 CONNECTS = "connects"
 

@@ -34,7 +34,11 @@ def _readings(settings: Settings) -> dict[str, tuple[Reading, str]]:
     """Readings, each with the column of _ROW that it is of."""
     found = {
         "declared text": (declared_parts.declared_text(settings, _declared("string")), "variant"),
-        "declared decimal": (declared_parts.declared_number("decimal(12,2)"), "variant"),
+        "declared decimal": (declared_parts.declared_number(settings, _declared("decimal(12,2)")), "variant"),
+        "declared unsigned": (
+            declared_parts.declared_number(settings, _declared("decimal(20,0)", unsigned="")),
+            "variant",
+        ),
         "declared date": (declared_times.declared_date(settings, _declared("date")), "text"),
         "scaled text": (decimals.variable_scale(settings, WireType("record")), "scaled"),
     }

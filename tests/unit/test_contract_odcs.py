@@ -265,7 +265,14 @@ def test_the_fingerprint_is_of_what_the_contract_judges(write_contract: "Write")
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("text", "numeric"), ("text", "set('a','b')"), ("bigint", "time"), ("bigint", "time(3)")]
+    ("one", "other"),
+    [
+        ("text", "numeric"),
+        ("text", "set('a','b')"),
+        ("bigint", "time"),
+        ("bigint", "time(3)"),
+        ("decimal(20,0)", "bigint unsigned"),
+    ],
 )
 def test_the_fingerprint_tells_columns_apart_that_are_decoded_otherwise(
     write_contract: "Write", one: str, other: str

@@ -188,3 +188,27 @@ def test_the_unit_of_a_count_of_time_is_told_or_unsettled(tmp_path: Path, declar
     column = load_contract(write(tmp_path, f"- {{name: v, {declared}}}")).columns[-1]
 
     assert (None if column.time_unit is None else str(column.time_unit)) == unit
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_so"),
+    [
+        ("physicalType: bigint unsigned", True),
+        ("physicalType: BIGINT(20)  UNSIGNED ZEROFILL", True),
+        ("physicalType: bigint zerofill", True),
+        ("physicalType: int8 unsigned", True),
+        ("logicalType: integer, logicalTypeOptions: {format: u64}", True),
+        ("physicalType: id_of_us, logicalType: integer, logicalTypeOptions: {format: u64}", True),
+        ("physicalType: bigint, logicalType: integer, logicalTypeOptions: {format: u64}", False),
+        ("physicalType: int unsigned", False),
+        ("physicalType: 'decimal(20,0) unsigned'", False),
+        ("physicalType: 'bigint unsigned[]'", False),
+        ("logicalType: integer", False),
+        ("description: nothing", False),
+    ],
+)
+def test_a_column_of_unsigned_longs_is_told(tmp_path: Path, declared: str, is_so: bool) -> None:  # noqa: FBT001
+    """Eight bytes hold no more as an integer without a sign than as one with it, and may come as such a one."""
+    column = load_contract(write(tmp_path, f"- {{name: v, {declared}}}")).columns[-1]
+
+    assert column.is_unsigned is is_so

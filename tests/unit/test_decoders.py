@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
+from cdc_materializer.decode.columns import UNTOLD_SIGN, is_unsigned
 from cdc_materializer.decode.wire import SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
@@ -309,3 +310,50 @@ def test_a_key_is_unsigned_as_its_rows_are(sources: list[str], known: str, ddl: 
 
     reading = Options().reader(found).read_key(found.wire.fields[0][1])
     assert (reading.ddl, reading.invalid is not None) == (ddl, is_open)
+
+
+def _unsigned(folder: Path, column: str) -> Lookup:
+    """Where a contract calls a column `bigint unsigned`."""
+    path = write(folder, "" if column == "id" else f"- {{name: {column}, physicalType: bigint unsigned}}")
+    path.write_text(path.read_text("utf-8").replace("primaryKey: true, physicalType: bigint", _OF_KEY[column == "id"]))
+    return Lookup(None, load_contract(path), Options(), None, ("t",))
+
+
+_OF_KEY = ("primaryKey: true, physicalType: bigint", "primaryKey: true, physicalType: bigint unsigned")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ddl"),
+    [
+        ({"type": "int64"}, "decimal(20,0)"),
+        ({"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT"}}, "bigint"),
+        ({"type": "int64", "name": "io.debezium.time.MicroTime"}, "bigint"),
+        ({"type": "int32"}, "int"),
+        ({"type": "string"}, "decimal(20,0)"),
+    ],
+)
+def test_a_contract_tells_that_integers_have_no_sign(tmp_path: Path, kind: dict[str, object], ddl: str) -> None:
+    """Where their schema does not: the connector sends those from 2^63 on as negative ones."""
+    block = json.dumps(connect_envelope_schema("t", {"id": {"type": "int64", "optional": False}, "n": kind}))
+
+    found = decoders_of([_sent("block:v", block, 0, (0, 0, 0))], _unsigned(tmp_path, "n")).writers
+
+    image = found.values[0].wire.get("after")
+    column = image.get("n") if image is not None else None
+    assert column is not None
+    reading = Options().reader(found.values[0]).read(column)
+    assert (reading.ddl, is_unsigned(column)) == (ddl, kind == {"type": "int64"})
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_a_contract_tells_that_keys_have_no_sign(tmp_path: Path, has_rows: bool) -> None:  # noqa: FBT001
+    """In a batch of tombstones too, where no row stands beside one."""
+    block = json.dumps(connect_envelope_schema("t", {"id": {"type": "int64", "optional": False}}))
+    rows = [_sent("block:v", block, 0, (0, 0, 0))] if has_rows else [_sent("tombstone", None, 0, (0, 0, 0))]
+
+    writers = decoders_of(rows, _unsigned(tmp_path, "id")).writers
+
+    images = [image for writer in writers.values if (image := writer.wire.get("after")) is not None]
+    kinds = [record.get("id") for record in (writers.keys[0].wire, *images)]
+    assert [kind is not None and is_unsigned(kind) for kind in kinds] == [True] * (1 + has_rows)
+    assert UNTOLD_SIGN not in writers.keys[0].wire.fields[0][1].parameters
