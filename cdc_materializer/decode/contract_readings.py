@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.decimals import fits
 from cdc_materializer.decode.declared_times import declared_moment
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.times import Ends, has_fine_fraction, has_nanos, time_text
+from cdc_materializer.decode.times import Ends, has_fine_fraction, has_nanos, time_text, with_seconds
 from cdc_materializer.decode.units import UNIT, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
@@ -114,7 +114,7 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
 
     def read(text: Column) -> Column:
         is_exact = is_told(text) & ~is_no_day(text) & ~_is(has_fine_fraction(text))
-        return F.when(is_exact, _spelled_out(text)).try_cast(ddl)
+        return F.when(is_exact, with_seconds(text)).try_cast(ddl)
 
     def value(text: Column) -> Column:
         if settings.special_values != "clamp":
@@ -131,13 +131,6 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
         invalid=lambda text: is_told(text) & ~is_special(text) & read(text).isNull(),
         foreign=lambda text: text.isNotNull() & ~is_told(text) & ~is_special(text),
     )
-
-
-def _spelled_out(text: Column) -> Column:
-    """A moment with its seconds, and a zone in hours and minutes: Spark takes `T01:30Z` for something else."""
-    with_seconds = F.regexp_replace(text, rf"\A({_DAY})[T ](\d{{2}}:\d{{2}})(?!:)", "$1 $2:00")
-    with_minutes = F.regexp_replace(with_seconds, r"(:\d{2}(?:\.\d+)?[+-]\d{2})\z", "$1:00")
-    return F.regexp_replace(with_minutes, r"(:\d{2}(?:\.\d+)?[+-]\d{2})(\d{2})\z", "$1:$2")
 
 
 def _time(settings: Settings, wire: WireType) -> Reading:

@@ -129,7 +129,7 @@ def _finer(unit: TimeUnit) -> Convert:
 
 def _told(text: Column, ddl: str) -> Column:
     """A text that has the form of a type's texts, whether or not there is such a day; NULL for others."""
-    return F.when(text.rlike(_FORMS[ddl]), text)
+    return F.when(text.rlike(_FORMS[ddl]), times.with_seconds(text) if ddl == "timestamp" else text)
 
 
 def _is_other(text: Column, ddl: str) -> Column:

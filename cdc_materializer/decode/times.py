@@ -95,6 +95,11 @@ def has_fine_fraction(text: Column) -> Column:
     return text.rlike(FINER)
 
 
+def with_seconds(text: Column) -> Column:
+    """A text of a moment with its seconds before its zone: Spark takes `T01:30Z`, without them, for no moment."""
+    return F.regexp_replace(text, rf"({_DAY}[T ]\d{{2}}:\d{{2}})(?= ?[Z+-])", "$1:00")
+
+
 def timestamp_nanos(settings: Settings, _: WireType) -> Reading:
     """Nanoseconds since 1970-01-01 00:00, without a time zone; cut to microseconds, Spark's finest."""
     ends = Ends("timestamp_ntz")

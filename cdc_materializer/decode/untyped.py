@@ -5,7 +5,7 @@ the contract says what it is to be. Each value is read as a variant, which alone
 null (a variant that is one) from a column that is not there (NULL). It becomes what the column holds, or nothing:
 
 - what is no value of the type's kind (text for a number) is foreign, and its message held as SCHEMA_INCOMPATIBLE;
-- a number that the type does not hold, digit by digit, is invalid, and held as OUT_OF_RANGE;
+- a number that the type does not hold, digit by digit, or a time that no day has, is invalid, and held as OUT_OF_RANGE;
 - zero dates, impossible days and infinities are special, and go by `special_values`.
 """
 
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.decode.decimals import DOUBLE_DIGITS, declared_decimal
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.times import has_fine_fraction
+from cdc_materializer.decode.times import has_fine_fraction, with_seconds
 from cdc_materializer.decode.wire import ABSENT, BASE64, BYTES, HEX, LATIN_1, SET, WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
@@ -206,48 +206,57 @@ def _boolean() -> Reading:
 
 
 def moment_text(text: Column) -> Column:
-    """A text of a moment as Spark reads it: a blank between day and time, a point before the fraction."""
-    return F.regexp_replace(
-        F.regexp_replace(text, rf"^({_DAY}):", "$1 "), rf"^({_DAY}.\d{{2}}:\d{{2}}:\d{{2}}):", "$1."
-    )
+    """A text of a moment as Spark reads it: a blank between day and time, a point before the fraction, and seconds."""
+    spaced = F.regexp_replace(text, rf"^({_DAY}):", "$1 ")
+    return with_seconds(F.regexp_replace(spaced, rf"^({_DAY}.\d{{2}}:\d{{2}}:\d{{2}}):", "$1."))
+
+
+def _day_text(given: Column) -> Column:
+    return F.trim(text_of(given))
+
+
+def _is_before(given: Column) -> Column:
+    return _is(_day_text(given).rlike(_BEFORE))
+
+
+def _is_after(given: Column) -> Column:
+    return _is(_day_text(given).rlike(_AFTER))
 
 
 def _of_calendar(settings: Settings, ddl: str) -> Reading:
     """A day or a moment. One without a zone is UTC's where the column is an instant."""
     first, last = (F.lit(end).cast(ddl) for end in _ENDS[ddl])
 
-    def text(given: Column) -> Column:
-        return F.trim(text_of(given))
+    def is_told(given: Column) -> Column:
+        return _is(_day_text(given).rlike(_FORMS[ddl]))
 
     def read(given: Column) -> Column:
         # Spark takes more forms than these, and for a date anything that follows it.
-        known = moment_text(F.when(text(given).rlike(_FORMS[ddl]), text(given)))
+        known = moment_text(F.when(is_told(given), _day_text(given)))
         plain = F.regexp_replace(known, r"Z$", "") if ddl != "timestamp" else known
         found = (F.substring(plain, 1, 10) if ddl == "date" else plain).try_cast(ddl)
-        return F.when(~is_before(given) & ~is_after(given), found)
-
-    def is_before(given: Column) -> Column:
-        return _is(text(given).rlike(_BEFORE))
-
-    def is_after(given: Column) -> Column:
-        return _is(text(given).rlike(_AFTER))
+        return F.when(~_is_before(given) & ~_is_after(given), found)
 
     def is_special(given: Column) -> Column:
-        return is_before(given) | is_after(given) | (_is(text(given).rlike(_FORMS[ddl])) & read(given).isNull())
+        is_no_day = F.substring(_day_text(given), 1, 10).try_cast("date").isNull()
+        return _is_before(given) | _is_after(given) | (is_told(given) & is_no_day)
 
     def value(given: Column) -> Column:
         if settings.special_values != "clamp":
             return read(given)
         # A day that no month has is in no direction from those that there are.
-        return F.when(is_before(given), first).when(is_after(given), last).otherwise(read(given))
+        return F.when(_is_before(given), first).when(_is_after(given), last).otherwise(read(given))
+
+    def invalid(given: Column) -> Column:
+        return is_told(given) & ~is_special(given) & read(given).isNull()
 
     def foreign(given: Column) -> Column:
-        return text(given).isNotNull() & ~is_special(given) & read(given).isNull()
+        return text_of(given).isNotNull() & ~is_special(given) & ~is_told(given)
 
     def is_finer(given: Column) -> Column:
-        return has_fine_fraction(moment_text(text(given)))
+        return has_fine_fraction(moment_text(_day_text(given)))
 
-    return Reading(ddl, "variant", value, special=is_special, foreign=foreign, finer=is_finer)
+    return Reading(ddl, "variant", value, is_special, invalid, foreign=foreign, finer=is_finer)
 
 
 # --- texts and bytes
