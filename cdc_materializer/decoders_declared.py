@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from cdc_materializer.decode.framing import PLAIN_JSON
-from cdc_materializer.decode.units import UNIT, UNSIGNED, VARIABLE
+from cdc_materializer.decode.units import FLAG, UNIT, UNSIGNED, VARIABLE
 from cdc_materializer.decode.wire import SET
 from cdc_materializer.decode.writers import Writer, declared
 from cdc_materializer.errors import ConfigError
@@ -68,6 +68,7 @@ def _more(column: ContractColumn) -> dict[str, str]:
     told = {SET: SET} if column.is_set else {}
     told |= {VARIABLE: VARIABLE} if column.is_numeric else {}
     told |= {UNSIGNED: UNSIGNED} if column.is_unsigned else {}
+    told |= {FLAG: FLAG} if column.is_flag else {}
     return told | ({UNIT: str(column.time_unit)} if column.time_unit is not None else {})
 
 

@@ -77,8 +77,9 @@ class ContractColumn:
     a set of MySQL's, a text that some formats write as a list. ``time_unit`` says, of a time, how one is counted where
     a message has it as a number and no schema. ``is_numeric`` says that it holds numbers with scales of their own as
     texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known,
-    ``is_unsigned`` that a source may send its values from 2^63 on as negative ones. ``declared`` is what values are
-    read as that a source sends in another type, ``line`` where the file declares the column.
+    ``is_unsigned`` that a source may send its values from 2^63 on as negative ones, ``is_flag`` that it may send some
+    as booleans. ``declared`` is what values are read as that a source sends in another type, ``line`` where the file
+    declares the column.
     """
 
     name: str
@@ -94,6 +95,7 @@ class ContractColumn:
     is_numeric: bool = False
     is_rounded: bool = False
     is_unsigned: bool = False
+    is_flag: bool = False
     declared: DeclaredType | None = field(default=None, compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -254,7 +256,8 @@ def _column(column: ContractColumn) -> list[object]:
         stated.append({"time_unit": str(column.time_unit)})
     # What values are read as, where the type alone does not say it.
     clock = column.declared is not None and column.declared.is_clock
-    read_as = {"numeric": column.is_numeric, "set": column.is_set, "time": clock, "unsigned": column.is_unsigned}
+    read_as = {"numeric": column.is_numeric, "set": column.is_set, "time": clock}
+    read_as |= {"unsigned": column.is_unsigned, "flag": column.is_flag}
     stated += [{"read_as": name} for name, is_so in read_as.items() if is_so]
     return stated if column.mask is None else [*stated, str(column.mask)]
 

@@ -204,6 +204,11 @@ def is_set(physical: str | None) -> bool:
     return _PARAMETERS.sub("", (physical or "").lower()).strip() == "set"
 
 
+def is_flag(physical: str | None) -> bool:
+    """Whether a physical type is the one in which MySQL has its booleans, and as which its connector sends some."""
+    return spelling(physical or "")[0] in {"tinyint", "tinyint_unsigned"}
+
+
 def is_numeric(physical: str | None) -> bool:
     """Whether a physical type is one of numbers with a scale of their own each, whose column is a text."""
     return (physical or "").strip().lower() in {"numeric", "number"}

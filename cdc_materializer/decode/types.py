@@ -31,7 +31,7 @@ from cdc_materializer.decode.columns import (
 from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.units import UNIT
+from cdc_materializer.decode.units import FLAG, UNIT
 from cdc_materializer.decode.untyped import text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema_types import decimal_of, entry_of
@@ -270,11 +270,9 @@ _DECLARED_TIMES: dict[str, Callable[[Settings, WireType], Reading]] = {
 }
 
 
-_DECLARED_PLAIN: dict[str, Callable[[Settings, WireType], Reading]] = {
-    "string": declared_parts.declared_text,
-    # Spark's JSON reader would round to 32 bits what the source may have in 64.
-    "float": untyped,
-}
+#: Types of which Spark's JSON reader takes less than there is: it rounds to 32 bits what the source may have in 64, and
+#: MySQL's connector sends a boolean as 0 or 1 where it copies a table, and as a boolean where it follows the log.
+_AS_VARIANTS = frozenset({"float", "boolean"})
 
 
 def _declared(reader: Reader, wire: WireType) -> Reading:
@@ -287,8 +285,10 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
         return reader.read(parts) if key == "string" else declared_parts.with_keys(reader.read(parts), key)
     if decimal_of(ddl) is not None:
         return declared_parts.declared_number(reader, wire)
-    if (made := _DECLARED_PLAIN.get(ddl)) is not None:
-        return made(reader, wire)
+    if ddl == "string":
+        return declared_parts.declared_text(reader, wire)
+    if ddl in _AS_VARIANTS or FLAG in wire.parameters:
+        return untyped(reader, wire)
     return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder if ddl == "binary" else None)
 
 

@@ -21,6 +21,8 @@ UNIT = "unit"
 VARIABLE = "variable"
 #: The parameter of a declared integer of eight bytes without a sign, which may come as a signed one.
 UNSIGNED = "unsigned"
+#: The parameter of a declared integer that may come as a boolean: MySQL's `tinyint(1)`.
+FLAG = "flag"
 #: The parameter of a declared decimal that is of Connect: as a text it is unscaled bytes, and no digits.
 CONNECTS = "connects"
 

@@ -272,6 +272,7 @@ def test_the_fingerprint_is_of_what_the_contract_judges(write_contract: "Write")
         ("bigint", "time"),
         ("bigint", "time(3)"),
         ("decimal(20,0)", "bigint unsigned"),
+        ("int", "tinyint(1)"),
     ],
 )
 def test_the_fingerprint_tells_columns_apart_that_are_decoded_otherwise(

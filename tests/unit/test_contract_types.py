@@ -212,3 +212,14 @@ def test_a_column_of_unsigned_longs_is_told(tmp_path: Path, declared: str, is_so
     column = load_contract(write(tmp_path, f"- {{name: v, {declared}}}")).columns[-1]
 
     assert column.is_unsigned is is_so
+
+
+@pytest.mark.parametrize(
+    ("physical", "is_so"),
+    [("tinyint(1)", True), ("TINYINT", True), ("tinyint(1) unsigned", True), ("smallint", False), ("tinyint[]", False)],
+)
+def test_a_column_of_mysqls_booleans_is_told(tmp_path: Path, physical: str, is_so: bool) -> None:  # noqa: FBT001
+    """Which of its tinyints are booleans, nothing tells."""
+    column = load_contract(write(tmp_path, f"- {{name: v, physicalType: '{physical}'}}")).columns[-1]
+
+    assert column.is_flag is is_so
