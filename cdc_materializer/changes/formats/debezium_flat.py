@@ -39,8 +39,16 @@ _UNREAD = (
     *("user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
     *("wallTime", "lsid", "txnNumber", "keyspace", "shard", "vgtid"),
 )
-#: What tells a connector where nobody added `source.connector`: a field that it alone has.
-_CONNECTORS = {"lsn": "postgresql", "file": "mysql", "commit_lsn": "sqlserver", "scn": "oracle", "ord": "mongodb"}
+#: What tells a connector where nobody added `source.connector`: a field that it alone has, or the form of one. Db2 has
+#: `commit_lsn` too, in a form that is not told apart: without its name such changes have no position.
+_CONNECTORS = {
+    "postgresql": ("lsn", ""),
+    "mysql": ("file", ""),
+    "sqlserver": ("commit_lsn", r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}\z"),
+    "informix": ("commit_lsn", r"^\d+\z"),
+    "oracle": ("scn", ""),
+    "mongodb": ("ord", ""),
+}
 _TEXT = WireType("string", optional=True)
 
 
@@ -129,7 +137,7 @@ class DebeziumFlat(Format):
     def _connector(self, source: Mapping[str, Column]) -> Column:
         from pyspark.sql import functions as F
 
-        found = [F.when(source[field].isNotNull(), F.lit(name)) for field, name in _CONNECTORS.items()]
+        found = [F.when(source[field].rlike(form), F.lit(name)) for name, (field, form) in _CONNECTORS.items()]
         return F.coalesce(source["connector"], *found)
 
 
