@@ -24,9 +24,12 @@ _MASK = "***"
 #: fail for weeks.
 _STAND_INS: dict[type[BaseException], type[Exception]] = {}
 
-# A word that names a secret, then its value: `password=x`, `"sasl.password": "x"`, `token: x`.
+# A word that names a secret, then its value: `password=x`, `"sasl.password": "x"`, `token: x`. Each word is tried from
+# its beginning alone, and taken whole: a long one would take the cube of its length.
 _NAMED = re.compile(
-    r"""(?P<name>[\w.-]*(?:password|passwd|passphrase|pwd|secret|token|api[._-]?key|access[._-]?key|credential)[\w.-]*)
+    r"""(?P<name>(?<![\w.-])
+            (?=[\w.-]*?(?:password|passwd|passphrase|pwd|secret|token|api[._-]?key|access[._-]?key|credential))
+            [\w.-]++)
         (?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s,;&"']+)""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -39,7 +42,7 @@ _BEARER = re.compile(r"(?P<name>\b(?:basic|bearer)\s+)[A-Za-z0-9+/=._~-]{8,}", r
 # `scheme://user:password@host`; everything up to the last @ before the path belongs to user and password.
 _IN_ADDRESS = re.compile(r"(?P<name>://)[^/\s]+@")
 # A JAAS entry is a line of its own grammar, so all that follows the login module is taken.
-_JAAS = re.compile(r"(?P<name>\w*LoginModule\s+(?:required|requisite|sufficient|optional)\b)[^;\n]*;?")
+_JAAS = re.compile(r"(?P<name>\b\w*LoginModule\s+(?:required|requisite|sufficient|optional)\b)[^;\n]*;?")
 
 
 class Redactor:

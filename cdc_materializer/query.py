@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from cdc_materializer.config import Config, TableConfig
 
 #: What Spark puts around what it says: its condition before, the SQL state behind.
-_CODES = re.compile(r"\A\[[\w.]+\] |\s*SQLSTATE: \w+\Z")
+_CODES = re.compile(r"\A\[[\w.]+\] |(?<!\s)\s*SQLSTATE: \w+\Z")
 
 
 def run_query(

@@ -21,7 +21,7 @@ from cdc_materializer.schema import TableSchema
 #: What stands between the name of a log or a position and that of its server; no topic has it.
 SERVER = "@"
 #: The server of a position, whatever epoch it is of.
-_OF_POSITION = re.compile(f"(?:~\\d+/)?([^{SERVER}]*){SERVER}.*")
+_OF_POSITION = re.compile(f"^(?:~\\d+/)?([^{SERVER}]*){SERVER}.*")
 
 
 def server_of(position: str) -> str:

@@ -44,7 +44,7 @@ _SCALE_KEPT_BESIDE_INTEGERS = 6
 
 
 #: Where an error's own sentences end: Spark's state number, a plan, a caret line.
-_AFTERTHOUGHT = re.compile(r"\s*SQLSTATE|\n\n|\n?== SQL|; line \d|\^")
+_AFTERTHOUGHT = re.compile(r"(?<!\s)\s*SQLSTATE|\n\n|\n?== SQL|; line \d|\^")
 
 
 @dataclass(frozen=True)

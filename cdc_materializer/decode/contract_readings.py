@@ -23,8 +23,9 @@ from cdc_materializer.decode.units import UNIT, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
-#: A number in figures. More figures of an exponent would be a number that no column holds, or nothing.
-_NUMBER = r"\A[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\z"
+#: A number in figures, possessive for the sake of long texts (`untyped`). More figures of an exponent would be a number
+#: that no column holds, or nothing.
+_NUMBER = r"\A[+-]?+(\d++\.?+\d*+|\.\d++)([eE][+-]?+\d{1,3})?+\z"
 #: PostgreSQL's connector writes what its numeric has and no decimal by these words.
 _NO_NUMBER = r"(?i)\A(nan|[+-]?inf(inity)?|(positive|negative)_infinity)\z"
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")

@@ -24,6 +24,8 @@ _BYTES_MAX = 17
 DOUBLE_DIGITS = 15
 #: A number of Java's has an exponent if so many zeros follow its point.
 _ZEROS = 6
+#: The zeros that a whole number ends with before its exponent; each run of them is tried from its first alone.
+_ZEROS_LAST = r"(?<!0)(0++)(\.0*+)?[eE]"
 #: The scales of values that are plausible (Oracle's NUMBER ends at 10^-130): others would only fill memory with zeros.
 VARIABLE_SCALE_MAX = 1000
 
@@ -158,7 +160,7 @@ def _is_exact(given: Column, ddl: str) -> Column:
 def fits(text: Column, ddl: str) -> Column:
     """Whether a decimal type holds the number that a text is, all of its digits; a cast would round."""
     _, scale = decimal_of(ddl) or (DECIMAL_DIGITS_MAX, 0)
-    fraction = F.regexp_replace(F.regexp_extract(text, "\\.(\\d*)", 1), "0+$", "")
+    fraction = F.rtrim(F.regexp_extract(text, "\\.(\\d*)", 1), F.lit("0"))
     # Asked first: most numbers have none, and a cast of no text at all costs an exception in Java.
     fits_moved = _digits_behind_point(text, fraction) <= scale
     is_exact = F.when(text.rlike("[eE]"), fits_moved).otherwise(F.length(fraction) <= scale)
@@ -169,7 +171,7 @@ def _digits_behind_point(text: Column, fraction: Column) -> Column:
     """How many digits a number has behind its point, of a text with an exponent."""
     exponent = F.coalesce(F.regexp_extract(text, "[eE]([+-]?\\d+)$", 1).try_cast("int"), F.lit(0))
     # 0E-8 is 0 and 10e-1 is 1: an exponent moves the point through zeros too, and a zero has no digits at all.
-    zeros = F.when(fraction == "", F.length(F.regexp_extract(text, "(0+)(\\.0*)?[eE]", 1)))
+    zeros = F.when(fraction == "", F.length(F.regexp_extract(text, _ZEROS_LAST, 1)))
     digits = F.length(fraction) - F.coalesce(zeros, F.lit(0)) - exponent.cast("bigint")
     return F.when(~text.rlike("^[+-]?[0.]+[eE]"), digits).otherwise(F.lit(0))
 

@@ -23,8 +23,9 @@ from cdc_materializer.decode.times import has_fine_fraction, with_seconds
 from cdc_materializer.decode.wire import ABSENT, BASE64, BYTES, HEX, LATIN_1, SET, WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
-#: All of these end with \z: in Java, $ also matches before a last line break.
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z"
+#: All of these end with \z: in Java, $ also matches before a last line break. Possessive where two parts could share
+#: digits in many ways: long texts would take the square of their length.
+_NUMBER = r"^[+-]?+(\d++\.?+\d*+|\.\d++)([eE][+-]?+\d++)?+\z"
 _NO_NUMBERS = r"(?i)^(nan|[+-]?inf(inity)?)\z"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _FLOATS = frozenset({"float", "double"})

@@ -149,8 +149,9 @@ _JSON_END = "__cdc_end"
 _NO_TEXT = "?"
 #: What may stand behind a JSON text (RFC 8259, section 2).
 _BLANKS = " \t\n\r"
-#: A text, a number, or one of JSON's words: what a key alone may be.
-_SCALAR = r'^\s*("([^"\\]|\\.)*"|-?[0-9.eE+-]+|true|false|null)\s*$'
+#: A text, a number, or one of JSON's words: what a key alone may be. Possessive, since Java goes one call deeper for
+#: each turn of another loop over alternatives, and a stack that overflows ends Spark's JVM.
+_SCALAR = r'^\s*+("([^"\\]++|\\.)*+"|-?[0-9.eE+-]++|true|false|null)\s*+$'
 #: The types of values that a key may be without a record around them; none of a floating-point number, which is no key.
 _BARE = frozenset({"boolean", "int", "long", "string", "enum", "bytes", "fixed"})
 _COMPLEX = frozenset({"record", "enum", "fixed", "array", "map"})

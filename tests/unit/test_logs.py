@@ -1,6 +1,7 @@
 """What is written to standard error: nothing secret, nothing endless."""
 
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -76,6 +77,15 @@ def test_what_looks_like_a_credential_is_masked(text: str) -> None:
 def test_plain_text_stays_as_it_is(text: str) -> None:
     """A message that is masked without need helps nobody."""
     assert logs.Redactor().redact(text) == text
+
+
+@pytest.mark.parametrize("part", ["a", "password", "password=", "token: ", "LoginModule ", "://", "basic ", " "])
+def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
+    """What a library says may have a message's text in it, and a log is written by the thread that runs the table."""
+    begun = time.process_time()
+    logs.Redactor().redact(part * 20_000)
+
+    assert time.process_time() - begun < 5
 
 
 def test_every_secret_of_a_configuration_is_found() -> None:
