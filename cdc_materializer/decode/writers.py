@@ -293,7 +293,10 @@ class _ForSpark:
             return _plain(schema, self.write(kind, place, space))
         if kind in {"array", "map"}:
             part = "items" if kind == "array" else "values"
-            return {"type": kind, part: self.write(schema[part], f"{place}_0", space)}
+            inner = self.write(schema[part], f"{place}_0", space)
+            # Of these a few bytes may say that there are millions, which are more than there is memory.
+            _check(kind == "map" or not _takes_nothing(inner), "the items of an array take no bytes")
+            return {"type": kind, part: inner}
         declared = schema.get("namespace", space)
         full = schema["name"] if "." in schema["name"] else f"{declared}.{schema['name']}".lstrip(".")
         space = full.rpartition(".")[0]
@@ -301,7 +304,7 @@ class _ForSpark:
         own = {name: schema[name] for name in _OWN[kind] if name in schema}
         self._count(place, *own.get("symbols", ()))
         if kind == "fixed":
-            _check(type(own["size"]) is int and own["size"] >= 0, "the size of a fixed is no number")
+            _check(type(own["size"]) is int and own["size"] > 0, "the size of a fixed is no number above 0")
         if kind != "record":
             return _plain(schema, {"type": kind, "name": place, **own})
         fields = [(field["name"], field["type"]) for field in schema["fields"]]
@@ -334,6 +337,13 @@ class _ForSpark:
 def _check(is_fine: bool, message: str) -> None:  # noqa: FBT001 - a check of it
     if not is_fine:
         raise WireSchemaInvalid(message)
+
+
+def _takes_nothing(written: Any) -> bool:  # noqa: ANN401 - JSON
+    """Whether a type as Spark's reader gets it has values of no bytes."""
+    if isinstance(written, dict) and written["type"] == "record":
+        return all(_takes_nothing(field["type"]) for field in written["fields"])
+    return bool(written == NULL)
 
 
 def _is_name(name: str) -> bool:

@@ -15,10 +15,11 @@ from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, j
 TEXT = {"type": "string"}
 
 
-def avro(kind: Any) -> Writer:  # noqa: ANN401 - JSON
-    """The writer of an Avro envelope whose row has a column of a type."""
+def avro(kind: Any, beside: Any = "string") -> Writer:  # noqa: ANN401 - JSON
+    """The writer of an Avro envelope whose row has a column of a type, and that has another field beside the row."""
     row = {"type": "record", "name": "V", "fields": [{"name": "c", "type": kind}]}
     fields = [{"name": "op", "type": "string"}, {"name": "after", "type": ["null", row]}]
+    fields.append({"name": "note", "type": beside})
     return avro_writer("id:00000001", json.dumps({"type": "record", "name": "E", "fields": fields}))
 
 
@@ -50,6 +51,14 @@ def doubling(depth: int) -> dict[str, Any]:
         fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"A{at - 1}"}]
         kind = {"type": "record", "name": f"A{at}", "fields": fields}
     return kind
+
+
+def nothing(depth: int) -> dict[str, Any]:
+    """A record of records, whose only value is null."""
+    kind: Any = "null"
+    for at in range(depth):
+        kind = {"type": "record", "name": f"N{at}", "fields": [{"name": "n", "type": kind}]}
+    return dict(kind)
 
 
 DECIMAL = {"type": "bytes", "connect.type": "bytes", "title": "org.apache.kafka.connect.data.Decimal"}
@@ -85,6 +94,12 @@ HOSTILE = {
     "avro: a union in a union": lambda: avro([["null", "int"], "string"]),
     "avro: a type twice in a union": lambda: avro(["int", "int"]),
     "avro: a size that is none": lambda: avro({"type": "fixed", "name": "F", "size": -1}),
+    "avro: a fixed of no bytes": lambda: avro({"type": "fixed", "name": "F", "size": 0}),
+    "avro: items of no bytes": lambda: avro("int", {"type": "array", "items": "null"}),
+    "avro: items without fields": lambda: avro(
+        "int", {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
+    ),
+    "avro: items of fields that are always null": lambda: avro("int", {"type": "array", "items": nothing(3)}),
     "avro: every level twice": lambda: avro(doubling(30)),
     "avro: many long names": lambda: avro(
         {"type": "record", "name": "R", "fields": [{"name": f"{'a' * 100_000}{at}", "type": "int"} for at in range(50)]}
@@ -114,6 +129,12 @@ def test_a_schema_that_no_table_can_come_of_is_one_error(writer: Any) -> None:  
         check_readable(writer(), Options())
 
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("items", [["null"], "string", {"type": "array", "items": "int"}])
+def test_items_that_take_bytes_are_read(items: Any) -> None:  # noqa: ANN401 - JSON
+    """Of which a message cannot say that there are more than it has bytes; beside the row they are in no column."""
+    check_readable(avro("int", {"type": "array", "items": items}), Options())
 
 
 @pytest.mark.parametrize("key", ["doc", "connect.doc"])
