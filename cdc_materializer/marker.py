@@ -209,7 +209,7 @@ class Marker:
             "times": write(self.times),
             "readings": write(self.readings) if self.readings else None,
             "deleted-at": write(self.deleted_at) if self.deleted_at else None,
-            "truncated": " ".join(self.truncated) or None,
+            "truncated": _told_positions(self.truncated) or None,
             "truncates": None if self.truncates is None else str(self.truncates),
             "refilled": str(self.refilled) if self.refilled else None,
             "bases": write(self.bases) if self.bases else None,
@@ -264,8 +264,7 @@ class Marker:
             source_snapshot=snapshot,
             contract=summary.get(MARKER_PREFIX + "contract"),
             counts={name: as_offset(count) for name, count in read_object(_text(summary, "counts")).items()},
-            # No position has a space.
-            truncated=tuple(summary.get(MARKER_PREFIX + "truncated", "").split()),
+            truncated=_read_positions(summary, "truncated"),
             truncates=truncates,
             refilled=as_number(summary.get(MARKER_PREFIX + "refilled", "0"), "refilled"),
             bases=read_partitions(summary.get(MARKER_PREFIX + "bases", "{}"), as_offset),
@@ -334,6 +333,18 @@ def beside_mirror(before: Marker, marker: Marker) -> Marker:
     known = replace(marker, offsets=Offsets(offsets), counts={**stopped, **marker.counts})
     known = replace(known, ledger=None, settles=None, warned=(), noted=marker.noted or before.noted)
     return replace(known, settled=marker.settled or before.settled, swapped=marker.swapped or before.swapped)
+
+
+def _told_positions(positions: tuple[str, ...]) -> str:
+    """Positions with a space between two; as a JSON list where one has a space, as the name of a binlog's file may."""
+    told = " ".join(positions)
+    return told if not told.startswith("[") and tuple(told.split()) == positions else json.dumps(positions)
+
+
+def _read_positions(summary: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """What `_told_positions` has written."""
+    told = summary.get(MARKER_PREFIX + name, "")
+    return tuple(as_text(one) for one in _list(summary, name)) if told.startswith("[") else tuple(told.split())
 
 
 def _text(summary: Mapping[str, str], name: str) -> str:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from cdc_materializer.changes.model import TRANSACTION_TYPE
-from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.names import TRANSFORM, TableName, quote
 from cdc_materializer.reach import reach_of
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
@@ -91,7 +90,6 @@ def history_schema(schema: TableSchema) -> TableSchema:
     )
 
 
-_POSITION = re.compile(r"[\w./:~@-]{1,500}")
 _SORT_FIELD = re.compile(r"(.+?)((?: (?:asc|desc))?(?: nulls (?:first|last))?)", re.IGNORECASE)
 
 
@@ -283,13 +281,11 @@ def _is_before(truncate: Truncate) -> str:
     behind = f"({cdc}.partition = {int(truncate.partition)} AND {cdc}.offset < {int(truncate.offset)})"
     if truncate.position is None:
         return behind
-    if not _POSITION.fullmatch(truncate.position):
-        what = "A truncate has a position that is none."
-        raise InvariantBroken(what, "Report this as a bug; nothing was written.")
-    earlier, reached = f"{cdc}.position < '{truncate.position}'", reach_of(truncate.position)
+    # The name of a binlog's file is in it, which can be any.
+    earlier, reached = f"{cdc}.position < {_text(truncate.position)}", reach_of(truncate.position)
     if reached != truncate.position:
         # A row that a snapshot showed is held against the truncate's own place in the log.
-        earlier = f"({earlier} OR ({cdc}.op = 'r' AND {cdc}.position < '{reached}'))"
+        earlier = f"({earlier} OR ({cdc}.op = 'r' AND {cdc}.position < {_text(reached)}))"
     return f"({cdc}.position IS NOT NULL AND {earlier}) OR ({cdc}.position IS NULL AND {behind})"
 
 
@@ -313,7 +309,7 @@ def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Trunca
     values = {
         "op": "'t'",
         "source_ts": f"CAST({micros} AS TIMESTAMP)",
-        "position": "CAST(NULL AS STRING)" if truncate.position is None else f"'{truncate.position}'",
+        "position": "CAST(NULL AS STRING)" if truncate.position is None else _text(truncate.position),
         "epoch": f"CAST({int(truncate.epoch)} AS INT)",
         "partition": f"CAST({int(truncate.partition)} AS INT)",
         "offset": f"CAST({int(truncate.offset)} AS BIGINT)",

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from cdc_materializer.marker import STOPPED, Adoption, Marker, beside_mirror, is_unnoted
+import pytest
+
+from cdc_materializer.marker import MARKER_PREFIX, STOPPED, Adoption, Marker, beside_mirror, is_unnoted
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.swapped import Swapped
 
@@ -59,6 +61,25 @@ def test_a_log_that_is_read_once_more_has_neither_truncates_nor_a_swap() -> None
     begun = Marker.begin(replace(WARNED, truncates=3, swapped=Swapped(7, 5)))
 
     assert (begun.truncates, begun.warned, begun.swapped, begun.settles) == (0, (), None, None)
+
+
+@pytest.mark.parametrize(
+    ("positions", "told"),
+    [
+        ((), None),
+        (("a@bin.0001/1", "b@bin.0001/2"), "a@bin.0001/1 b@bin.0001/2"),
+        (("my bin.0001/1", "b@'.0001/2"), '["my bin.0001/1", "b@\'.0001/2"]'),
+        (("[.0001/1",), '["[.0001/1"]'),
+    ],
+)
+def test_a_position_may_have_any_letter(positions: tuple[str, ...], told: str | None) -> None:
+    """The name of a binlog's file is in it; those without a space are told as every version has told them."""
+    summary = replace(BATCH, truncated=positions).to_summary()
+
+    assert summary.get(f"{MARKER_PREFIX}truncated") == told
+    found = Marker.from_summary(summary)
+    assert found is not None
+    assert found.truncated == positions
 
 
 def test_a_stop_that_was_ended_stays_ended() -> None:
