@@ -50,7 +50,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests on Spark leave those for other runs that are not in turn, by the run's seed: eleven of twelve or more.
+    """Of the tests on Spark leave those for other runs that are not in turn, by its seed: eleven of twelve or more.
 
     How many is said by a mark (`marks.TURNS`). CDCM_TESTS=all takes all of them, and so does a run that names a file, a
     test or a keyword.
