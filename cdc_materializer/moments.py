@@ -21,7 +21,7 @@ from cdc_materializer.earlier import at_places
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
-from cdc_materializer.lake_line import brought_by_others, summaries
+from cdc_materializer.lake_line import brought_by_others, heads, summaries
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
@@ -129,9 +129,11 @@ def _snapshot(line: Line, mirror: LakeTable, cut: Cut, fold: Refolded) -> int | 
     may differ from today's fold.
     """
     table = line.lake.iceberg(mirror.name)
+    # A replay's batches, and the mark that it begins with, are among the ancestors of what it has published.
+    seen = heads(table)
     for number, _, _, summary in summaries(table, mirror.head):
         marker = Marker.from_summary(summary)
-        if marker is None or cut.has_read_too_much(marker.offsets):
+        if marker is None or number not in seen or cut.has_read_too_much(marker.offsets):
             continue
         if is_of_other_columns(table, number):
             return None

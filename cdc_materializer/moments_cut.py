@@ -17,7 +17,9 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import UsageError
 from cdc_materializer.marker import Adoption
+from cdc_materializer.reach import reach_of
 from cdc_materializer.report.wording import quantity
+from cdc_materializer.resends import reach
 
 #: What has to be known of each message.
 KNOWN = (
@@ -49,12 +51,14 @@ class Cut:
 
     Attributes:
         position: the highest position that counts.
+        reached: whether a row of `Known.changes` stands at it or before; NULL for one without a position.
         included: whether a row of `Known.changes` is one of them.
         last: the last of them in each partition that has one.
         first: the first that is none of them in each partition that has one.
     """
 
     position: str
+    reached: Column
     included: Column
     last: Mapping[int, int]
     first: Mapping[int, int]
@@ -70,27 +74,48 @@ def cut_at(log: Known, position: str | None, time: datetime | None) -> Cut:
     Raises:
         UsageError: the source tells no positions, the text is none, or nothing is known of so early a moment.
     """
-    own = F.col(m.POSITION)
     _check_positions(log, position)
-    if time is not None:
-        is_before = F.col(m.SOURCE_TIME) <= F.lit(time)
-        position = log.changes.where(is_before).agg(F.max(own).alias("position")).collect()[0]["position"]
+    own = F.col(m.POSITION)
+    is_then = own == F.lit(position) if time is None else F.col(m.SOURCE_TIME) <= F.lit(time)
+    ends = [F.max(F.when(test, own)) for test in (_is_read(), ~_is_read())]
+    read, change = log.changes.where(is_then).agg(*ends).collect()[0]
+    is_read = read is not None and (change is None or (read >= reach_of(change) and read != change))
+    position = position or (read if is_read else change)
     if position is None:
         raise UsageError("Raw has no message from then or before that says where it stands in the log.", _OTHERWISE)
-    later = log.changes.where(own > position).groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("first")).collect()
+    reached = _is_reached(position, is_read=is_read)
+    later = log.changes.where(~reached).groupBy(m.PARTITION).agg(F.min(m.OFFSET).alias("first")).collect()
     beyond = {row[m.PARTITION]: row["first"] for row in later}
     stands = _before(beyond)
-    included = F.coalesce(own <= position, stands)
+    included = F.coalesce(reached, stands)
     told = log.changes.groupBy(m.PARTITION).agg(
         F.max(F.when(included, F.col(m.OFFSET))).alias("last"),
         F.min(F.when(~included, F.col(m.OFFSET))).alias("first"),
-        F.count_if(own <= position).alias("placed"),
+        F.count_if(reached).alias("placed"),
     )
     rows = told.collect()
     if not any(row["placed"] for row in rows):
         raise UsageError("Raw begins after that: it knows nothing of what the source had then.", _OTHERWISE)
     last, first = ({row[m.PARTITION]: row[name] for row in rows if row[name] is not None} for name in ("last", "first"))
-    return Cut(position, included, last, first)
+    return Cut(position, reached, included, last, first)
+
+
+def _is_read() -> Column:
+    """Whether a message is a snapshot's, whose position knows no last commit (`reach`)."""
+    return F.coalesce(F.col(m.OP) == "r", F.lit(False))
+
+
+def _is_reached(position: str, *, is_read: bool) -> Column:
+    """Whether a message stands at a position or before it; NULL for one without a position.
+
+    Args:
+        position: where.
+        is_read: whether what stands there are rows of a snapshot.
+    """
+    own = F.col(m.POSITION)
+    if is_read:
+        return F.when(_is_read(), own).otherwise(reach(own)) <= position
+    return (own <= position) | (_is_read() & (own < reach_of(position)))
 
 
 def _before(bounds: Mapping[int, int]) -> Column:
@@ -154,7 +179,7 @@ def _unplaced(log: Known, cut: Cut) -> Iterator[str]:
     """
     own, beyond = F.col(m.POSITION), [*cut.first]
     # What was sent again later says nothing of where in the log these stand.
-    sent = log.changes.where((own <= cut.position) & _before(cut.first))
+    sent = log.changes.where(cut.reached & _before(cut.first))
     placed = sent.groupBy(F.col(m.PARTITION).alias("placed_in"))
     ends = placed.agg(F.max(m.OFFSET).alias("end"), F.max_by(F.struct(m.OP, m.KEY), m.OFFSET).alias("at"))
     says = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.TRUNCATE)
@@ -196,24 +221,27 @@ def _split(log: Known, cut: Cut) -> Iterator[str]:
     """Whether the transaction of the last change goes on after the moment: by its number, else by its commit time."""
     own, streaming = F.col(m.POSITION), log.changes.where(F.col(m.STREAMING))
     marks = F.struct(m.SOURCE_TIME, m.LOG, m.LOG_NUMBER)
-    last = streaming.where(own <= cut.position).agg(F.max_by(marks, own).alias("at"))
+    last = streaming.where(cut.reached).agg(F.max_by(marks, own).alias("at"))
     at = F.col("at")
     is_same = F.when(
         F.col(m.LOG_NUMBER).isNotNull() & at[m.LOG_NUMBER].isNotNull(),
         (F.col(m.LOG) == at[m.LOG]) & (F.col(m.LOG_NUMBER) == at[m.LOG_NUMBER]),
     ).otherwise(F.col(m.SOURCE_TIME) == at[m.SOURCE_TIME])
-    if streaming.where(own > cut.position).crossJoin(F.broadcast(last)).where(is_same).count():
+    if streaming.where(~cut.reached).crossJoin(F.broadcast(last)).where(is_same).count():
         yield "What was committed at the same time goes on after it: it may show a part of a transaction."
 
 
 def _times(log: Known, cut: Cut, time: datetime) -> Iterator[str]:
     """Whether the source's times follow its log, and are those of commits."""
-    own, streaming = F.col(m.POSITION), log.changes.where(F.col(m.STREAMING))
-    found = streaming.agg(
-        F.max(F.col(m.LOG).isNotNull()).alias("is_binlog"),
-        F.max(F.unix_micros(m.SOURCE_TIME) % 1_000_000).alias("fraction"),
-        F.count_if((own <= cut.position) & (F.col(m.SOURCE_TIME) > F.lit(time))).alias("later"),
-    ).collect()[0]
+    found = (
+        log.changes.where(F.col(m.STREAMING))
+        .agg(
+            F.max(F.col(m.LOG).isNotNull()).alias("is_binlog"),
+            F.max(F.unix_micros(m.SOURCE_TIME) % 1_000_000).alias("fraction"),
+            F.count_if(cut.reached & (F.col(m.SOURCE_TIME) > F.lit(time))).alias("later"),
+        )
+        .collect()[0]
+    )
     if found["is_binlog"] and not found["fraction"]:
         yield "The source's times are whole seconds, in which its statements began; commits came later."
     if found["later"]:

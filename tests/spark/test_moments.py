@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.moments import Moment, as_of
+from cdc_materializer.moments_cut import KNOWN, Known, cut_at
 from cdc_materializer.report.query_models import AsOfReport
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
@@ -77,7 +79,11 @@ class Said:
 
 def position(lsn: int) -> str:
     """A position of PostgreSQL's as the product writes it: the commit before, and the change."""
-    return f"{lsn:020}/{lsn:020}"
+    return _pair(lsn, lsn)
+
+
+def _pair(commit: int, change: int) -> str:
+    return f"{commit:020}/{change:020}"
 
 
 class Table:
@@ -229,6 +235,40 @@ def test_a_moment_of_which_nothing_is_known_is_refused(table: Table, moment: Mom
     """A number that is compared as text would be anywhere in the log."""
     with pytest.raises(UsageError, match=said):
         table.then(moment)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "last"),
+    [
+        ((100, 100), (100, 100), 0),
+        ((200, 200), (200, 200), 2),
+        ((150, 210), (150, 210), 3),
+        ((220, 300), (220, 300), 4),
+        (7, (200, 200), 2),
+        (12, (150, 210), 3),
+        (30, (220, 300), 4),
+    ],
+    ids=str,
+)
+def test_a_snapshot_comes_before_what_reaches_behind_it(
+    spark: "SparkSession", asked: tuple[int, int] | int, found: tuple[int, int], last: int
+) -> None:
+    """Its rows know no last commit, and that of the first change behind it can lie before it."""
+    places = [("c", 100, 100, 1), ("c", 110, 110, 2), ("r", 200, 200, 5), ("u", 150, 210, 10), ("u", 220, 300, 20)]
+    rows = [
+        (0, at, op, str(at), _pair(commit, change), EPOCH + timedelta(seconds=seconds), op != "r", None, None)
+        for at, (op, commit, change, seconds) in enumerate(places)
+    ]
+    types = dict.fromkeys(KNOWN, "string") | {m.PARTITION: "int", m.OFFSET: "bigint", m.SOURCE_TIME: "timestamp"}
+    types |= {m.STREAMING: "boolean", m.LOG_NUMBER: "bigint"}
+    changes = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in types.items()))
+    position, time = (None, EPOCH + timedelta(seconds=asked)) if isinstance(asked, int) else (_pair(*asked), None)
+
+    cut = cut_at(Known(changes, (0,)), position, time)
+
+    assert cut.position == _pair(*found)
+    assert [row[m.OFFSET] for row in changes.where(cut.included).collect()] == [*range(last + 1)]
+    assert cut.last[0] == last
 
 
 @pytest.fixture(scope="module")
