@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.errors import UsageError
 from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema_types import decimal_of
 
 
 def key_values(text: str, names: Sequence[str]) -> dict[str, str | None]:
@@ -39,7 +41,21 @@ def typed_key(values: Mapping[str, str | None], target: TableSchema) -> list[Col
     """Texts as the table's key columns; NULL for one that is no value of its type."""
     typed = []
     for name in target.key:
-        text = F.lit(values[name])
         kind = target.types[name]
+        text = F.lit(values[name] if keeps_digits(values[name], kind) else None)
         typed.append((F.unhex(text) if kind == "binary" else text.try_cast(kind)).alias(name))
     return typed
+
+
+def keeps_digits(text: str | None, kind: str) -> bool:
+    """Whether a column has room for all digits behind a text's point: a cast rounds to another row's number."""
+    scale = decimal_of(kind)
+    try:
+        _, digits, exponent = Decimal(text or "0").as_tuple()
+    except InvalidOperation:
+        # Whether it is a number at all, the cast tells.
+        return True
+    if scale is None or not isinstance(exponent, int):
+        return True
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    return not any(digits) or exponent + zeros >= -scale[1]

@@ -1,5 +1,6 @@
 """What `cdcm why` tells of a row whose messages are changes of other rows too."""
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,8 @@ from cdc_materializer.errors import UsageError
 from cdc_materializer.explain import Asked, why
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.run import run_once
+from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.why_key import typed_key
 from tests.cases.case import cases
 from tests.cases.recording import Recorder
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
@@ -83,3 +86,13 @@ def test_a_message_of_several_rows_does_not_say_which_is_meant(config: Config, s
         why(config, f"{_SPACE}.rows", Asked(place=(0, 0)), spark)
 
     assert why(config, f"{_SPACE}.rows", Asked(place=(0, 2)), spark).key == '{"id":3}'
+
+
+@pytest.mark.parametrize(("text", "key"), [("1.505", None), ("1.510", Decimal("1.51")), ("1.5O", None)])
+def test_a_key_is_never_rounded_to_another_rows(spark: "SparkSession", text: str, key: Decimal | None) -> None:
+    """It is told as no value of the key's type."""
+    target = TableSchema((Column("id", "decimal(10,2)"),), ("id",))
+
+    (found,) = spark.range(1).select(*typed_key({"id": text}, target)).collect()
+
+    assert found["id"] == key

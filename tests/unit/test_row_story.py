@@ -17,7 +17,7 @@ from cdc_materializer.report.row_models import Became, ColumnChange, RowViolatio
 from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, sweeping_batches
 from cdc_materializer.report.terminal import render
 from cdc_materializer.snapshots import Followed, Snapshot
-from cdc_materializer.why_key import key_values
+from cdc_materializer.why_key import keeps_digits, key_values
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -277,6 +277,28 @@ def test_the_life_of_a_row_reads_well_in_a_terminal() -> None:
 def test_a_key_is_taken_as_people_write_it(text: str, names: list[str], values: dict[str, str | None]) -> None:
     """JSON whatever the order of its columns, or the plain value of a single column; digits stay as they are."""
     assert key_values(text, names) == values
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "keeps"),
+    [
+        ("1.51", "decimal(10,2)", True),
+        ("1.505", "decimal(10,2)", False),
+        ("-1.510", "decimal(10,2)", True),
+        ("151e-2", "decimal(10,2)", True),
+        ("1505e-3", "decimal(10,2)", False),
+        ("0.000", "decimal(10,2)", True),
+        ("12345678901234567890123456789012345678.5", "decimal(38,0)", False),
+        ("1e2", "decimal(10,0)", True),
+        ("NaN", "decimal(10,2)", True),
+        ("some", "decimal(10,2)", True),
+        (None, "decimal(10,2)", True),
+        ("1.505", "string", True),
+    ],
+)
+def test_a_number_that_would_be_rounded_is_no_key(text: str | None, kind: str, *, keeps: bool) -> None:
+    """Rounded it would be another row's; what is no number the cast refuses."""
+    assert keeps_digits(text, kind) is keeps
 
 
 @pytest.mark.parametrize("text", ['{"other": 1}', '{"id": [1]}', '{"id": 1, "more": 2}'])
