@@ -180,6 +180,25 @@ def test_a_fresh_answer_leaves_out_the_deleted_rows_that_a_mirror_keeps(
     assert read(config, name, spark).select("__cdc.*").columns == published.select("__cdc.*").columns
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("map(DATE'2026-01-02', 1)", {"2026-01-02": 1}),
+        ("map(TIMESTAMP'2026-01-02 03:04:05.000006Z', 1.5)", {"2026-01-02T03:04:05.000006Z": "1.5"}),
+        ("array(map(TIMESTAMP_NTZ'2026-01-02 03:04:05', NULL))", [{"2026-01-02T03:04:05.000000": None}]),
+        ("map('a', map(X'01ff', struct(TIME'10:00:00' AS t)))", {"a": {"Af8=": {"t": "10:00:00"}}}),
+        ("struct(map(struct('x' AS a, 1.50 AS b), 1) AS m)", {"m": {'{"a":"x","b":"1.50"}': 1}}),
+        ("map(INTERVAL 1 DAY, TIME'10:00:00.000001')", {"INTERVAL '1' DAY": "10:00:00.000001"}),
+        ("map('it\"s', 1, 'b', 2)", {'it"s': 1, "b": 2}),
+        ("CAST(NULL AS MAP<DATE, INT>)", None),
+        ("TIME'10:00:00'", "10:00:00"),
+    ],
+)
+def test_keys_of_maps_are_told_as_values_are(spark: "SparkSession", value: str, told: object) -> None:
+    """Spark writes days and microseconds since 1970 in the place of dates and times, and addresses for bytes."""
+    assert told_rows(spark.sql(f"SELECT {value}"))[1] == [[told]]
+
+
 def test_decimals_inside_of_other_values_keep_their_digits(spark: "SparkSession") -> None:
     """As texts, wherever they stand; what stands beside them is told as it is."""
     number = "CAST('12345678901234567890.1234567800' AS DECIMAL(38,10))"
