@@ -23,7 +23,7 @@ from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import forget_changes, history_schema
+from cdc_materializer.merge import SOURCE_TABLE, forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.quarantine import after, held_places, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
@@ -218,20 +218,25 @@ def _with_known(line: Line, mirror: LakeTable | None, changes: DataFrame, target
 
 
 def _first_sent(truncates: DataFrame, history: DataFrame) -> DataFrame:
-    """The truncates without those that were sent before, in the batch or earlier, and so have the same position."""
-    ordered = Window.partitionBy("position").orderBy("partition", "offset")
-    there = history.where(F.col("op") == m.TRUNCATE).select(F.col("position").alias("there"))
-    fresh = truncates.join(there, F.col("position") == F.col("there"), "left_anti")
+    """The truncates without those that were sent before, in the batch or earlier: of the same table and position."""
+    ordered = Window.partitionBy("position", SOURCE_TABLE).orderBy("partition", "offset")
+    named = [F.col(name).alias(f"there_{name}") for name in ("position", SOURCE_TABLE)]
+    there = history.where(F.col("op") == m.TRUNCATE).select(*named)
+    # One statement can empty several tables, at one position.
+    is_same = F.coalesce(F.col(SOURCE_TABLE) == F.col(f"there_{SOURCE_TABLE}"), F.lit(True))
+    fresh = truncates.join(there, (F.col("position") == F.col("there_position")) & is_same, "left_anti")
     is_first = F.col("position").isNull() | (F.row_number().over(ordered) == 1)
     return fresh.withColumn("first", is_first).where("first").drop("first")
 
 
 def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Marker) -> LakeTable:
-    """The table with the columns that the mirror has."""
+    """The table with the columns that the mirror has, and room for the source tables of its changes."""
     target, span = decided.decoders.plan.target, decided.span
     if history is None:
         start = new_marker(line, Span(span.topic, span.start, span.start), "", marker.topic_id)
         return line.lake.create(line.mirror.history, history_schema(target), start, _PROPERTIES)
+    named = plan_schema(history.schema, [TableSchema(history_schema(target).columns[-1:])])
+    history = history if named.is_empty else line.lake.evolve(history, named)
     for row in ("before", "after"):
         # Each for itself: a run may have been killed between the two.
         fields = line.lake.fields(history, row)

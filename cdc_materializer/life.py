@@ -94,15 +94,14 @@ def with_endings(
     # Materialised, because Spark would decode the messages once more for the second use.
     known = changes.localCheckpoint()
     is_change = F.col(m.KEY).isNotNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
-    kept = (*target.key, m.TOPIC, REBUILT)
+    kept = (*target.key, REBUILT)
     keys = known.where(is_change).groupBy(m.KEY).agg(*[F.first(m.column(name)).alias(name) for name in kept])
     own_truncates = [truncate for truncate in truncates if truncate not in earlier]
     own = _places(own_truncates, [sweep for sweep in sweeps if not sweep.is_past])
     met = F.explode(F.when(F.col(REBUILT), _places(truncates, sweeps)).otherwise(own)).alias("at")
     wipes = keys.select("*", met).select(
         *[m.column(name) for name in (m.KEY, *target.key, REBUILT)],
-        F.coalesce(F.col("at")[m.TOPIC], F.col(m.TOPIC)).alias(m.TOPIC),
-        *[F.col("at")[name].alias(name) for name in _PLACED if name != m.TOPIC],
+        *[F.col("at")[name].alias(name) for name in _PLACED],
         F.lit(0).alias(m.PART),
         # No snapshot says how far the log has come.
         (F.col("at")[m.OP] == m.WIPE).alias(m.STREAMING),
@@ -117,7 +116,7 @@ def with_endings(
 def _places(truncates: Sequence[Truncate], sweeps: Sequence[Sweep]) -> Column:
     """What ends rows, as the columns _PLACED of a change."""
     parts: list[tuple[str | int | None, ...]] = [
-        (m.WIPE, None, one.position, one.partition, one.offset, one.epoch, one.micros, 0, one.table)
+        (m.WIPE, one.topic, one.position, one.partition, one.offset, one.epoch, one.micros, 0, one.table)
         for one in truncates
     ]
     for sweep in sweeps:

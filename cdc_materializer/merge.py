@@ -2,7 +2,7 @@
 
 Names come as `TableName` and column names, and are quoted here; values never appear in a statement's text, with one
 exception that cannot carry data: offsets, positions and times of a truncate, which are checked for their form first,
-and names of source tables, as escaped literals.
+and names of its topic and of source tables, as escaped literals.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def history_schema(schema: TableSchema) -> TableSchema:
             Column("offset", "bigint"),
             Column("timestamp", "timestamp"),
             Column("transaction", TRANSACTION_TYPE),
+            Column(SOURCE_TABLE, "string", "The table that was changed, where the message names it"),
         )
     )
 
@@ -190,8 +191,7 @@ def rename_columns(
     catalog: str, table: TableName, pairs: Sequence[tuple[str, str]], inside: str | None = None
 ) -> list[str]:
     """Statements that rename columns, or fields of the struct column `inside`; Iceberg's field ids stay."""
-    within = (inside,) if inside else ()
-    alter = f"ALTER TABLE {table_path(catalog, table)}"
+    alter, within = f"ALTER TABLE {table_path(catalog, table)}", (inside,) if inside else ()
     return [f"{alter} RENAME COLUMN {_path(*within, old)} TO {quote(new)}" for old, new in pairs]
 
 
@@ -311,6 +311,7 @@ def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Trunca
         "source_ts": f"CAST({micros} AS TIMESTAMP)",
         "position": "CAST(NULL AS STRING)" if truncate.position is None else _text(truncate.position),
         "epoch": f"CAST({int(truncate.epoch)} AS INT)",
+        "topic": _text(truncate.topic),
         "partition": f"CAST({int(truncate.partition)} AS INT)",
         "offset": f"CAST({int(truncate.offset)} AS BIGINT)",
         DELETED: "true",

@@ -151,6 +151,7 @@ def _history_columns(target: TableSchema, before: Column, after: Column) -> list
         "after": after,
         "timestamp": F.col(m.TIME),
         "transaction": F.col(m.TRANSACTION),
+        SOURCE_TABLE: F.col(m.SOURCE_TABLE),
     }
     return [parts[name].cast(ddl).alias(name) for name, ddl in history_schema(target).types.items()]
 

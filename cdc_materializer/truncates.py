@@ -23,6 +23,7 @@ class Truncate:
         epoch: the epoch of its position.
         micros: when the source made it, in microseconds since 1970.
         table: the source table that was emptied, where the message names it.
+        topic: its topic.
     """
 
     position: str | None
@@ -31,12 +32,13 @@ class Truncate:
     epoch: int = m.FIRST_EPOCH
     micros: int | None = None
     table: str | None = None
+    topic: str = ""
 
 
 def fields() -> Column:
     """The fields of a `Truncate`, in their order."""
     micros = F.unix_micros(m.SOURCE_TIME).alias("micros")
-    return F.struct(m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, micros, m.SOURCE_TABLE)
+    return F.struct(m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, micros, m.SOURCE_TABLE, m.TOPIC)
 
 
 def in_order(truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc_materializer.errors import InvalidName
+from cdc_materializer.merge import SOURCE_TABLE
 from cdc_materializer.names import quote
 
 if TYPE_CHECKING:
@@ -24,10 +26,12 @@ def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark:
     It is plain SQL for any engine that reads the history. Order is that of the fold: a source's epoch, then the highest
     position that the key has shown in the change's partition, then the record's timestamp and offset. Times only rise
     along it: a snapshot's row has the time at which it was read, which can be later than that of a change behind it. A
-    version that ended in the moment in which it began was never seen and is left out.
+    version that ended in the moment in which it began was never seen and is left out. A truncate ends the rows of its
+    own source table, where it and they name theirs.
 
     Args:
-        history: the quoted name under which the engine knows the history.
+        history: the quoted name under which the engine knows the history. One that an earlier version made has no
+            `source_table` until a run has appended changes.
         key: the key columns.
         columns: the row's columns that are wanted.
         mark: the engine's quotation mark for names: a backtick for Spark and Hive, a double quote for the others.
@@ -48,10 +52,10 @@ def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark:
         f"COALESCE({name('after')}.{name(column)}, {name('before')}.{name(column)}) AS {alias}"
         for column, alias in zip(key, keys, strict=True)
     ]
-    kept = [name(text) for text in ("epoch", "position", "topic", "partition", "offset", "timestamp")]
+    kept = [name(text) for text in ("epoch", "position", "topic", "partition", "offset", "timestamp", "source_table")]
     happened = f"COALESCE({name('source_ts')}, {name('timestamp')}) AS __cdc_at"
-    event = ", ".join([name("after"), happened, *kept])
-    nothing = ", ".join([f"NULL AS {name('after')}", happened, *kept])
+    event = ", ".join([name("after"), happened, "0 AS __cdc_empties", *kept])
+    nothing = ", ".join([f"NULL AS {name('after')}", happened, "1 AS __cdc_empties", *kept])
     row, each = ", ".join(keys), ", ".join([*keys, *[name(text) for text in ("epoch", "topic", "partition")]])
     so_far = f"OVER (PARTITION BY {each} ORDER BY {name('offset')} ROWS UNBOUNDED PRECEDING)"
     place = ", ".join([name("epoch"), "__cdc_place", "__cdc_time", name("offset"), name("partition"), name("topic")])
@@ -61,7 +65,7 @@ def type_2_query(history: str, key: Sequence[str], columns: Sequence[str], mark:
 WITH __cdc_changes AS (
   SELECT {", ".join(of_key)}, {event} FROM {history} WHERE {name("op")} <> 't'
 ), __cdc_events AS (
-  SELECT {row}, {", ".join([name("after"), "__cdc_at", *kept])} FROM __cdc_changes
+  SELECT {row}, {", ".join([name("after"), "__cdc_at", "__cdc_empties", *kept])} FROM __cdc_changes
   UNION ALL
   SELECT k.*, t.* FROM (SELECT DISTINCT {row} FROM __cdc_changes) k
   CROSS JOIN (SELECT {nothing} FROM {history} WHERE {name("op")} = 't') t
@@ -69,8 +73,15 @@ WITH __cdc_changes AS (
   SELECT *, MAX(COALESCE({name("position")}, '')) {so_far} AS __cdc_place,
     MAX({name("timestamp")}) {so_far} AS __cdc_time
   FROM __cdc_events
+), __cdc_counted AS (
+  SELECT *, SUM(1 - __cdc_empties) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS __cdc_change FROM __cdc_placed
+), __cdc_owned AS (
+  SELECT *, MAX(CASE WHEN __cdc_empties = 0 THEN {name("source_table")} END)
+    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_table
+  FROM __cdc_counted
 ), __cdc_timed AS (
-  SELECT *, MAX(__cdc_at) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS valid_from FROM __cdc_placed
+  SELECT *, MAX(__cdc_at) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS valid_from FROM __cdc_owned
+  WHERE __cdc_empties = 0 OR COALESCE(__cdc_table = {name("source_table")}, TRUE)
 ), __cdc_versions AS (
   SELECT *, LEAD(valid_from) OVER ({ordered}) AS valid_to FROM __cdc_timed
 )
@@ -99,5 +110,8 @@ def type_2(history: DataFrame, key: Sequence[str], columns: Sequence[str] | None
     """
     row = history.schema["after"].dataType
     names = columns if columns is not None else row.names if isinstance(row, StructType) else ()
+    if SOURCE_TABLE not in history.columns:
+        # A run adds the column with the next changes that it appends.
+        history = history.withColumn(SOURCE_TABLE, F.lit(None).cast("string"))
     history.createOrReplaceTempView(_HISTORY_VIEW)
     return history.sparkSession.sql(type_2_query(quote(_HISTORY_VIEW), key, names))

@@ -118,6 +118,8 @@ _HISTORY = {
     "offset": "Its offset.",
     "timestamp": "Its timestamp.",
     "transaction": "The source's transaction and the place in it; null: the connector sends no transaction metadata.",
+    "source_table": "The table of the source that was changed; null: the message names none, or the row was written "
+    "by a version that did not keep it.",
 }
 _CDC = {
     "op": "Operation that wrote the row: `c` create, `u` update, `r` read by a snapshot; with soft deletes also `d` "

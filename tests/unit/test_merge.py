@@ -29,6 +29,13 @@ def test_the_position_of_a_truncate_cannot_end_its_literal(make: object) -> None
     assert "'my bin'" not in statement
 
 
+def test_a_row_that_a_truncate_ends_is_left_by_its_message() -> None:
+    """In the topic that brought it, which need not be the row's; its name cannot end its literal either."""
+    statement = mark_truncated("lake", _MIRROR, "branch", Truncate("1", 0, 7, topic="a'b"), None)
+
+    assert "t.`__cdc`.`topic` = 'a\\'b', t.`__cdc`.`partition` = CAST(0 AS INT)" in statement
+
+
 def test_a_truncate_of_the_only_source_table_asks_for_no_table() -> None:
     """The field is not there to be asked for."""
     assert "source_table" not in delete_truncated("lake", _MIRROR, "branch", Truncate("1", 0, 7, table="t"), None)

@@ -13,7 +13,7 @@ from cdc_materializer.errors import InvalidName
 _ROW = 'STRUCT("id" BIGINT, "the ""name""" VARCHAR)'
 _TABLE = (
     f'op VARCHAR, before {_ROW}, "after" {_ROW}, source_ts TIMESTAMP, position VARCHAR, epoch INT, topic VARCHAR, '
-    '"partition" INT, "offset" BIGINT, "timestamp" TIMESTAMP'
+    '"partition" INT, "offset" BIGINT, "timestamp" TIMESTAMP, source_table VARCHAR'
 )
 _COLUMNS = ["id", 'the "name"']
 
@@ -23,19 +23,31 @@ def _at(hour: int) -> datetime:
 
 
 def _change(
-    op: str, key: int, name: str | None, hour: int, offset: int, *, partition: int = 0, position: str | None = None
+    op: str,
+    key: int,
+    name: str | None,
+    hour: int,
+    offset: int,
+    *,
+    partition: int = 0,
+    position: str | None = None,
+    table: str | None = None,
 ) -> tuple[Any, ...]:
     row = None if name is None else {"id": key, 'the "name"': name}
     before = {"id": key, 'the "name"': "?"} if op in "ud" else None
     place = f"{hour:04d}" if position is None else position
-    return op, before, row, _at(hour), place, 0, "t", partition, offset, _at(hour)
+    return op, before, row, _at(hour), place, 0, "t", partition, offset, _at(hour), table
+
+
+def _truncate(hour: int, table: str | None = None) -> tuple[Any, ...]:
+    return "t", None, None, _at(hour), f"{hour:04d}", 0, "t", 1, 0, _at(hour), table
 
 
 def _versions(changes: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE changes ({_TABLE})")
         for change in changes:
-            engine.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", change)
+            engine.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", change)
         query = type_2_query('"changes"', ["id"], _COLUMNS, mark='"')
         return sorted(engine.sql(query).fetchall())
 
@@ -60,14 +72,30 @@ def test_a_delete_ends_the_last_version() -> None:
 
 def test_a_truncate_ends_the_versions_of_all_rows_before_it() -> None:
     """Its place among a row's changes is that of its position, wherever its partition stands."""
-    truncate = ("t", None, None, _at(3), "0003", 0, "t", 1, 0, _at(3))
-    changes = [_change("c", 1, "a", 1, 0), _change("c", 2, "x", 2, 1), _change("c", 2, "y", 4, 2), truncate]
+    changes = [_change("c", 1, "a", 1, 0), _change("c", 2, "x", 2, 1), _change("c", 2, "y", 4, 2), _truncate(3)]
 
     assert _versions(changes) == [
         (1, "a", _at(1), _at(3), False),
         (2, "x", _at(2), _at(3), False),
         (2, "y", _at(4), None, True),
     ]
+
+
+@pytest.mark.parametrize(("table", "ends"), [("p1", [3, None, 3]), ("p2", [None, 3, 3]), (None, [3, 3, 3])])
+def test_a_truncate_ends_the_rows_of_its_own_source_table(table: str | None, ends: list[int | None]) -> None:
+    """Where both name theirs; a row that has moved between two tables is the second one's."""
+    changes = [
+        _change("c", 1, "a", 1, 0, table="p1"),
+        _change("c", 2, "x", 1, 1, table="p1"),
+        _change("d", 2, None, 2, 2, table="p1"),
+        _change("c", 2, "y", 2, 3, table="p2"),
+        _change("c", 3, "z", 2, 4),
+        _truncate(3, table),
+    ]
+
+    found = {version[0]: version[3] for version in _versions(changes)}
+
+    assert [found[key] for key in (1, 2, 3)] == [_at(end) if end is not None else None for end in ends]
 
 
 def test_a_change_that_came_late_stands_where_it_belongs() -> None:
