@@ -39,7 +39,7 @@ def code_of(
         (key_writer.isin(*writers.unknown) & is_needed, Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
         (key_writer.isNotNull() & ~key_writer.isin(*keys_readable) & is_needed, Code.UNDECODABLE),
-        (value["corrupt"] | wire_key["corrupt"], Code.UNDECODABLE),
+        (value["corrupt"] | (wire_key["corrupt"] & is_needed), Code.UNDECODABLE),
         (~op.isin(*m.CHANGE_OPS, m.TRUNCATE, m.TOMBSTONE), Code.UNKNOWN_OP),
         (op.isin("c", "r", "u") & ~shown["present"], Code.UNDECODABLE),
         *[(~has_key & _is_in_key(shown, code, target), code) for code in misfits],

@@ -86,10 +86,7 @@ def _changes_key(configured: Sequence[str]) -> Column:
     is a Kafka key, PostgreSQL may have filled `before` with defaults, and a key of those would be no row's.
     """
     value = F.col("value")
-    is_read = value["source"]["connector"].isin(*_WHOLE_BEFORE) & ~F.coalesce(
-        F.col("wire_key")["corrupt"], F.lit(False)
-    )
-    is_whole = F.col("key_writer").isNull() | is_read
+    is_whole = F.col("key_writer").isNull() | value["source"]["connector"].isin(*_WHOLE_BEFORE)
     known, differs = F.lit(True), F.lit(False)
     for name in configured:
         before, after = value["old_key"][name], value["image"]["row"][name]
