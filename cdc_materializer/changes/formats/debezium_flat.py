@@ -129,9 +129,10 @@ class DebeziumFlat(Format):
 
         names = [name for name, known in self._added.items() if known == what]
         found = [part.field(name).cast("string") for name in names if part.has(name)]
-        if not found:
-            in_headers = [F.regexp_extract(part.header(name), '^"?(.*?)"?$', 1) for name in names]
-            found = [F.when(F.size(F.col("headers")) > 0, F.coalesce(*in_headers))] if in_headers else []
+        # Of JSON without a schema every field that may be there is asked for, and the row may have none of them.
+        if names and (not found or part.writer.is_plain):
+            in_headers = [_text(part.header(name)) for name in names]
+            found.append(F.when(F.size(F.col("headers")) > 0, F.coalesce(*in_headers)))
         return F.coalesce(*found) if found else F.lit(None).cast("string")
 
     def _connector(self, source: Mapping[str, Column]) -> Column:
@@ -139,6 +140,17 @@ class DebeziumFlat(Format):
 
         found = [F.when(source[field].rlike(form), F.lit(name)) for name, (field, form) in _CONNECTORS.items()]
         return F.coalesce(source["connector"], *found)
+
+
+def _text(header: Column) -> Column:
+    """What a header says, as text: plain, as Kafka Connect writes it by default, or as its JsonConverter does."""
+    from pyspark.sql import functions as F
+
+    return (
+        F.when(header.startswith('"'), F.get_json_object(header, "$"))
+        .when(header.startswith('{"schema":'), F.get_json_object(header, "$.payload"))
+        .otherwise(F.nullif(header, F.lit("null")))
+    )
 
 
 def _named(fields: Sequence[str], prefix: str) -> dict[str, str]:
