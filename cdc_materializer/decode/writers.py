@@ -78,15 +78,18 @@ class Writer:
         if self.avro is not None:
             return self._from_avro(octets, chosen)
         fields = f"payload struct<{ddl}>" if self.wrapped else ddl
-        text = octets.cast("string")
+        text, is_read = octets.cast("string"), chosen.isin(*self.selectors)
         if self.bare:
             fields = ddl.replace(quote(self.wire.fields[0][0]), "payload", 1)
             around = F.when(text.rlike(_SCALAR), F.concat(F.lit('{"payload":'), text, F.lit("}")))
             text = text if self.wrapped else F.coalesce(around, F.lit(_NO_TEXT))
+        elif not self.wrapped:
+            # No value, as a payload that is null is none.
+            is_read = is_read & (F.trim(text) != "null")
         # Spark's JSON reader puts other characters in the place of bytes that are no text.
         ended = F.when(F.is_valid_utf8(text), _with_end(text)).otherwise(F.lit(_NO_TEXT))
         read = read_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string")
-        return F.when(chosen.isin(*self.selectors), read)
+        return F.when(is_read, read)
 
     def _from_avro(self, octets: Column, chosen: Column) -> Column:
         options = {"mode": "PERMISSIVE"}
