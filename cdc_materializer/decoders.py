@@ -21,7 +21,7 @@ from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared, with_moments
-from cdc_materializer.decode.framing import CLOUD_EVENT, OWN_JSON, PLAIN_JSON, schema_block
+from cdc_materializer.decode.framing import OWN_JSON, PLAIN_JSON, UNREAD, schema_block
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
@@ -267,8 +267,8 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
             found = declared_writer(side, lookup)
         elif name.startswith(OWN_JSON):
             found = _own_writer(name, lookup.options)
-        elif name == CLOUD_EVENT:
-            found = Refused(name, CLOUD_EVENTS)
+        elif name in UNREAD:
+            found = Refused(name, UNREAD[name])
         if isinstance(found, Writer):
             if side == "value" and lookup.options.encoding not in (None, found.form):
                 return None

@@ -19,7 +19,7 @@ from cdc_materializer.decode.columns import column_type, with_moments
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.naming import ID_BYTES, SchemaName, named_in_bytes
 from cdc_materializer.decode.protobuf import translation
-from cdc_materializer.decode.refusals import is_cloud_event
+from cdc_materializer.decode.refusals import is_cloud_event, is_ext_json
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.errors import SchemaRefused, UsageError
 from cdc_materializer.registry import Registry
@@ -27,6 +27,7 @@ from cdc_materializer.schema import Column, Misfit, TableSchema, plan_schema
 from cdc_materializer.source import Message
 
 _CLOUD_EVENTS = "they are CloudEvents, which this version does not read"
+_EXT_JSON = "they name their schemas by `schemaId` beside them, which this version does not read"
 _ENCODINGS = {
     "avro": "Avro, by the registry's schema",
     "json": "JSON with its schema",
@@ -266,8 +267,13 @@ class _Writers:
             found = None
         if not isinstance(found, dict):
             return "its messages begin like nothing that is known: neither Avro with a registry's id nor a JSON object"
-        block = found.get("schema")
+        block, inner = found.get("schema"), found.get("payload")
         if not isinstance(block, Mapping) or "type" not in block or "payload" not in found:
+            if is_ext_json(found):
+                return _EXT_JSON
+            if list(found) == ["schema", "payload"] and block is None and isinstance(inner, dict):
+                # So JsonConverter writes what has no schema.
+                found = inner
             return _CLOUD_EVENTS if is_cloud_event(frozenset(found)) else Plain(found)
         text = json.dumps(block)
         if text not in self._blocks:

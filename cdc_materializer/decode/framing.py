@@ -6,6 +6,7 @@ equal for two messages exactly when one decoder serves both; for a schema of a r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pyspark.sql import Column
@@ -21,7 +22,7 @@ from cdc_materializer.decode.naming import (
     NAME_BYTES_MAX,
     NEGATIVE,
 )
-from cdc_materializer.decode.refusals import CLOUD_EVENT_FIELDS
+from cdc_materializer.decode.refusals import CLOUD_EVENT_FIELDS, CLOUD_EVENTS, EXT_JSON
 
 #: Selector of JSON without a schema block; its types are declared by a contract.
 PLAIN_JSON = "json"
@@ -29,6 +30,10 @@ PLAIN_JSON = "json"
 OWN_JSON = "json:"
 #: Selector of a CloudEvent in JSON, which is an envelope of another kind.
 CLOUD_EVENT = "cloudevent"
+#: Selector of JSON that names its schema by an id beside it, as Apicurio's ExtJsonConverter writes it.
+JSON_BY_ID = "json-by-id"
+#: The selectors of what is recognised and not read, with what it is.
+UNREAD: Mapping[str, str] = {CLOUD_EVENT: CLOUD_EVENTS, JSON_BY_ID: EXT_JSON}
 #: Selector of bytes that begin like nothing we know.
 UNKNOWN = "unknown"
 
@@ -38,6 +43,9 @@ Side = Literal["key", "value"]
 _CONFLUENT = "__{side}_schema_id"
 _APICURIO = "apicurio.{side}.{part}"
 _APICURIO_ID_BYTES = 8
+#: What JsonConverter writes around an object that has no schema, where it is to write schemas.
+_NO_SCHEMA = b'{"schema":null,"payload":'
+_BY_ID = '^\\{"schemaId":\\d+,"payload":\\{'
 
 
 def _of_id(octets: Column, id_bytes: int) -> Column:
@@ -71,7 +79,7 @@ def _named_in_bytes(octets: Column, id_bytes: int) -> Column:
 
 
 def datum(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
-    """The bytes behind what names the schema; all of them where a header does, or nothing.
+    """The bytes behind what names the schema, or beside a schema that is null; all of them where a header names one.
 
     Args:
         octets: the key or value.
@@ -79,13 +87,26 @@ def datum(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
         id_bytes: how many bytes an id has.
     """
     header_bytes = (
-        F.when(named.isNotNull(), 0)
-        .when(_of_id(octets, id_bytes), 1 + id_bytes)
+        F.when(_of_id(octets, id_bytes), 1 + id_bytes)
         .when(_of_guid(octets), 1 + GUID_BYTES)
         .when(_of_fingerprint(octets), len(MAGIC_SINGLE_OBJECT) + FINGERPRINT_BYTES)
         .otherwise(0)
     )
-    return F.when(header_bytes == 0, octets).otherwise(F.substring(octets, header_bytes + 1, F.length(octets)))
+    behind = F.substring(octets, header_bytes + 1, F.length(octets))
+    return F.when(named.isNotNull(), octets).when(header_bytes == 0, _without_block(octets)).otherwise(behind)
+
+
+def _without_block(octets: Column) -> Column:
+    """The object beside a schema that is null; all of the bytes where there is none, as in a row with more columns."""
+    begins = F.startswith(octets, F.lit(_NO_SCHEMA + b"{")) & F.endswith(octets, F.lit(b"}"))
+    is_block = begins & _has_only(octets.cast("string"), "schema", "payload")
+    behind = len(_NO_SCHEMA) + 1
+    return F.when(is_block, F.substring(octets, F.lit(behind), F.length(octets) - behind)).otherwise(octets)
+
+
+def _has_only(text: Column, *names: str) -> Column:
+    """Whether a JSON object has fields of these names, in this order, and no others."""
+    return F.coalesce(F.json_object_keys(text) == F.array(*[F.lit(name) for name in names]), F.lit(False))
 
 
 def _cut(octets: Column) -> Column:
@@ -187,12 +208,14 @@ def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
     required = F.array(*[F.lit(name) for name in sorted(CLOUD_EVENT_FIELDS)])
     has_fields = F.size(F.array_except(required, F.json_object_keys(text))) == 0
     is_cloud_event = F.contains(text, F.lit('"specversion"')) & F.coalesce(has_fields, F.lit(False))
+    is_by_id = text.startswith('{"schemaId":') & text.rlike(_BY_ID) & _has_only(text, "schemaId", "payload")
+    object_ = F.when(is_cloud_event, CLOUD_EVENT).when(is_by_id, JSON_BY_ID).otherwise(PLAIN_JSON)
     in_bytes = _named_in_bytes(octets, id_bytes)
     return (
         F.when(octets.isNull(), F.lit(None).cast("string"))
         .when(named.isNotNull(), named)
         .when(in_bytes.isNotNull(), in_bytes)
         .when(block.isNotNull(), F.concat(F.lit("block:"), F.hex(F.xxhash64(block)), F.lit(":"), F.length(block)))
-        .when(_is_object(text), F.when(is_cloud_event, CLOUD_EVENT).otherwise(PLAIN_JSON))
+        .when(_is_object(text), object_)
         .otherwise(UNKNOWN)
     )

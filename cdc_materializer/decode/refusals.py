@@ -16,6 +16,7 @@ class Refusal:
 
 CLOUD_EVENTS = "cloudevents"
 AVRO_JSON = "avro-json"
+EXT_JSON = "ext-json"
 WITH_SCHEMA = "with-schema"
 BEFORE_IMAGE = "before-image"
 
@@ -27,6 +28,12 @@ REFUSALS: Mapping[str, Refusal] = {
     AVRO_JSON: Refusal(
         "The message is written in Avro's JSON encoding, which is not read.",
         "Set `apicurio.registry.avro.encoding` to BINARY in the producer.",
+    ),
+    EXT_JSON: Refusal(
+        "The message is JSON that names its schema by `schemaId` beside it, as Apicurio's ExtJsonConverter writes it, "
+        "which is not read.",
+        "Set the connector's converter to Kafka Connect's JsonConverter with `schemas.enable=true`, or to Apicurio's "
+        "AvroConverter.",
     ),
     WITH_SCHEMA: Refusal(
         "The message has a schema, and its table's format is read in JSON without one, by the contract's types.",
@@ -48,3 +55,10 @@ CLOUD_EVENT_FIELDS = frozenset({"id", "source", "specversion", "type"})
 def is_cloud_event(fields: frozenset[str]) -> bool:
     """Whether an object with these fields is a CloudEvent: those that its specification requires."""
     return fields >= CLOUD_EVENT_FIELDS
+
+
+def is_ext_json(found: Mapping[str, object]) -> bool:
+    """Whether an object is another one beside the id of its schema."""
+    return (
+        list(found) == ["schemaId", "payload"] and type(found["schemaId"]) is int and isinstance(found["payload"], dict)
+    )
