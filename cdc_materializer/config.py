@@ -23,9 +23,10 @@ from cdc_materializer.config_connections import (
 from cdc_materializer.config_databases import DatabaseConfig
 from cdc_materializer.config_faults import CORRECT, below, config_error
 from cdc_materializer.config_formats import left_out
+from cdc_materializer.config_globs import RefusedTopic, ResolvedTables, check_mirrors, find_tables, resolve_tables
 from cdc_materializer.config_maintenance import MaintenanceConfig
 from cdc_materializer.config_masks import MasksConfig
-from cdc_materializer.config_tables import TableConfig, TableSettings, check_mirrors, resolve_tables
+from cdc_materializer.config_tables import TableConfig, TableSettings
 from cdc_materializer.config_values import Properties, Settings, kind_of, refusal, reveal
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.names import shown
@@ -38,12 +39,15 @@ __all__ = [
     "MaintenanceConfig",
     "MasksConfig",
     "PipelineFile",
+    "RefusedTopic",
     "RegistryConfig",
+    "ResolvedTables",
     "SourceConfig",
     "TableConfig",
     "TableSettings",
     "TlsFiles",
     "config_json_schema",
+    "find_tables",
     "load_config",
     "resolve_tables",
     "reveal",

@@ -1,4 +1,4 @@
-"""The tables of pipeline.yaml: their settings, the Iceberg properties these ask for, and globs made into topics."""
+"""The tables of pipeline.yaml: their settings, and the Iceberg properties these ask for."""
 
 import fnmatch
 import re
@@ -20,8 +20,8 @@ from cdc_materializer.config_formats import AUTO, DEFAULT, check_format, check_s
 from cdc_materializer.config_maintenance import RawSettings
 from cdc_materializer.config_readers import Reader, check_properties, format_of, who_cannot_read
 from cdc_materializer.config_values import Duration, FilePath, MirrorName, Names, Settings, read_properties, refusal
-from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
-from cdc_materializer.names import TableName, is_table_topic, same_name, shown
+from cdc_materializer.errors import InvalidName
+from cdc_materializer.names import TableName, same_name
 
 # What Kafka allows in a topic's name (249 characters of these), and the signs of a glob.
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
@@ -339,56 +339,3 @@ class TableConfig(TableSettings):
                 "is no name that a Kafka topic can have", "Use letters, digits, `.`, `_` and `-`, or a glob of them."
             )
         return topic
-
-
-def check_mirrors(tables: Iterable[TableConfig]) -> None:
-    """Check that each table that is no glob has a mirror of its own; raise ConfigError otherwise.
-
-    Names that differ only in case count as one: they would share a folder on some file systems.
-    """
-    topic_by_mirror: dict[str, str] = {}
-    for table in tables:
-        if table.is_glob and table.given_mirror is None:
-            continue
-        mirror = str(table.mirror).lower()
-        if mirror in topic_by_mirror:
-            raise ConfigError(
-                f"The topics {topic_by_mirror[mirror]} and {table.topic} would both go to the mirror `{table.mirror}`.",
-                "Give one of them another `mirror`, or name both by one glob with that `mirror`, if it is one table.",
-            )
-        topic_by_mirror[mirror] = table.topic
-
-
-def resolve_tables(tables: Iterable[TableConfig], topics: Iterable[str]) -> tuple[TableConfig, ...]:
-    """Return ``tables`` with each glob replaced by the topics it matches, in order of name.
-
-    A glob with a `mirror` stays one table, of all that it matches. A topic that has an entry of its own is no glob's,
-    and the first of two globs takes a topic, with its settings. Only a table's topics are taken (`is_table_topic`).
-
-    Raises:
-        TopicMissing: a glob matches no table's topic.
-        ConfigError: two topics would go to one mirror.
-        InvalidName: a matched topic's name gives no table name.
-    """
-    entries, existing = tuple(tables), sorted(set(topics))
-    taken = {entry.topic for entry in entries}
-    candidates = [topic for topic in existing if is_table_topic(topic, existing)]
-    resolved: list[TableConfig] = []
-    for entry in entries:
-        if not entry.is_glob:
-            resolved.append(entry)
-            continue
-        matched = [topic for topic in candidates if fnmatch.fnmatchcase(topic, entry.topic)]
-        if not matched and entry.given_mirror is None:
-            raise TopicMissing(
-                f"No topic of a table matches `{shown(entry.topic)}`; the source has {len(candidates)} such topics.",
-                "Correct the glob in `tables:`, or name the topic and its `mirror` exactly.",
-            )
-        own = [topic for topic in matched if topic not in taken]
-        if entry.given_mirror is not None:
-            resolved += [entry.of_topics(own, taken)] if own or not matched else []
-        else:
-            resolved += (entry.model_copy(update={"topic": topic}) for topic in own)
-        taken.update(matched)
-    check_mirrors(resolved)
-    return tuple(resolved)

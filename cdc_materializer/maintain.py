@@ -93,7 +93,7 @@ def maintain_tables(config: Config, options: MaintainOptions, spark: SparkSessio
     lake, now = open_tables(config.catalog), options.now_ms()
     found: list[MaintainedTable] = []
     waiting: list[_Work] = []
-    for table in configured_tables(config, options.tables):
+    for table in configured_tables(config, options.tables, refuse=False):
         for entry in _planned(config, lake, table.mirror, now):
             if isinstance(entry, _Work):
                 waiting.append(entry)

@@ -70,6 +70,7 @@ def plan_tables(config: Config, tables: Sequence[str] = (), spark: SparkSession 
     with session_for(work, spark, messages) as session, workers as pool:
         _begin_catalog(work, session, waiting)
         found = list(pool.map(lambda backlog: _plan_or_stop(work, session, backlog), waiting))
+    found += [(_stopped(one.topic, one.topic, one.error), one.error.exit_code) for one in work.refused]
     code = worst_exit_code(code for _, code in found)
     return PlanReport(pipeline=config.name, tables=[plan for plan, _ in found], exit_code=code)
 
@@ -96,8 +97,11 @@ def _plan_or_stop(work: Work, spark: SparkSession, backlog: Backlog) -> tuple[Ta
             return _plan(line, backlog), 0
     except CdcError as failure:
         _LOG.debug("%s could not be planned: %s", table.mirror, where_from(failure.__cause__ or failure))
-        stopped = TablePlan(table=str(table.mirror), topic=table.topic, action="stop", error=ErrorInfo.of(failure))
-        return stopped, failure.exit_code
+        return _stopped(str(table.mirror), table.topic, failure), failure.exit_code
+
+
+def _stopped(table: str, topic: str, failure: CdcError) -> TablePlan:
+    return TablePlan(table=table, topic=topic, action="stop", error=ErrorInfo.of(failure))
 
 
 def _plan(line: Line, backlog: Backlog) -> TablePlan:

@@ -116,7 +116,13 @@ def verify_tables(
     size = None if options.source else landed(config, work.tables)
     with session_for(work, spark, size) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
+    found += [_refused(one.topic, one.topic, one.error, options) for one in work.refused]
     return VerifyReport(pipeline=config.name, tables=found)
+
+
+def _refused(table: str, topic: str, failure: CdcError, options: VerifyOptions) -> TableVerify:
+    error = ErrorInfo.of(failure)
+    return TableVerify(table=table, topic=topic, method=options.method, equal=False, error=error)
 
 
 def _verify(work: Work, spark: SparkSession, table: TableConfig, options: VerifyOptions) -> TableVerify:
@@ -153,7 +159,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
                 found = compare(line, raw, mirror, options)
     except CdcError as failure:
         _LOG.debug("%s could not be compared: %s", name, where_from(failure.__cause__ or failure))
-        found = none.model_copy(update={"equal": False, "error": ErrorInfo.of(failure)})
+        found = _refused(name, table.topic, failure, options)
     return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
 
 

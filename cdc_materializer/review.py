@@ -42,7 +42,7 @@ def review(
     at = parse_time(when) if when is not None else None
     if at is not None and at > now:
         raise UsageError("That time is still to come.", "Name a past one; left out, the report is of now.")
-    tables = configured_tables(config, names)
+    tables = configured_tables(config, names, refuse=False)
     contracts = {
         name: found if isinstance(found, UsageError) else _as_reported(found)
         for name, found in _contracts(config, tables).items()

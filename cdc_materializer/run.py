@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.clocks import Clock, SystemClock
-from cdc_materializer.config import Config, TableConfig, resolve_tables
-from cdc_materializer.errors import EXIT_BUG, CdcError, ConfigError, LakeUnavailable, worst_exit_code
+from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig
+from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, worst_exit_code
 from cdc_materializer.lease import worked_on_by
 from cdc_materializer.logs import without_texts
 from cdc_materializer.names import shown
@@ -41,7 +41,7 @@ from cdc_materializer.run_contracts import (
     with_changes,
 )
 from cdc_materializer.run_pauses import Pauses
-from cdc_materializer.run_topics import ListedTopics
+from cdc_materializer.run_topics import ListedTopics, refused_runs, tables_of, with_runs
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class RunOptions:
 class Work:
     """What a run works with, opened once: `tables` are those that are asked for, of all that are `known`.
 
-    A contract that cannot be followed is among the `contracts` as its error, which a `Line` raises.
+    A contract that cannot be followed is among the `contracts` as its error, which a `Line` raises; topics that no
+    table can be made of are `refused`, where no tables are asked for by name.
     """
 
     config: Config
@@ -109,6 +110,7 @@ class Work:
     tables: tuple[TableConfig, ...]
     contracts: Mapping[str, Stated]
     known: tuple[TableConfig, ...] = ()
+    refused: tuple[RefusedTopic, ...] = ()
 
 
 def run_once(config: Config, spark: SparkSession | None = None, options: RunOptions | None = None) -> RunReport:
@@ -120,7 +122,8 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
         options: which tables, when to stop, whom to tell.
 
     Returns:
-        One entry a table. A table that failed says so in its entry; `RunReport.exit_code` is the command's.
+        One entry a table. A table that failed says so in its entry, as does a topic that none can be made of;
+        `RunReport.exit_code` is the command's.
 
     Raises:
         CdcError: nothing could be begun: the configuration, the source or Spark.
@@ -132,9 +135,10 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     if all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
         done = _report(config, [_without_work(work, backlog) for backlog in waiting])
-        return with_changes(done, changes)
+        return with_runs(with_changes(done, changes), refused_runs(work.refused))
     with session_for(work, spark, sum(backlog.messages for backlog in waiting)) as session:
-        return with_changes(_run_tables(work, Lakes(session, config), waiting, options), changes)
+        done = _run_tables(work, Lakes(session, config), waiting, options)
+        return with_runs(with_changes(done, changes), refused_runs(work.refused))
 
 
 def run_forever(
@@ -152,7 +156,8 @@ def run_forever(
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
     pauses = Pauses(poll, options.clock)
-    files, listed = ContractFiles(config, work.tables, work.contracts), ListedTopics(config, work.source, work.known)
+    files = ContractFiles(config, work.tables, work.contracts)
+    listed = ListedTopics(config, work.source, ResolvedTables(work.known, work.refused))
     changes: dict[str, ContractChange] = {}
     with session_for(work, spark) as session:
         lakes = Lakes(session, config)
@@ -170,7 +175,9 @@ def run_forever(
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
             report = _run_tables(work, lakes, waiting, options, TURN_SECONDS)
             pauses.note(waiting, report)
-            if any(run.batches or run.error for run in report.tables):
+            news = listed.news() if not options.tables else []
+            report = with_runs(report, news)
+            if news or any(run.batches or run.error for run in report.tables):
                 yield with_changes(report, changes)
                 for run in report.tables:
                     changes.pop(run.table, None)
@@ -209,18 +216,16 @@ def open_work(config: Config, options: RunOptions, *, refuse: bool = True) -> Wo
         ConfigError: a table is asked for that the configuration does not have.
         ContractInvalid: a contract cannot be followed.
         SourceUnavailable: the topics cannot be listed.
+        TopicMissing, InvalidName: no table can be made of any topic.
     """
     source = open_source(config.source, options.deadline)
-    known = resolve_tables(config.tables, source.topics() if any(table.is_glob for table in config.tables) else ())
-    tables = options.asked_of(known)
-    missing = sorted(set(options.tables) - {str(table.mirror) for table in known})
-    if missing:
-        what = f"There is no table {', '.join(missing)} in {config.path.name}."
-        raise ConfigError(what, f"Its tables are: {', '.join(str(table.mirror) for table in known)}.")
+    found = tables_of(config, source, options.tables, options.deadline)
+    tables = options.asked_of(found.tables)
     contracts = read_contracts(config, tables)
     if refuse:
         refuse_unreadable(contracts, tables)
-    return Work(config, source, open_registry(config.registry, options.deadline), tables, contracts, known)
+    registry = open_registry(config.registry, options.deadline)
+    return Work(config, source, registry, tables, contracts, found.tables, found.refused)
 
 
 @contextmanager

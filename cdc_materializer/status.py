@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import Tables, open_tables, snapshots_of
-from cdc_materializer.config import Config, TableConfig, resolve_tables
+from cdc_materializer.config import Config, ResolvedTables, TableConfig
 from cdc_materializer.errors import (
     EXIT_BUG,
     EXIT_DONE,
     CdcError,
-    ConfigError,
     ContractInvalid,
     DifferenceFound,
     worst_exit_code,
@@ -22,7 +21,7 @@ from cdc_materializer.invariants import foreign
 from cdc_materializer.local_table import SnapshotLine, main_line, rows_in
 from cdc_materializer.maintain_plan import Rule, hint
 from cdc_materializer.marker import Marker
-from cdc_materializer.names import TableName, nearest, shown
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Topics, asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN, held_messages, in_utc, is_of_table
@@ -34,6 +33,7 @@ from cdc_materializer.report.models import (
     TableStatus,
     VerifyReport,
 )
+from cdc_materializer.run_topics import tables_of
 from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source
 
 if TYPE_CHECKING:
@@ -44,22 +44,30 @@ _MILLISECONDS = 1_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def configured_tables(config: Config, names: Sequence[str], source: Source | None = None) -> tuple[TableConfig, ...]:
+def configured_tables(
+    config: Config, names: Sequence[str], source: Source | None = None, *, refuse: bool = True
+) -> tuple[TableConfig, ...]:
     """Return the tables of the configuration, or those of them that are named; globs are resolved.
+
+    Args:
+        config: from `load_config`.
+        names: the mirrors; all for none.
+        source: the configuration's, where it is open.
+        refuse: whether a topic or a glob that no table can be made of is raised where no mirror is named.
 
     Raises:
         ConfigError: a name that no table has.
         SourceUnavailable: there are globs, and the topics cannot be listed.
+        CdcError: as `refuse` says, or no table can be made of any topic.
     """
-    has_globs = any(table.is_glob for table in config.tables)
-    topics = (source or open_source(config.source)).topics() if has_globs else ()
-    known = {str(table.mirror): table for table in resolve_tables(config.tables, topics)}
-    for name in names:
-        if name not in known:
-            near = nearest(name, known)
-            do = f"Did you mean {near}?" if near else f"Its tables are: {', '.join(known)}."
-            raise ConfigError(f"There is no table {shown(name)} in {config.path.name}.", do)
-    return tuple(table for name, table in known.items() if not names or name in names)
+    found = tables_of(config, source or open_source(config.source), names)
+    if refuse and found.refused:
+        raise found.refused[0].error
+    return _asked(found, names)
+
+
+def _asked(found: ResolvedTables, names: Sequence[str]) -> tuple[TableConfig, ...]:
+    return tuple(table for table in found.tables if not names or str(table.mirror) in names)
 
 
 def read_status(config: Config, as_of: datetime, names: Sequence[str] = ()) -> StatusReport:
@@ -76,11 +84,12 @@ def read_status(config: Config, as_of: datetime, names: Sequence[str] = ()) -> S
         CdcError: nothing can be said of any table: the configuration is wrong, or the catalog's kind needs Spark.
     """
     source = open_source(config.source)
-    tables = configured_tables(config, names, source)
+    found = tables_of(config, source, names)
     lake = open_tables(config.catalog)
     topics = Topics(source)
     rule = Rule.of(config.maintenance)
-    entries = [_table_status(table, lake, topics, as_of, rule) for table in tables]
+    entries = [_table_status(table, lake, topics, as_of, rule) for table in _asked(found, names)]
+    entries += [TableStatus(table=one.topic, topic=one.topic, error=ErrorInfo.of(one.error)) for one in found.refused]
     return StatusReport(pipeline=config.name, as_of=as_of, tables=entries)
 
 

@@ -86,7 +86,7 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     wanted = QuarantineFilter(
         code=known_code(code), rule=rule, status=None if standing is Standing.ALL else standing.value
     )
-    tables = configured_tables(loaded, table or ())
+    tables = configured_tables(loaded, table or (), refuse=False)
     lake = open_tables(loaded.catalog)
     output.show(quarantine_list(loaded.name, tables, lake, as_of=now(), limit=limit, wanted=wanted))
     return EXIT_DONE

@@ -64,7 +64,7 @@ class TableRun(Report):
     exactly one place.
     """
 
-    table: str = Field(description="Name of the mirror.")
+    table: str = Field(description="Name of the mirror; of a topic or glob that none can be made of, its own.")
     topic: str = Field(description="Topic the messages came from.")
     batches: int = Field(default=0, ge=0, description="Batches published.")
     read: int = Field(default=0, ge=0, description="Messages read from raw.")
@@ -129,7 +129,7 @@ class FileHealth(Report):
 class TableStatus(Report):
     """Where one table stands."""
 
-    table: str = Field(description="Name of the mirror.")
+    table: str = Field(description="Name of the mirror; of a topic or glob that none can be made of, its own.")
     topic: str = Field(description="Topic that feeds it.")
     rows: int | None = Field(default=None, description="Rows in the mirror; null: it does not exist yet.")
     messages: int | None = Field(default=None, description="Messages in the raw table; null: it does not exist yet.")
@@ -193,7 +193,7 @@ class StatusReport(Report):
 class TableVerify(Report):
     """Whether a mirror equals a second fold of its raw table, key by key."""
 
-    table: str = Field(description="Name of the mirror.")
+    table: str = Field(description="Name of the mirror; of a topic or glob that none can be made of, its own.")
     topic: str = Field(description="Topic that feeds it.")
     method: Literal["fold", "ledger", "source"] = Field(
         default="fold",

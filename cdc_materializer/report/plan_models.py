@@ -54,7 +54,7 @@ class DeclaredPlan(Report):
 class TablePlan(Report):
     """What a run would change of one table's columns before it writes rows."""
 
-    table: str = Field(description="Name of the mirror.")
+    table: str = Field(description="Name of the mirror; of a topic or glob that none can be made of, its own.")
     topic: str = Field(description="Topic that feeds it.")
     action: Literal["create", "change", "none", "stop"] = Field(
         description="Whether the mirror is made, its columns change, or stay as they are, or the table would stop."

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.config import TableConfig, resolve_tables
-from cdc_materializer.errors import ConfigError, TopicMissing
+from cdc_materializer.config import TableConfig, find_tables, resolve_tables
+from cdc_materializer.errors import ConfigError, InvalidName, TopicMissing
 from tests.unit.pipelines import SMALL, load, refusal
 
 
@@ -190,6 +190,26 @@ def test_two_topics_for_one_mirror_are_refused(tables: list[dict[str, Any]], top
     """Names that differ only in case would share a folder on some file systems."""
     with pytest.raises(ConfigError, match="would both go to the mirror"):
         _resolved(tables, topics)
+
+
+@pytest.mark.parametrize(
+    ("tables", "topics", "kept", "mirrors", "refused"),
+    [
+        (["s.p.a", "t.*"], ["s.p.a"], None, ["p.a"], {"t.*": TopicMissing}),
+        (["s.p.*"], ["s.p.a", "s.p.a__raw"], None, ["p.a"], {"s.p.a__raw": InvalidName}),
+        (["s.p.*"], ["s.p.A", "s.p.a", "s.p.b"], "s.p.a", ["p.a", "p.b"], {"s.p.A": ConfigError}),
+        (["s.p.*"], ["s.p.A", "s.p.a", "s.p.b"], None, ["p.b"], {"s.p.A": ConfigError, "s.p.a": ConfigError}),
+        (["t.p.a", "s.p.*"], ["s.p.a", "s.p.b", "t.p.a"], "s.p.a", ["p.a", "p.b"], {"s.p.a": ConfigError}),
+    ],
+)
+def test_a_topic_that_no_table_can_be_made_of_leaves_the_others(
+    tables: list[str], topics: list[str], kept: str | None, mirrors: list[str], refused: dict[str, type]
+) -> None:
+    """Of two for one mirror the one stays that the file names, or else the mirror's own; where there is none, none."""
+    found = find_tables([TableConfig(topic=topic) for topic in tables], topics, lambda table: table.topic == kept)
+
+    assert [str(table.mirror) for table in found.tables] == mirrors
+    assert {one.topic: type(one.error) for one in found.refused} == refused
 
 
 def test_two_topics_for_one_mirror_are_refused_when_the_file_is_read(folder: Path) -> None:

@@ -17,7 +17,7 @@ import yaml
 from cdc_materializer.cli.following import Following
 from cdc_materializer.clocks import SystemClock
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.errors import EXIT_BUG, EXIT_REWOUND, EXIT_SOURCE, LakeUnavailable, SourceUnavailable
+from cdc_materializer.errors import EXIT_BUG, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE, LakeUnavailable, SourceUnavailable
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.local_table import SnapshotLine
@@ -240,6 +240,27 @@ def test_a_topic_that_comes_while_a_run_follows_is_taken_up(follow: Follow, glob
     both = ("other.public.one", "shop.public.one")
     assert sorted(seen[3:]) == [("public.one", both), ("public.ten", ()), ("public.three", ())]
     assert {run.table: run.error.code for run in told.report().tables if run.error} == {"public.two": "TopicMissing"}
+
+
+def test_a_topic_that_no_table_can_be_made_of_keeps_none_away(follow: Follow, globs: Config) -> None:
+    """It is told once, those that come later are taken up, and a mirror stays that of the topic that it has."""
+    coming = iter([["shop.public.t__raw", "a.public.two"], ["shop.public.ten"], ["x.y.z"], []])
+    worked: Counter[str] = Counter()
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        worked[line.table.topic] += 1
+        for name in next(coming) if line.table.topic == "shop.public.two" else ():
+            _make(globs, name)
+        return None
+
+    waits = [TableConfig(topic=topic) for topic in ("*.public.t*", "x.*")]
+    told = follow(advance, 4, config=globs.model_copy(update={"tables": waits}))
+
+    failed = {run.table: run.error.code for run in told.report().tables if run.error}
+    assert failed == {"a.public.two": "ConfigError", "shop.public.t__raw": "InvalidName"}
+    assert told.exit_code == EXIT_USAGE
+    assert (worked["shop.public.two"], worked["shop.public.ten"], worked["x.y.z"]) == (4, 2, 1)
+    assert "a.public.two" not in worked
 
 
 def test_a_run_goes_on_with_the_topics_that_it_knows(

@@ -17,6 +17,8 @@ from cdc_materializer import plan, proof, rebuild
 from cdc_materializer.config import Config, TableConfig, load_config, resolve_tables
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
+    EXIT_DONE,
+    EXIT_SOURCE,
     BrokerUnreachable,
     ConfigError,
     InvariantBroken,
@@ -409,6 +411,42 @@ def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: p
     report = run_once(config)
 
     assert [(run.batches, run.read, run.offsets) for run in report.tables] == [(0, 0, {"0": 2})]
+
+
+@pytest.mark.parametrize(
+    ("names", "told", "code"),
+    [
+        ([], {"public.orders": None, "crm.*": "TopicMissing", "shop.public.orders__raw": "InvalidName"}, EXIT_SOURCE),
+        (["public.orders"], {"public.orders": None}, EXIT_DONE),
+    ],
+)
+def test_a_topic_that_no_table_can_be_made_of_is_its_own_error(
+    config: Config, monkeypatch: pytest.MonkeyPatch, names: list[str], told: dict[str, str | None], code: int
+) -> None:
+    """As is a glob that no topic matches; the tables that there are go on, and one that is asked for is told alone."""
+    for topic in (f"{TOPICS[0]}__raw", TOPICS[0]):
+        (config.root / "recorded" / f"{topic}.jsonl").touch()
+    globs = config.model_copy(update={"tables": [TableConfig(topic="shop.*"), TableConfig(topic="crm.*")]})
+    here = marker({0: 2})
+    state = TopicState(TOPICS[0], None, Offsets({0: 0}), Offsets({0: 2}))
+    monkeypatch.setattr(
+        "cdc_materializer.run.backlogs", lambda *asked: [Backlog(table, state, here, here) for table in asked[2]]
+    )
+    report = run_once(globs, options=RunOptions(tables=names))
+
+    assert {run.table: run.error.code if run.error else None for run in report.tables} == told
+    assert report.exit_code == code
+
+
+@pytest.mark.parametrize(("names", "error"), [([], TopicMissing), (["public.t"], TopicMissing)])
+def test_where_no_table_can_be_made_at_all_nothing_is_begun(
+    config: Config, names: list[str], error: type[Exception]
+) -> None:
+    """Nor where the table that is asked for may be one of a glob that no topic matches yet."""
+    tables = [TableConfig(topic="crm.*"), *(TableConfig(topic=topic) for topic in TOPICS if names)]
+
+    with pytest.raises(error):
+        open_work(config.model_copy(update={"tables": tables}), RunOptions(tables=names))
 
 
 def test_a_run_that_can_reach_nothing_starts_no_spark(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

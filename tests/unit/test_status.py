@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from cdc_materializer.config import Config, load_config
+from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, EXIT_LAKE, EXIT_SOURCE, ConfigError
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
@@ -218,6 +218,25 @@ def test_a_missing_topic_is_that_tables_error(filled: Filled) -> None:
     assert gone.error is not None
     assert gone.error.code == "TopicMissing"
     assert exit_code(found) == EXIT_DONE
+
+
+def test_a_mirror_stays_that_of_the_topic_that_it_is_filled_from(filled: Filled) -> None:
+    """Where another one of the glob would go to it too, that one is told; what is asked for by name is told alone."""
+    globs = filled.config.model_copy(update={"tables": [TableConfig(topic="*.public.orders")]})
+    other = filled.config.root / "recorded" / "crm.public.orders.jsonl"
+    other.touch()
+    try:
+        found = read_status(globs, _NOW)
+        named = read_status(globs, _NOW, ["public.orders"])
+        assert [str(table.mirror) for table in configured_tables(globs, (), refuse=False)] == ["public.orders"]
+        with pytest.raises(ConfigError, match="would both go to the mirror"):
+            configured_tables(globs, ())
+    finally:
+        other.unlink()
+
+    told = [(table.table, table.error.code if table.error else None) for table in found.tables]
+    assert told == [("public.orders", None), ("crm.public.orders", "ConfigError")]
+    assert [table.table for table in named.tables] == ["public.orders"]
 
 
 def test_without_its_source_a_table_still_tells_what_it_holds(filled: Filled) -> None:
