@@ -138,7 +138,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["replay", "shop.orders", "--from", "yesterday"], "`--from yesterday` says no place to begin at."),
         (["replay", "shop.orders", "--rollback", "--from", "kafka"], "`--rollback` and `--forget` go with none of"),
         (["replay", "shop.orders", "--rollback", "--publish"], "`--rollback` and `--forget` go with none of"),
-        (["replay", "shop.order"], "There is no table shop.order in pipeline.yaml. Its tables are: shop.orders."),
+        (["replay", "shop.order"], "There is no table shop.order in pipeline.yaml. Did you mean shop.orders?"),
         (["replay"], "Missing argument 'TABLE...'"),
         (["verify", "--ledger", "--repair"], "`--ledger` tells no rows"),
         (["verify", "--ledger", "--source"], "`--source` goes with neither"),
