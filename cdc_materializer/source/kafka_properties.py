@@ -4,6 +4,7 @@ A user writes librdkafka's names (those of every client but Java's). Most are th
 translated here. Files of certificates and keys are read here, so that Spark's workers need none of them.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,6 +45,13 @@ _TRANSLATED = frozenset(
     }
 )
 
+#: What begins so is librdkafka's alone, but for the address where tokens are asked for.
+_OAUTH = "sasl.oauthbearer."
+_TOKEN_ENDPOINT = f"{_OAUTH}token.endpoint.url"
+_OAUTH_CLASSES = "org.apache.kafka.common.security.oauthbearer"
+
+_PEM_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -83,7 +91,11 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ConfigError: a SASL mechanism without a counterpart, or a certificate or key file that cannot be read.
     """
-    java = {name: value for name, value in properties.items() if name not in _OURS | _TRANSLATED}
+    java = {
+        name: value
+        for name, value in properties.items()
+        if name not in _OURS | _TRANSLATED and not name.startswith(_OAUTH)
+    }
     java["bootstrap.servers"] = brokers(properties)
     java.update(_security(properties))
     java["isolation.level"] = "read_committed"
@@ -105,6 +117,8 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
     if mechanism is None:
         return {}
     java = {"sasl.mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        return java | _oauth(properties)
     if "sasl.username" in properties:
         module = _LOGIN_MODULES.get(mechanism)
         if module is None:
@@ -113,6 +127,28 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
         user, password = _quoted(properties["sasl.username"]), _quoted(properties.get("sasl.password", ""))
         java["sasl.jaas.config"] = f"{module} required username={user} password={password};"
     return java
+
+
+def _oauth(properties: Mapping[str, str]) -> dict[str, str]:
+    """How Java's client asks for tokens as librdkafka does, by `sasl.oauthbearer.method=oidc`."""
+    needed = {f"{_OAUTH}client.id": "clientId", f"{_OAUTH}client.secret": "clientSecret", _TOKEN_ENDPOINT: ""}
+    is_alike = properties.get(f"{_OAUTH}grant.type", "client_credentials") == "client_credentials"
+    if properties.get(f"{_OAUTH}method") != "oidc" or not is_alike or not needed.keys() <= properties.keys():
+        what = "The SASL mechanism OAUTHBEARER under source.kafka is set up as Kafka's Java client cannot follow."
+        do = f"Set `{_OAUTH}method` to oidc, with {', '.join(f'`{name}`' for name in needed)}, for client credentials."
+        raise ConfigError(what, do)
+    options = {java: properties[name] for name, java in needed.items() if java}
+    if f"{_OAUTH}scope" in properties:
+        options["scope"] = properties[f"{_OAUTH}scope"]
+    for extension in filter(None, properties.get(f"{_OAUTH}extensions", "").split(",")):
+        name, _, value = extension.partition("=")
+        options[f"extension_{name.strip()}"] = value.strip()
+    said = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    return {
+        "sasl.jaas.config": f"{_OAUTH_CLASSES}.OAuthBearerLoginModule required {said};",
+        "sasl.login.callback.handler.class": f"{_OAUTH_CLASSES}.OAuthBearerLoginCallbackHandler",
+        _TOKEN_ENDPOINT: properties[_TOKEN_ENDPOINT],
+    }
 
 
 def _quoted(text: str) -> str:
@@ -142,8 +178,16 @@ def _pem(properties: Mapping[str, str], prefix: str) -> str | None:
     if location is None or (prefix == "ssl.ca" and location == "probe"):
         return None
     try:
-        return Path(location).read_text(encoding="ascii")
+        return _blocks(Path(location).read_bytes())
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a PEM file"
         what = f"The file {location} that `{prefix}.location` under source.kafka names cannot be read ({reason})."
         raise ConfigError(what, "Correct the path; it must be one PEM file.") from error
+
+
+def _blocks(content: bytes) -> str:
+    """What a PEM file has for clients; what stands between is for people, in whatever encoding."""
+    found = [block[0].decode("ascii") for block in _PEM_BLOCK.finditer(content)]
+    if not found:
+        raise ValueError
+    return "".join(f"{block}\n" for block in found)

@@ -218,11 +218,67 @@ def test_a_mechanism_without_counterpart_is_refused() -> None:
         spark_options({"bootstrap.servers": "a:1", "sasl.mechanism": "OAUTHBEARER", "sasl.username": "u"})
 
 
+_OIDC = {
+    "bootstrap.servers": "a:1",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "me",
+    "sasl.oauthbearer.client.secret": 's"x',
+    "sasl.oauthbearer.token.endpoint.url": "https://a/token",
+}
+
+
+def test_client_credentials_are_given_to_java_too() -> None:
+    """Its own handler asks for tokens with them; nothing else of librdkafka's is handed on."""
+    given = _OIDC | {"sasl.oauthbearer.scope": "read", "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,pool=p"}
+
+    assert spark_options(given) == {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.isolation.level": "read_committed",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="me" clientSecret="s\\"x" scope="read" extension_logicalCluster="lkc-1" extension_pool="p";',
+        "kafka.sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+        "OAuthBearerLoginCallbackHandler",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://a/token",
+    }
+
+
+@pytest.mark.parametrize("changed", ["method", "client.secret", "token.endpoint.url", "grant.type"])
+def test_tokens_that_java_cannot_get_are_refused(changed: str) -> None:
+    """On the driver, with what to set, and never a secret."""
+    name = f"sasl.oauthbearer.{changed}"
+    given = {key: value for key, value in _OIDC.items() if key != name}
+    given |= {name: "urn:ietf:params:oauth:grant-type:jwt-bearer"} if changed == "grant.type" else {}
+
+    with pytest.raises(ConfigError, match=r"OAUTHBEARER .*`sasl\.oauthbearer\.method` to oidc") as caught:
+        spark_options(given)
+
+    assert 's"x' not in str(caught.value)
+
+
+def test_what_stands_between_certificates_is_left_out(tmp_path: Path) -> None:
+    """As names of authorities in UTF-8, which librdkafka reads over; a file without a block is no PEM file."""
+    bundle, none = tmp_path / "ca", tmp_path / "none"
+    certificate = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
+    bundle.write_text(f"# F\u0151tan\u00fas\n{certificate}\n# B\n{certificate}", encoding="utf-8")
+    none.write_bytes(b"\x30\x82\xff")
+    given = {"bootstrap.servers": "a:1", "ssl.ca.location": str(bundle)}
+
+    assert spark_options(given)["kafka.ssl.truststore.certificates"] == certificate * 2
+    with pytest.raises(ConfigError, match="not a PEM file"):
+        spark_options(given | {"ssl.ca.location": str(none)})
+
+
+def _pem(name: str) -> str:
+    return f"-----BEGIN {name.upper()}-----\nAA==\n-----END {name.upper()}-----\n"
+
+
 def test_certificates_and_keys_are_handed_over_as_text(tmp_path: Path) -> None:
     """Spark's workers get the contents, as they may not have the files; the names are Java's."""
     names = {"ca": "ssl.ca.location", "certificate": "ssl.certificate.location", "key": "ssl.key.location"}
     for name in names:
-        (tmp_path / name).write_text(f"PEM {name}")
+        (tmp_path / name).write_text(_pem(name))
     locations = {property_: str(tmp_path / name) for name, property_ in names.items()}
 
     options = spark_options({"bootstrap.servers": "a:1", "ssl.endpoint.identification.algorithm": "none", **locations})
@@ -232,10 +288,10 @@ def test_certificates_and_keys_are_handed_over_as_text(tmp_path: Path) -> None:
         "kafka.isolation.level": "read_committed",
         "kafka.ssl.endpoint.identification.algorithm": "",
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.certificates": "PEM ca",
+        "kafka.ssl.truststore.certificates": _pem("ca"),
         "kafka.ssl.keystore.type": "PEM",
-        "kafka.ssl.keystore.certificate.chain": "PEM certificate",
-        "kafka.ssl.keystore.key": "PEM key",
+        "kafka.ssl.keystore.certificate.chain": _pem("certificate"),
+        "kafka.ssl.keystore.key": _pem("key"),
     }
 
 
@@ -243,6 +299,27 @@ def test_a_certificate_file_that_is_missing_is_named(tmp_path: Path) -> None:
     """The error names the property and the file."""
     with pytest.raises(ConfigError, match=r"absent that `ssl\.ca\.location`"):
         spark_options({"bootstrap.servers": "a:1", "ssl.ca.location": str(tmp_path / "absent")})
+
+
+_NOT_MADE = "org.apache.kafka.common.KafkaException: Failed to construct kafka consumer\n\tCaused by: "
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("java.lang.IllegalArgumentException: Could not find a 'KafkaClient' entry: hush", ConfigError),
+        ("org.apache.kafka.common.config.ConfigException: Invalid value hush", ConfigError),
+        ("org.apache.kafka.common.KafkaException: Failed to load PEM SSL keystore hush", ConfigError),
+        ("org.apache.kafka.common.config.ConfigException: No resolvable bootstrap urls given", SourceUnavailable),
+        ("javax.security.auth.login.LoginException: java.net.ConnectException: hush", SourceUnavailable),
+    ],
+)
+def test_a_client_that_is_not_made_has_wrong_properties(cause: str, kind: type[Exception]) -> None:
+    """Which no broker mends by and by; unless a name or the issuer of tokens did not answer."""
+    failure = read_failure(RuntimeError(_NOT_MADE + cause), TOPIC)
+
+    assert type(failure) is kind
+    assert "hush" not in str(failure)
 
 
 @pytest.mark.parametrize(
