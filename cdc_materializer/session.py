@@ -4,6 +4,7 @@ A command that reads a few thousand messages spends its time starting Spark, so 
 trade throughput for the start.
 """
 
+import logging
 import os
 import re
 import signal
@@ -25,7 +26,10 @@ from cdc_materializer.session_words import JvmWords
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = logging.getLogger(__name__)
+
 _CATALOGS = "spark.sql.catalog."
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 _TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: What results depend on; the same in a session of ours and beside a caller's.
@@ -60,7 +64,7 @@ _MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
 #: Properties that are lists: the user's entries are added to ours instead of replacing them.
 _LISTS = {
     "spark.driver.extraClassPath": ":",
-    "spark.driver.extraJavaOptions": " ",
+    _DRIVER_OPTIONS: " ",
     "spark.executor.extraJavaOptions": " ",
     "spark.jars": ",",
     "spark.sql.extensions": ",",
@@ -211,7 +215,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
     ours = {
         "spark.app.name": f"cdcm {config.name}",
         "spark.master": master,
-        "spark.driver.extraJavaOptions": driver_options(_own_options(own), small=small),
+        _DRIVER_OPTIONS: driver_options(_own_options(own), small=small),
         "spark.executor.extraJavaOptions": AVRO_OPTIONS,
         "spark.driver.memory": "4g",
         "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth",
@@ -238,10 +242,23 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
 def command_line_settings(config: Config, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the ``settings`` that may stand on the JVM's command line, which every user of the machine can read.
 
-    Secrets and everything about catalogs may not; Spark takes them later, through Py4J.
+    Secrets and everything about catalogs may not; Spark takes them later, through Py4J. Of a list with a secret ours
+    may, without which the JVM would start with neither our log's settings nor our limits.
     """
-    secret = {name for name, value in config.spark.items() if not isinstance(value, str)}
-    return {name: value for name, value in settings.items() if name not in secret and not name.startswith(_CATALOGS)}
+    secret = {name: value for name, value in reveal(config.spark).items() if not isinstance(config.spark[name], str)}
+    ours = {
+        name: settings[name].removesuffix(secret[name]).removesuffix(between)
+        for name, between in _LISTS.items()
+        if name in secret and settings[name] != secret[name]
+    }
+    if _DRIVER_OPTIONS in secret:
+        _LOG.warning(
+            "%s under `spark:` has a secret, and stands on no command line, which every user of the machine can read: "
+            "give the JVM these options by the environment variable JDK_JAVA_OPTIONS.",
+            _DRIVER_OPTIONS,
+        )
+    public = {name: value for name, value in settings.items() if name not in secret and not name.startswith(_CATALOGS)}
+    return {**public, **ours}
 
 
 def merge_settings(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -254,7 +271,7 @@ def merge_settings(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str,
 
 def _own_options(own: Mapping[str, str]) -> str:
     """What else the driver's JVM is told: by the user, and by the machine."""
-    named = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+    named = ("spark.driver.defaultJavaOptions", _DRIVER_OPTIONS)
     return " ".join([*(own.get(name, "") for name in named), environment.java_options()])
 
 

@@ -164,6 +164,20 @@ def test_secrets_stay_off_the_command_line(configured: Callable[[str], Config]) 
     assert shown["spark.mine"] == "7"
 
 
+def test_our_part_of_a_list_with_a_secret_is_on_the_command_line(
+    configured: Callable[[str], Config], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The JVM starts with our log's settings and limits; that it starts without the user's is told."""
+    options = "-Dproxy.password=hidden -Dtheirs=1"
+    plain = session_settings(configured("{spark.mine: '7'}"), JARS, small=True)
+    config = configured(f"{{spark.driver.extraJavaOptions: '{options}'}}")
+    shown = command_line_settings(config, session_settings(config, JARS, small=True))
+
+    assert shown["spark.driver.extraJavaOptions"] == plain["spark.driver.extraJavaOptions"]
+    assert "JDK_JAVA_OPTIONS" in caplog.text
+    assert "hidden" not in caplog.text
+
+
 def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
     """The line that every JVM of Spark begins with is not shown; what it says besides goes to standard error."""
     words = JvmWords()
