@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from cdc_materializer.decode.framing import PLAIN_JSON
-from cdc_materializer.decode.units import FLAG, UNIT, UNSIGNED, VARIABLE
-from cdc_materializer.decode.wire import SET
+from cdc_materializer.decode.units import CONNECTS, FLAG, UNIT, UNSIGNED, VARIABLE, WrittenAs
+from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, SET
 from cdc_materializer.decode.writers import Writer, declared
 from cdc_materializer.errors import ConfigError
 from cdc_materializer.names import shown
+from cdc_materializer.schema_types import decimal_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cdc_materializer.decoders import Lookup
 
 _Found = TypeVar("_Found")
+_OCTETS = {WrittenAs.BASE64: BASE64, WrittenAs.BASE64_URL: BASE64_URL, WrittenAs.HEX: DIGITS_OF_HEX}
 
 
 def declared_writer(side: str, lookup: Lookup) -> Writer | None:
@@ -69,7 +71,15 @@ def _more(column: ContractColumn) -> dict[str, str]:
     told |= {VARIABLE: VARIABLE} if column.is_numeric else {}
     told |= {UNSIGNED: UNSIGNED} if column.is_unsigned else {}
     told |= {FLAG: FLAG} if column.is_flag else {}
+    told |= _written(column)
     return told | ({UNIT: str(column.time_unit)} if column.time_unit is not None else {})
+
+
+def _written(column: ContractColumn) -> dict[str, str]:
+    if column.written_as is WrittenAs.BYTES:
+        precision, scale = decimal_of(column.type or "") or (0, 0)
+        return {CONNECTS: "", "precision": str(precision), "scale": str(scale)}
+    return {BYTES: _OCTETS[column.written_as]} if column.written_as in _OCTETS else {}
 
 
 def check_declared(options: Options, contract: Contract | None, topics: str) -> None:
@@ -89,6 +99,11 @@ def check_declared(options: Options, contract: Contract | None, topics: str) -> 
         names = shown(", ".join(rounded))
         what = f"The physicalType of {names} in {contract.path.name} is not known, and as `number` values are rounded."
         raise ConfigError(what, "Give it a type that is (`decimal(12,2)`, or `text` for any digits), or leave it out.")
+    in_bytes = [column.name for column in contract.columns if column.written_as is WrittenAs.BYTES]
+    if in_bytes:
+        names = shown(", ".join(in_bytes))
+        what = f"{contract.path.name} says that {names} is written in bytes; the format of {topics} writes digits."
+        raise ConfigError(what, "Remove `written_as`.")
     if not options.key:
         what = f"What identifies a row of {topics} is said nowhere: its messages are known by their columns."
         raise ConfigError(what, f"Mark the key with `primaryKey: true` in {contract.path.name}, or set `key:`.")

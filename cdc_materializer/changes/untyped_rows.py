@@ -26,7 +26,7 @@ class UntypedRows(Format):
 
     Attributes:
         fields: the fields of a value, as Spark's DDL, in which `{row}` stands for the columns of a row.
-        bytes: how binary values are spelled (`decode.untyped`).
+        bytes: how binary values are spelled (`decode.untyped`), where the contract does not say it.
         keeps_absent: whether a column that a message leaves out keeps its value, and is not NULL.
     """
 
@@ -51,7 +51,7 @@ class UntypedRows(Format):
         return self.fields.replace("{row}", row_ddl)
 
     def _kind(self, declared: WireType) -> WireType:
-        known: dict[str, str] = {**declared.parameters, BYTES: self.bytes}
+        known: dict[str, str] = {BYTES: self.bytes, **declared.parameters}
         known |= {ABSENT: "kept"} if self.keeps_absent else {}
         return WireType(UNTYPED, optional=True, parameters=known)
 

@@ -19,6 +19,7 @@ _MISPLACED = {
     "mask": "a column as a whole",
     "drop": "a column as a whole",
     "time_unit": "a column as a whole",
+    "written_as": "a column as a whole",
     "judge": "the table as a whole",
     "max_quarantined": "the table as a whole",
     "shadow": "a rule or the table as a whole",

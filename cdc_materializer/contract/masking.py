@@ -14,7 +14,7 @@ from cdc_materializer.masks import Mask, told_of_lost
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
 _JUDGED = ("before", "after")
 #: All custom properties of a column that mean something.
-_KNOWN = ("mask", "drop", "time_unit")
+_KNOWN = ("mask", "drop", "time_unit", "written_as")
 _UNIQUE = frozenset({DUPLICATES, "expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique"})
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from cdc_materializer.decode.units import DeclaredType, TimeUnit
+from cdc_materializer.decode.units import DeclaredType, TimeUnit, WrittenAs
 from cdc_materializer.masks import Mask, Masks
 
 #: Hexadecimal characters of a fingerprint: 64 bits tell any two versions of one contract apart.
@@ -78,8 +78,8 @@ class ContractColumn:
     a message has it as a number and no schema. ``is_numeric`` says that it holds numbers with scales of their own as
     texts, ``is_rounded`` that it is a floating number only because its physicalType is none that is known,
     ``is_unsigned`` that a source may send its values from 2^63 on as negative ones, ``is_flag`` that it may send some
-    as booleans. ``declared`` is what values are read as that a source sends in another type, ``line`` where the file
-    declares the column.
+    as booleans, ``written_as`` how JSON without a schema writes them. ``declared`` is what values are read as that a
+    source sends in another type, ``line`` where the file declares the column.
     """
 
     name: str
@@ -96,6 +96,7 @@ class ContractColumn:
     is_rounded: bool = False
     is_unsigned: bool = False
     is_flag: bool = False
+    written_as: WrittenAs | None = None
     declared: DeclaredType | None = field(default=None, compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -254,6 +255,8 @@ def _column(column: ContractColumn) -> list[object]:
     stated: list[object] = [column.name, column.type, column.required, column.primary_key, column.unique]
     if column.time_unit not in {None, TimeUnit.UNSETTLED}:
         stated.append({"time_unit": str(column.time_unit)})
+    if column.written_as is not None:
+        stated.append({"written_as": str(column.written_as)})
     # What values are read as, where the type alone does not say it.
     clock = column.declared is not None and column.declared.is_clock
     read_as = {"numeric": column.is_numeric, "set": column.is_set, "time": clock}

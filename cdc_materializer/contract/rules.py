@@ -21,6 +21,7 @@ from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import is_rule, read_quality, read_relationships
 from cdc_materializer.contract.time_units import declared_type, read_time_unit
 from cdc_materializer.contract.types import column_type, is_flag, is_numeric, is_rounded, is_set, is_unsigned
+from cdc_materializer.contract.written import read_written_as
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
 _PUBLIC = "public"
@@ -61,7 +62,8 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
                 declared.description, read_mask(declared, here, findings), _is_public(declared),
                 is_set(declared.physicalType), read_time_unit(declared, here, findings),
                 is_numeric(declared.physicalType), is_rounded(declared), is_unsigned(declared),
-                is_flag(declared.physicalType), declared_type(declared, findings.line(here)), findings.line(here),
+                is_flag(declared.physicalType), read_written_as(declared, here, findings),
+                declared_type(declared, findings.line(here)), findings.line(here),
             )
         )  # fmt: skip
     return tuple(columns)
@@ -111,7 +113,7 @@ def _stated_rules(table: SchemaObject, place: Place, findings: Findings) -> Iter
         name = declared.physicalName or declared.name
         if not name:
             continue
-        refuse_misplaced(declared.customProperties, here, findings, known=("mask", "drop", "time_unit"))
+        refuse_misplaced(declared.customProperties, here, findings, known=("mask", "drop", "time_unit", "written_as"))
         if declared.unique:
             yield replace(table_rules.unique(name, (*here, "unique")), action=Action.BLOCK)
         _refuse_nested(declared, here, findings)

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.decimals import decimal, declared_decimal, plain_digits, scaled_decimal
 from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.units import CONNECTS, UNSIGNED, VARIABLE
-from cdc_materializer.decode.untyped import plain_text, text_of
-from cdc_materializer.decode.wire import WireType
+from cdc_materializer.decode.untyped import plain_text, text_of, untyped
+from cdc_materializer.decode.wire import BASE64, BYTES, WireType
 from cdc_materializer.schema_types import entry_of, fields_of, item_of
 
 #: How a variant describes Debezium's VariableScaleDecimal, its bytes in Base64.
@@ -45,6 +45,13 @@ def declared_text(settings: Settings, wire: WireType) -> Reading:
         return text_of(given).isNotNull() & value(given).isNull()
 
     return Reading("string", "variant", value, invalid=invalid, unavailable=unavailable)
+
+
+def declared_octets(settings: Settings, wire: WireType) -> Reading:
+    """Bytes, in the spelling that the contract says; Spark's JSON reader takes Base64 for them."""
+    if wire.parameters.get(BYTES, BASE64) == BASE64:
+        return Reading("binary", "binary", unavailable=settings.bytes_are_placeholder)
+    return replace(untyped(settings, wire), unavailable=lambda given: settings.text_is_placeholder(text_of(given)))
 
 
 def declared_number(settings: Settings, wire: WireType) -> Reading:

@@ -270,6 +270,12 @@ _DECLARED_TIMES: dict[str, Callable[[Settings, WireType], Reading]] = {
 }
 
 
+_DECLARED_TEXTS: dict[str, Callable[[Settings, WireType], Reading]] = {
+    "string": declared_parts.declared_text,
+    "binary": declared_parts.declared_octets,
+}
+
+
 #: Types of which Spark's JSON reader takes less than there is: it rounds to 32 bits what the source may have in 64, and
 #: MySQL's connector sends a boolean as 0 or 1 where it copies a table, and as a boolean where it follows the log.
 _AS_VARIANTS = frozenset({"float", "boolean"})
@@ -285,11 +291,9 @@ def _declared(reader: Reader, wire: WireType) -> Reading:
         return reader.read(parts) if key == "string" else declared_parts.with_keys(reader.read(parts), key)
     if decimal_of(ddl) is not None:
         return declared_parts.declared_number(reader, wire)
-    if ddl == "string":
-        return declared_parts.declared_text(reader, wire)
-    if ddl in _AS_VARIANTS or FLAG in wire.parameters:
-        return untyped(reader, wire)
-    return Reading(ddl, ddl, unavailable=reader.bytes_are_placeholder if ddl == "binary" else None)
+    if (made := _DECLARED_TEXTS.get(ddl)) is not None:
+        return made(reader, wire)
+    return untyped(reader, wire) if ddl in _AS_VARIANTS or FLAG in wire.parameters else Reading(ddl, ddl)
 
 
 _PARTS: dict[str, Callable[[Reader, WireType], Reading]] = {

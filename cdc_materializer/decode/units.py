@@ -15,6 +15,18 @@ class TimeUnit(StrEnum):
     """The column is a time, and nothing says how one is counted: none of these is guessed."""
 
 
+class WrittenAs(StrEnum):
+    """How JSON writes bytes, or a decimal, as a contract spells it."""
+
+    BASE64 = "base64"
+    BASE64_URL = "base64url"
+    HEX = "hex"
+
+    DIGITS = "digits"
+    BYTES = "bytes"
+    """The unscaled value's bytes, in Base64."""
+
+
 #: The parameter of a wire type that has the unit of its counts, where it is a time.
 UNIT = "unit"
 #: The parameter of a wire type whose numbers may have a scale of their own each: PostgreSQL's `numeric` alone.

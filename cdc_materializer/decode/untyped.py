@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.decimals import DOUBLE_DIGITS, declared_decimal
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.times import has_fine_fraction, with_seconds
-from cdc_materializer.decode.wire import ABSENT, BASE64, BYTES, HEX, LATIN_1, SET, WireType
+from cdc_materializer.decode.wire import ABSENT, BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, LATIN_1, SET, WireType
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
 
 #: All of these end with \z: in Java, $ also matches before a last line break. Possessive where two parts could share
@@ -55,6 +55,8 @@ _ENDS: Mapping[str, tuple[str, str]] = {
 #: The whole text in characters of one byte each.
 _ONE_BYTE_EACH = "^[\\x{0}-\\x{ff}]*\\z"
 _BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\\z"
+_BASE64_URL = "^(?:[A-Za-z0-9_-]{4})*+(?:[A-Za-z0-9_-]{2}(?:==)?|[A-Za-z0-9_-]{3}=?)?\\z"
+_DIGITS_OF_HEX = "^(?:[0-9a-fA-F]{2})*+\\z"
 _HEX = "^0[xX]([0-9a-fA-F]{2})*\\z"
 
 
@@ -290,6 +292,8 @@ def _set() -> Reading:
 def _octets(spelling: str) -> Reading:
     decode: Callable[[Column], Column] = {
         BASE64: lambda text: F.unbase64(F.when(text.rlike(_BASE64), text)),
+        BASE64_URL: lambda text: F.unbase64(F.translate(F.when(text.rlike(_BASE64_URL), text), "-_", "+/")),
+        DIGITS_OF_HEX: lambda text: F.unhex(F.when(text.rlike(_DIGITS_OF_HEX), text)),
         LATIN_1: lambda text: F.encode(F.when(text.rlike(_ONE_BYTE_EACH), text), "ISO-8859-1"),
         HEX: lambda text: F.unhex(F.substring(F.when(text.rlike(_HEX), text), F.lit(3), F.length(text))),
     }[spelling]

@@ -39,12 +39,14 @@ _AVRO_LITERALS = {"boolean", "int", "long", "float", "double", "string", "bytes"
 NULL = "null"
 
 #: The literal of a type that only a contract tells, in JSON that may spell its values in many ways (`decode.untyped`).
-#: Its parameters are the column's type (`ddl`), how bytes are spelled (`BYTES`: one of the three behind it), whether an
+#: Its parameters are the column's type (`ddl`), how bytes are spelled (`BYTES`: one of those below), whether an
 #: array is a set of MySQL's (`SET`), and whether a column that a message leaves out keeps its value (`ABSENT`): else it
 #: is NULL.
 UNTYPED = "untyped"
 BYTES, SET, ABSENT = "bytes", "set", "absent"
-BASE64, LATIN_1, HEX = "base64", "latin1", "hex"
+#: Base64 in the one alphabet or the other, characters of one byte each, and hexadecimal digits with `0x` before them or
+#: without.
+BASE64, BASE64_URL, LATIN_1, HEX, DIGITS_OF_HEX = "base64", "base64url", "latin1", "hex", "digits"
 
 #: The name of an entry of a map whose keys are no texts, in JSON.
 PAIR = "__cdc_pair"

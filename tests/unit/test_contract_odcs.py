@@ -285,6 +285,17 @@ def test_the_fingerprint_tells_columns_apart_that_are_decoded_otherwise(
     assert found[0].fingerprint != found[1].fingerprint
 
 
+def test_the_fingerprint_tells_how_values_are_written(write_contract: "Write") -> None:
+    """The same texts are other bytes in hexadecimal than in Base64."""
+    column = "- {name: a, physicalType: bytea, customProperties: [{property: written_as, value: %s}]}"
+
+    found = {
+        load_contract(write_contract(column % spelling)).fingerprint for spelling in ("base64", "base64url", "hex")
+    }
+
+    assert len(found) == 3
+
+
 def test_the_fingerprint_of_a_contract_stays_from_release_to_release(write_contract: "Write") -> None:
     """Another one would tell of a contract that nobody has changed."""
     contract = load_contract(

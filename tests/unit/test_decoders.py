@@ -12,7 +12,7 @@ from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.columns import UNTOLD_SIGN, is_unsigned
-from cdc_materializer.decode.wire import SET
+from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
 from cdc_materializer.schema import Column, TableSchema
@@ -111,6 +111,37 @@ def test_a_contract_is_the_table_of_a_format_without_types(tmp_path: Path) -> No
     (wire,) = [dict(writer.wire.fields) for writer in found.writers.values]
     assert SET in wire["s"].parameters
     assert SET not in wire["id"].parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "spelling"),
+    [
+        ("maxwell", "", BASE64),
+        ("dms", "", HEX),
+        ("dms", ", customProperties: [{property: written_as, value: hex}]", DIGITS_OF_HEX),
+        ("canal", ", customProperties: [{property: written_as, value: base64}]", BASE64),
+        ("opencdc", ", customProperties: [{property: written_as, value: base64url}]", BASE64_URL),
+    ],
+)
+def test_a_contract_tells_how_bytes_are_written(tmp_path: Path, name: str, stated: str, spelling: str) -> None:
+    """Or else the format does."""
+    contract = load_contract(write(tmp_path, f"- {{name: b, physicalType: bytea{stated}}}"))
+    options = Options(key=("id",), format=find(name))
+
+    found = decoders_of([row("json", None)], Lookup(None, contract, options, None, ("orders",)))
+
+    (wire,) = [dict(writer.wire.fields) for writer in found.writers.values]
+    assert wire["b"].parameters[BYTES] == spelling
+
+
+def test_decimals_are_in_digits_where_nothing_has_types(tmp_path: Path) -> None:
+    """None of these formats writes the bytes of an unscaled value."""
+    stated = "customProperties: [{property: written_as, value: bytes}]"
+    contract = load_contract(write(tmp_path, f"- {{name: d, physicalType: 'decimal(9,2)', {stated}}}"))
+    options = Options(key=("id",), format=find("maxwell"))
+
+    with pytest.raises(ConfigError, match=r"orders\.yaml says that d is written in bytes; the format of t writes"):
+        decoders_of([row("json", None)], Lookup(None, contract, options, None, ("t",)))
 
 
 NUMERIC = {
