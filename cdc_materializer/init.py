@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from cdc_materializer.source import KafkaSource, RecordedSource, Source
 
 #: How many messages are looked at, at each end of each partition.
 SAMPLE_MESSAGES = 200
+#: What Kafka allows as the name of a topic; a file with a recorded one can be called anything.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 #: The folder of contracts, beside pipeline.yaml.
 CONTRACTS = "contracts"
 #: The folder of schemas beside recorded topics, where nobody names another.
@@ -141,8 +144,9 @@ def _entries(
         tell(topic)
         messages = source.sample(topic, SAMPLE_MESSAGES)
         found = recognise(topic, messages, registry)
-        if found.reason is not None:
-            yield Entry(found, reason=found.reason)
+        reason = found.reason if _TOPIC.fullmatch(topic) else "its name is none that a Kafka topic can have"
+        if reason is not None:
+            yield Entry(found, reason=reason)
             continue
         try:
             mirror = TableName.from_topic(topic)

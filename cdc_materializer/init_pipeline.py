@@ -46,7 +46,7 @@ def pipeline_text(name: str, place: Place, entries: Sequence[Entry]) -> str:
         *comment(f"Written by `cdcm init` from what the topics of {place.shown} show."),
         "# Check the set-up with:  cdcm doctor",
         "# Bring the mirrors up to the ends of the topics with:  cdcm run",
-        f"name: {scalar(name)}",
+        f"name: {_value(name)}",
         "source:",
         *_source(place),
         *_registry(place),
@@ -86,7 +86,7 @@ def _value(text: str) -> str:
 
 
 def _table(entry: Entry) -> Iterator[str]:
-    topic = f"- topic: {scalar(entry.found.topic)}"
+    topic = f"- topic: {_value(entry.found.topic)}"
     if entry.mirror is None:
         yield from comment(f"Not taken: {entry.reason}.", 2)
         yield from commented([topic], 2)
@@ -95,7 +95,7 @@ def _table(entry: Entry) -> Iterator[str]:
     for remark in entry.found.remarks:
         yield from comment(f"{remark}.", 2)
     yield f"  {topic}"
-    yield f"    mirror: {scalar(str(entry.mirror))}"
+    yield f"    mirror: {_value(str(entry.mirror))}"
     if entry.found.format not in (None, "debezium"):
         yield f"    format: {entry.found.format}"
-    yield f"    contract: {scalar(entry.contract or '')}"
+    yield f"    contract: {_value(entry.contract or '')}"

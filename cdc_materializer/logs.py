@@ -113,8 +113,8 @@ class RedactingFormatter(logging.Formatter):
         self._redactor = redactor
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        """Return the message's line, not longer than it may be."""
-        record.message = shortened(record.message)
+        """Return the message's line, not longer than it may be; of a secret that was cut no pattern would know."""
+        record.message = shortened(self._redactor.redact(record.message))
         return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:

@@ -30,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 _CATALOGS = "spark.sql.catalog."
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+_NAMES_LEFT_OUT = "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth"
 _TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: What results depend on; the same in a session of ours and beside a caller's.
@@ -67,6 +68,7 @@ _LISTS = {
     _DRIVER_OPTIONS: " ",
     "spark.executor.extraJavaOptions": " ",
     "spark.jars": ",",
+    "spark.redaction.regex": "|",
     "spark.sql.extensions": ",",
 }
 #: Spark's ways to bring libraries besides ours, such as the one that Iceberg needs for an object store.
@@ -218,7 +220,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         _DRIVER_OPTIONS: driver_options(_own_options(own), small=small),
         "spark.executor.extraJavaOptions": AVRO_OPTIONS,
         "spark.driver.memory": "4g",
-        "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth",
+        "spark.redaction.regex": _redacted_names(config),
         "spark.sql.catalogImplementation": "in-memory",  # no Hive: its metastore would cost seconds and a folder
         "spark.sql.extensions": _EXTENSIONS,
         # Spark's own catalog stays empty, but at times makes its folder: not in the folder a command was called from.
@@ -237,6 +239,12 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         **spark_properties(config.catalog),
     }
     return merge_settings(ours, own)
+
+
+def _redacted_names(config: Config) -> str:
+    """Which properties Spark leaves out of its event log and its pages: what is called as secrets are, and is one."""
+    kept = [*config.spark.items(), *config.catalog.properties.items()]
+    return "|".join([_NAMES_LEFT_OUT, *(re.escape(name) for name, value in kept if not isinstance(value, str))])
 
 
 def command_line_settings(config: Config, settings: Mapping[str, str]) -> dict[str, str]:

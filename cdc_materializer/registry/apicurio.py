@@ -124,7 +124,7 @@ class ApicurioRegistry:
                 )
                 for entry in entries
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise self._access.strange() from error
         return Registered(answer.text, kind_of(answer.text), references)
 

@@ -121,7 +121,7 @@ class ConfluentRegistry:
                 if error.http_status_code in NO_SUCH_NAME and self._answers(error.error_code):
                     return None
                 raise self._access.refused(error.http_status_code) from error
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise self._access.strange() from error
 
     def _answers(self, error_code: int | None) -> bool:
@@ -134,7 +134,7 @@ class ConfluentRegistry:
             self._client().get_subjects()
         except SchemaRegistryError as error:
             return error.http_status_code in (UNAUTHORIZED, FORBIDDEN)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return False
         return True
 

@@ -77,5 +77,7 @@ def kind_of(text: str) -> str:
         found = json.loads(text)
     except ValueError:
         return "PROTOBUF"
+    except RecursionError:  # JSON that nests deeper than Python goes, which no reader of a schema takes
+        return "AVRO"
     is_json_schema = isinstance(found, dict) and "fields" not in found and {"$schema", "properties"} & found.keys()
     return "JSON" if is_json_schema else "AVRO"

@@ -76,6 +76,24 @@ def test_recorded_topics_become_a_pipeline_that_can_be_followed(tmp_path: Path, 
     assert [column.name for column in orders.columns if column.primary_key] == ["id"]
 
 
+def test_a_file_s_name_takes_nothing_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names one would else have a secret said as a part of it; no topic of Kafka's can be called so."""
+    monkeypatch.setenv("CDCM_CANARY", "hush")
+    topic, id_ = "${CDCM_CANARY}.public.orders", {"id": {"type": "int64", "optional": False}}
+    (tmp_path / "recorded").mkdir()
+    messages, envelope = TopicBuilder(topic), debezium_envelope("c", None, after={"id": 1})
+    key = debezium_json({"id": 1}, connect_key_schema(topic, id_))
+    messages.add(key, debezium_json(envelope, connect_envelope_schema(topic, id_)))
+    messages.write(tmp_path / "recorded")
+    _record(tmp_path, {"id": "long"}, {"id": 1})
+    found = initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    (table,) = load_config(tmp_path / "pipeline.yaml").tables
+    assert table.topic == _TOPIC
+    assert "its name is none that a Kafka topic can have" in str(found)
+    assert "hush" not in str(found)
+
+
 @pytest.mark.parametrize("folder", ["pg-avro", "pg-json"])
 def test_what_is_drafted_is_valid_odcs(tmp_path: Path, folder: str) -> None:
     """Other tools can read it, by the schema of its version."""

@@ -122,6 +122,16 @@ def test_a_long_message_is_cut(written: list[str]) -> None:
     assert "(3000 more characters)" in written[0]
 
 
+def test_a_secret_is_not_shown_in_part_where_a_message_is_cut(written: list[str]) -> None:
+    """What is left of it would be no secret that anything knows."""
+    redactor = logs.Redactor()
+    redactor.hide([_SECRET])
+    logs.set_up(redactor, write=written.append)
+    logging.getLogger("cdc_materializer").warning("%s %s", "x" * (logs.MESSAGE_CHARS_MAX - 5), _SECRET)
+
+    assert _SECRET[:4] not in written[0]
+
+
 def test_talkative_libraries_are_quiet_without_debug(written: list[str]) -> None:
     """Their information is for those who ask."""
     logs.set_up(logs.Redactor(), write=written.append)

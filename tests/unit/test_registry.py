@@ -287,7 +287,7 @@ def test_a_refusal_names_the_status_and_no_credentials(server: str, status: int,
     assert "hush" not in str(caught.value)
 
 
-@pytest.mark.parametrize("body", [b"<html>login</html>", {"id": 1}, [], b""])
+@pytest.mark.parametrize("body", [b"<html>login</html>", {"id": 1}, [], b"", b"[" * 100_000])
 def test_an_answer_that_makes_no_sense_is_an_error(server: str, body: object) -> None:
     """A login page or another service behind the address is said as such."""
     Answers.table = {"/schemas/ids/1": (200, body)}

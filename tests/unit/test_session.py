@@ -164,6 +164,18 @@ def test_secrets_stay_off_the_command_line(configured: Callable[[str], Config]) 
     assert shown["spark.mine"] == "7"
 
 
+def test_spark_leaves_out_of_its_event_log_what_we_take_for_a_secret(configured: Callable[[str], Config]) -> None:
+    """Names that sound like no secret to Spark, too; a user's own pattern comes on top."""
+    account = "spark.hadoop.fs.azure.account.key.shop.example.net"
+    config = configured(f"{{{account}: hidden, spark.mine: '7', spark.redaction.regex: mine.too}}")
+    settings = session_settings(config, JARS, small=True)
+    is_left_out = re.compile(settings["spark.redaction.regex"].removeprefix("(?i)"), re.IGNORECASE).search
+
+    assert all(is_left_out(name) for name, value in settings.items() if "hidden" in value)
+    assert is_left_out("spark.mine.too")
+    assert not any(map(is_left_out, ("spark.mine", "spark.master", "spark.sql.catalog.lake.warehouse")))
+
+
 def test_our_part_of_a_list_with_a_secret_is_on_the_command_line(
     configured: Callable[[str], Config], caplog: pytest.LogCaptureFixture
 ) -> None:
