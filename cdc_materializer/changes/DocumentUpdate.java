@@ -22,8 +22,10 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
   private static final long serialVersionUID = 1L;
   /** MongoDB nests 100 levels, and Extended JSON puts objects around what JSON has no form for. */
   private static final int DEPTH_MAX = 250;
-  /** How many elements MongoDB itself puts before one that is set behind an array's end. */
+  /** How many elements MongoDB itself puts before one that is set behind an array's end; here, those of an update. */
   private static final int PADDING_MAX = 1500000;
+  /** How long a document may be after an update: MongoDB's have 16 MB, and few values are twice as long as JSON. */
+  private static final int LENGTH_MAX = 32 * 1024 * 1024;
   /** No update yet; and a document that is unknown. */
   private static final String NOTHING = "";
   private static final String UNKNOWN = "?";
@@ -95,8 +97,9 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
       }
       Node set = told.field("set");
       Node values = set == null ? null : new Text(set.text()).whole();
+      int padding = PADDING_MAX;
       for (int at = 0; values != null && at < values.size(); at++) {
-        set(root, path(values.name(at)), values.at(at));
+        padding -= set(root, path(values.name(at)), values.at(at), padding);
       }
       return root.written(text.afterColon, text.afterComma);
     } catch (RuntimeException unfit) {
@@ -130,7 +133,8 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
   }
 
-  private static void set(Node root, String[] path, Node value) {
+  /** Sets one value, and tells how many elements were put before it; there may be `padding`. */
+  private static int set(Node root, String[] path, Node value, int padding) {
     Node parent = reached(root, path, true);
     if (parent == null) {
       throw new Unfit();
@@ -145,16 +149,19 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
       }
     } else if (parent.kind == Node.ARRAY) {
       int at = index(last);
-      if (at - parent.size() > PADDING_MAX) {
+      int missing = Math.max(at - parent.size(), 0);
+      if (missing > padding) {
         throw new Unfit();
       }
       while (parent.size() <= at) {
-        parent.add(null, Node.leaf("null"));
+        parent.add(null, Node.NULL);
       }
       parent.put(at, value);
+      return missing;
     } else {
       throw new Unfit();
     }
+    return 0;
   }
 
   /** What stands at the end of a path, or before its last name; null where there is nothing. */
@@ -219,25 +226,33 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     static final int LEAF = 0;
     static final int ARRAY = 1;
     static final int OBJECT = 2;
+    static final Node NULL = new Node(LEAF, "null");
 
     final int kind;
-    String raw;
-    private final ArrayList names = new ArrayList();
-    private final ArrayList spelled = new ArrayList();
-    private final ArrayList values = new ArrayList();
+    final String raw;
+    /** Only those that a kind has are there: a document may have millions of nodes. */
+    private final ArrayList names;
+    private final ArrayList spelled;
+    private final ArrayList values;
 
-    Node(int kind) {
+    private Node(int kind, String raw) {
       this.kind = kind;
+      this.raw = raw;
+      names = kind == OBJECT ? new ArrayList() : null;
+      spelled = kind == OBJECT ? new ArrayList() : null;
+      values = kind == LEAF ? null : new ArrayList();
+    }
+
+    static Node nested(boolean isObject) {
+      return new Node(isObject ? OBJECT : ARRAY, null);
     }
 
     static Node leaf(String raw) {
-      Node found = new Node(LEAF);
-      found.raw = raw;
-      return found;
+      return "null".equals(raw) ? NULL : new Node(LEAF, raw);
     }
 
     int size() {
-      return values.size();
+      return values == null ? 0 : values.size();
     }
 
     Node at(int place) {
@@ -253,8 +268,10 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
 
     void add(String name, String spelling, Node value) {
-      names.add(name);
-      spelled.add(spelling);
+      if (kind == OBJECT) {
+        names.add(name);
+        spelled.add(spelling);
+      }
       values.add(value);
     }
 
@@ -263,8 +280,10 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
 
     void remove(int place) {
-      names.remove(place);
-      spelled.remove(place);
+      if (kind == OBJECT) {
+        names.remove(place);
+        spelled.remove(place);
+      }
       values.remove(place);
     }
 
@@ -321,10 +340,12 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     String written(String afterColon, String afterComma) {
       StringBuilder found = new StringBuilder();
       write(found, afterColon, afterComma);
+      bounded(found);
       return found.toString();
     }
 
     private void write(StringBuilder out, String afterColon, String afterComma) {
+      bounded(out);
       if (kind == LEAF) {
         out.append(raw);
         return;
@@ -340,6 +361,12 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
         at(at).write(out, afterColon, afterComma);
       }
       out.append(kind == OBJECT ? '}' : ']');
+    }
+
+    private static void bounded(StringBuilder out) {
+      if (out.length() > LENGTH_MAX) {
+        throw new Unfit();
+      }
     }
 
     private static String quoted(String name) {
@@ -405,7 +432,7 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
 
     private Node nested(boolean isObject, int depth) {
-      Node found = new Node(isObject ? Node.OBJECT : Node.ARRAY);
+      Node found = Node.nested(isObject);
       char end = isObject ? '}' : ']';
       at++;
       blanks();

@@ -140,6 +140,7 @@ def test_a_document_is_what_the_server_made_of_it(spark: "SparkSession") -> None
         ('{"a": [1]}', {"set": '{"a.01": 1}'}),
         ('{"a": [1]}', {"set": '{"a.99999999999": 1}'}),
         ('{"a": [1]}', {"set": '{"a.2000000": 1}'}),
+        ('{"a": [], "b": []}', {"set": '{"a.900000": 1, "b.900000": 1}'}),
         ('{"a": [1]}', {"unset": ["a.0"]}),
         ('{"a": 1}', {"set": '{"b.c": 1}'}),
         ('{"a": 1}', {"set": '{"": 1}'}),
@@ -157,3 +158,12 @@ def test_what_does_not_fit_is_unknown(spark: "SparkSession", document: str, upda
     frame = spark.createDataFrame([(document, json.dumps(update))], "before string, patch string")
 
     assert frame.select(documents.updated(F.col("before"), F.col("patch"))).collect()[0][0] is None
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(30_000_000, True), (34_000_000, False)])
+def test_a_document_ends_where_no_servers_goes_on(spark: "SparkSession", length: int, is_known: bool) -> None:  # noqa: FBT001 - a table of lengths
+    """Updates of a few bytes could make one of any length, and memory ends."""
+    document = F.concat(F.lit('{"a": "'), F.repeat(F.lit("x"), F.lit(length)), F.lit('"}'))
+    after = documents.updated(document, F.lit(json.dumps({"set": '{"b": 1}'})))
+
+    assert spark.range(1).select(after.isNotNull()).collect()[0][0] is is_known
