@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from cdc_materializer.decode.columns import DEBEZIUM, column_type, is_unsigned, meaning
 from cdc_materializer.decode.reading import Form
-from cdc_materializer.decode.units import DeclaredType, TimeUnit
+from cdc_materializer.decode.units import NUMBER, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.schema_types import decimal_of, entry_of, fields_of, item_of
 
@@ -75,6 +75,9 @@ def as_declared(wire: WireType, declared: DeclaredType, form: Form) -> WireType 
     if wire.literal == "double" and form == "json" and decimal_of(declared.ddl) is not None:
         # Read as a double it would be another number; read as what stands there it is the one that was sent.
         return replace(wire, literal="declared", name="", logical="", parameters={"ddl": declared.ddl})
+    if NUMBER in wire.parameters and declared.ddl == "double":
+        # The nearest one is what the contract asks for.
+        return replace(wire, parameters={name: told for name, told in wire.parameters.items() if name != NUMBER})
     return replace(wire, contract=declared) if _is_read(wire, declared) else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc_materializer.decode.columns import DECIMALS, decimal_ddl, decimal_type
-from cdc_materializer.decode.units import CONNECTS
+from cdc_materializer.decode.units import CONNECTS, NUMBER
 from cdc_materializer.decode.wire import (
     NULL,
     UNTYPED,
@@ -97,7 +97,9 @@ def _type(schema: Mapping[str, Any]) -> WireType:
         # bytes is `decimal.format`, of which the schema says nothing.
         ddl = decimal_ddl(*decimal_type(base))
         return replace(base, literal="declared", name="", parameters={**base.parameters, "ddl": ddl, CONNECTS: ""})
-    return replace(base, literal=_LITERALS[schema.get("connect.type") or kind])
+    told = schema.get("connect.type") or kind
+    parameters = {**base.parameters, NUMBER: ""} if told == "number" else base.parameters
+    return replace(base, literal=_LITERALS[told], parameters=parameters)
 
 
 def _object(schema: Mapping[str, Any], base: WireType) -> WireType:

@@ -31,8 +31,8 @@ from cdc_materializer.decode.columns import (
 from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
 from cdc_materializer.decode.reading import Convert, Reading, Settings
-from cdc_materializer.decode.units import FLAG, UNIT
-from cdc_materializer.decode.untyped import text_of, untyped
+from cdc_materializer.decode.units import FLAG, NUMBER, UNIT
+from cdc_materializer.decode.untyped import number, text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.schema_types import decimal_of, entry_of
 
@@ -93,6 +93,8 @@ def _literal(reader: Reader, wire: WireType) -> Reading:
                 plain, "bigint", lambda count: F.when(count >= 0, count).cast(plain), invalid=lambda count: count < 0
             )
         return Reading(UNSIGNED_DDL, "bigint", value=_unsigned)
+    if NUMBER in wire.parameters:
+        return number()
     ddl = LITERALS[wire.literal]
     if ddl == "string":
         return Reading(ddl, ddl, unavailable=reader.text_is_placeholder)

@@ -35,6 +35,8 @@ VARIABLE = "variable"
 UNSIGNED = "unsigned"
 #: The parameter of a declared integer that may come as a boolean: MySQL's `tinyint(1)`.
 FLAG = "flag"
+#: The parameter of a double of which nothing says that its source has it in 64 bits: JSON Schema's `number`.
+NUMBER = "number"
 #: The parameter of a declared decimal that is of Connect: as a text it is unscaled bytes, and no digits.
 CONNECTS = "connects"
 

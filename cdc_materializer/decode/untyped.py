@@ -29,6 +29,9 @@ _NUMBER = r"^[+-]?+(\d++\.?+\d*+|\.\d++)([eE][+-]?+\d++)?+\z"
 _NO_NUMBERS = r"(?i)^(nan|[+-]?inf(inity)?)\z"
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _FLOATS = frozenset({"float", "double"})
+#: Digits that tell every double.
+_DIGITS_OF_DOUBLES = 17
+_WHOLE = f"decimal({DECIMAL_DIGITS_MAX},0)"
 _TRUE, _FALSE = ("true", "t", "1"), ("false", "f", "0")
 #: Hours, minutes, seconds and their fraction; MySQL's reach from -838 to 838 hours.
 _SIXTY = 60
@@ -190,6 +193,39 @@ def _is_as_sent(given: Column, found: Column, ddl: str) -> Column:
         return F.lit(True)
     sent = text_of(given).try_cast("double")
     return (found.cast("double") == sent) | (found.cast("string").try_cast("double") == sent)
+
+
+def number() -> Reading:
+    """A number of JSON's as a double, if one tells it: nothing says in how many bits, or digits, its source has it."""
+
+    def value(given: Column) -> Column:
+        found = text_of(given).try_cast("double")
+        is_told = _is_number(given) & ~is_text(given) & ~_is_infinite(found) & _is_told_by(found, given)
+        return F.when(_is_word(given) | is_told, found)
+
+    def is_text(given: Column) -> Column:
+        return _kind(given) == "STRING"
+
+    def invalid(given: Column) -> Column:
+        return _is_number(given) & ~is_text(given) & value(given).isNull()
+
+    def foreign(given: Column) -> Column:
+        return text_of(given).isNotNull() & ~_is_word(given) & (is_text(given) | ~_is_number(given))
+
+    return _reading("double", value, foreign, invalid)
+
+
+def _is_told_by(found: Column, given: Column) -> Column:
+    """Whether a double is the number that was sent.
+
+    With a point and no more digits than tell any double, a number is one that somebody has printed. Where an exponent
+    or more digits than any decimal has made it a double of the variant's, nothing tells what was sent.
+    """
+    text = text_of(given)
+    digits = F.length(F.regexp_replace(text, r"^[-0.]+|\.", ""))
+    is_whole = (found.try_cast("bigint") == text.try_cast("bigint")) | (found.try_cast(_WHOLE) == text.try_cast(_WHOLE))
+    is_told = F.when(text.contains("."), digits <= _DIGITS_OF_DOUBLES).otherwise(_is(is_whole))
+    return (_kind(given) == "DOUBLE") | is_told
 
 
 def _is_infinite(number: Column) -> Column:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.decode.reading import Reading, Special
 from cdc_materializer.decode.types import Reader
+from cdc_materializer.decode.units import NUMBER
 from cdc_materializer.decode.wire import BASE64, BYTES, HEX, LATIN_1, SET, UNTYPED, WireType
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _POLICIES: tuple[Special, ...] = ("null", "clamp")
 
 
 def _reading(name: str, policy: Special) -> Reading:
+    if name == "json number":
+        return Reader("json", policy).read(WireType("double", optional=True, parameters={NUMBER: ""}))
     parameters = _PARAMETERS.get(name, {"ddl": name})
     return Reader("json", policy).read(WireType(UNTYPED, optional=True, parameters=parameters))
 

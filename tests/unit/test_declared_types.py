@@ -7,7 +7,7 @@ import pytest
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.columns import column_type
 from cdc_materializer.decode.contract_types import as_declared, is_refused
-from cdc_materializer.decode.units import DeclaredType, TimeUnit
+from cdc_materializer.decode.units import NUMBER, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
 from tests.unit.contracts import write
 
@@ -56,6 +56,14 @@ def test_a_number_of_a_json_schema_is_read_by_its_digits() -> None:
     assert found is not None
     assert column_type(found) == "decimal(12,2)"
     assert as_declared(_DOUBLE, DeclaredType("decimal(12,2)"), "avro") is None
+
+
+def test_a_number_of_a_json_schema_is_the_nearest_double_where_the_contract_says_double() -> None:
+    """Otherwise one that no double tells is held."""
+    number = WireType("double", optional=True, parameters={NUMBER: ""})
+
+    assert as_declared(number, DeclaredType("double"), "json") == WireType("double", optional=True)
+    assert as_declared(number, DeclaredType("float"), "json") is None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_materializer.decode.json_schema import parse_json_schema
+from cdc_materializer.decode.units import NUMBER
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.testing import avro_envelope_schema, avro_key_schema, connect_envelope_schema
 
@@ -160,7 +161,8 @@ INT64 = {"type": "integer", "connect.type": "int64"}
         (INT64, WireType("long")),
         ({"type": "integer", "connect.type": "int16"}, WireType("int")),
         ({"type": "integer"}, WireType("long")),
-        ({"type": ["null", "number"]}, WireType("double", optional=True)),
+        ({"type": ["null", "number"]}, WireType("double", optional=True, parameters={NUMBER: ""})),
+        ({"type": "number", "connect.type": "float64"}, WireType("double")),
         ({"type": "number", "connect.type": "float32"}, WireType("float")),
         ({"type": "string", "connect.type": "bytes"}, WireType("bytes")),
         ({"oneOf": [{"type": "null"}, {"type": "boolean"}]}, WireType("boolean", optional=True)),
