@@ -220,8 +220,10 @@ def _with_known(line: Line, mirror: LakeTable | None, changes: DataFrame, target
 def _first_sent(truncates: DataFrame, history: DataFrame) -> DataFrame:
     """The truncates without those that were sent before, in the batch or earlier: of the same table and position."""
     ordered = Window.partitionBy("position", SOURCE_TABLE).orderBy("partition", "offset")
-    named = [F.col(name).alias(f"there_{name}") for name in ("position", SOURCE_TABLE)]
-    there = history.where(F.col("op") == m.TRUNCATE).select(*named)
+    # A snapshot is read in its own columns, which had no room for the table in an earlier version.
+    table = F.col(SOURCE_TABLE) if SOURCE_TABLE in history.columns else F.lit(None).cast("string")
+    named = {"there_position": F.col("position"), f"there_{SOURCE_TABLE}": table}
+    there = history.where(F.col("op") == m.TRUNCATE).select(*[column.alias(name) for name, column in named.items()])
     # One statement can empty several tables, at one position.
     is_same = F.coalesce(F.col(SOURCE_TABLE) == F.col(f"there_{SOURCE_TABLE}"), F.lit(True))
     fresh = truncates.join(there, (F.col("position") == F.col("there_position")) & is_same, "left_anti")

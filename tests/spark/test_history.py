@@ -217,3 +217,36 @@ def test_a_change_that_was_kept_before_a_kill_is_kept_once_however_the_rest_is_c
     assert report.exit_code == 0, report
     places = [(row["partition"], row["offset"]) for row in spark.table("lake.cuts.t__history").collect()]
     assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(10)]
+
+
+def test_a_history_of_an_earlier_version_gets_room_for_source_tables(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """With the next changes; a truncate of any table ends its rows from before, as they name none."""
+    topic, columns = TopicBuilder("shop.public.parts"), {"id": {"type": "int64", "optional": False}}
+    path, name = lake_config.root / "parts.yaml", "lake.parts.t__history"
+    table = {"topic": topic.topic, "mirror": "parts.t", "history": True}
+    path.write_text(yaml.safe_dump({"name": "parts", "source": {"files": "parts"}, "tables": [table]}))
+    config = load_config(path)
+    key, schema = connect_key_schema(topic.topic, columns), connect_envelope_schema(topic.topic, columns)
+
+    def send(*changes: tuple[int | None, str]) -> None:
+        for number, source_table in changes:
+            row = {"id": number} if number is not None else None
+            lsn = 100 + len(topic.messages)
+            change = debezium_envelope("c" if row else "t", None, row, lsn=lsn, ts_ms=lsn, table=source_table)
+            topic.add(debezium_json(row, key) if row else None, debezium_json(change, schema))
+        topic.write(lake_config.root / "parts")
+        report = run_once(config, spark)
+        assert report.exit_code == 0, report.tables[0].error
+
+    def current() -> list[int]:
+        return [row["id"] for row in type_2(spark.table(name), ["id"]).where("is_current").orderBy("id").collect()]
+
+    send((1, "p1"), (2, "p2"))
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN source_table")
+    assert current() == [1, 2]
+
+    send((3, "p2"), (4, "p1"), (None, "p1"))
+
+    assert current() == [3]
