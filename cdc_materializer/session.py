@@ -260,11 +260,7 @@ def command_line_settings(config: Config, settings: Mapping[str, str]) -> dict[s
         if name in secret and settings[name] != secret[name]
     }
     if _DRIVER_OPTIONS in secret:
-        _LOG.warning(
-            "%s under `spark:` has a secret, and stands on no command line, which every user of the machine can read: "
-            "give the JVM these options by the environment variable JDK_JAVA_OPTIONS.",
-            _DRIVER_OPTIONS,
-        )
+        _LOG.warning("%s has a secret, so the JVM starts without it: use JDK_JAVA_OPTIONS.", _DRIVER_OPTIONS)
     public = {name: value for name, value in settings.items() if name not in secret and not name.startswith(_CATALOGS)}
     return {**public, **ours}
 
