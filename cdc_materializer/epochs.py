@@ -19,6 +19,7 @@ from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG, file_of
 from cdc_materializer.changes.shards import SERVER
 from cdc_materializer.gtids import GtidSets, Runs
 from cdc_materializer.lanes import WIDTH, topic_of
+from cdc_materializer.strict_json import write_json
 
 #: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
 REGRESSED = "__cdc_regressed"
@@ -27,6 +28,8 @@ CONTINUED = "__cdc_continued"
 
 #: Positions of later epochs begin so: `~` sorts behind every letter and digit.
 _PREFIX = "~%04d/"
+#: Runs of numbers in Spark, each its first and its last.
+_RUNS = "array<array<bigint>>"
 #: That keys may stand in several partitions (`Recorded.home`).
 MOVES = ""
 #: Where an epoch begins in partitions of another server than its own.
@@ -285,9 +288,7 @@ def _is_unseen(recorded: Recorded) -> Column:
     known = {log: number for log, number in recorded.logs.items() if log.startswith(GTID_LOG)}
     if not known:
         return F.lit(False)
-    last = F.lit(-1)
-    for log, number in known.items():
-        last = F.when(F.col(m.LOG) == log, number).otherwise(last)
+    last = F.coalesce(_of_key(known, "bigint", F.col(m.LOG)), F.lit(-1))
     # Recorded are those of this epoch; what was read in an earlier one is not new either.
     is_above = (F.col(m.LOG_NUMBER) > last) & ~_is_read_anywhere(recorded)
     return F.coalesce(is_above | _is_left_out(recorded), F.lit(False))
@@ -295,23 +296,20 @@ def _is_unseen(recorded: Recorded) -> Column:
 
 def _is_read_anywhere(recorded: Recorded) -> Column:
     """Whether a change's transaction may have been read in some partition, going by its number (`gtids`)."""
-    found = F.lit(False)
-    for log in recorded.gtids.sets:
-        found = found | ((F.col(m.LOG) == log) & _is_in(recorded.gtids.of(log, None)))
-    return F.coalesce(found, F.lit(False))
+    sets = {log: recorded.gtids.of(log, None) for log in recorded.gtids.sets}
+    return F.coalesce(_is_in(_of_key(sets, _RUNS, F.col(m.LOG))), F.lit(False)) if sets else F.lit(False)
 
 
 def _is_left_out(recorded: Recorded) -> Column:
     """Whether a partition has read its log's transactions, but not this one: others were ahead of it."""
-    found, sets = F.lit(False), recorded.gtids
-    for log, by_partition in sets.sets.items():
-        for partition in by_partition if recorded.keys_stay else [None]:
-            runs = sets.of(log, partition)
-            # What is before the first that was read may have been read when nobody kept it.
-            is_left_out = (F.col(m.LOG) == log) & (F.col(m.LOG_NUMBER) >= runs[0][0]) & ~_is_in(runs)
-            here = F.col(m.PARTITION).isin(*by_partition) if partition is None else F.col(m.PARTITION) == partition
-            found = found | (is_left_out & here)
-    return F.coalesce(found, F.lit(False))
+    sets = {
+        f"{partition} {log}": recorded.gtids.of(log, partition if recorded.keys_stay else None)
+        for log, by_partition in recorded.gtids.sets.items()
+        for partition in by_partition
+    }
+    runs = _of_key(sets, _RUNS, F.concat(F.col(m.PARTITION).cast("string"), F.lit(" "), F.col(m.LOG)))
+    # What is before the first that was read may have been read when nobody kept it.
+    return F.coalesce((F.col(m.LOG_NUMBER) >= runs[0][0]) & ~_is_in(runs), F.lit(False))
 
 
 def _may_be_read(recorded: Recorded) -> Column:
@@ -330,11 +328,16 @@ def _may_be_read(recorded: Recorded) -> Column:
     return F.coalesce(found, F.lit(False))
 
 
-def _is_in(runs: Runs) -> Column:
-    found = F.lit(False)
-    for first, last in runs:
-        found = found | F.col(m.LOG_NUMBER).between(first, last)
-    return found
+def _is_in(runs: Column) -> Column:
+    return F.exists(runs, lambda run: F.col(m.LOG_NUMBER).between(run[0], run[1]))
+
+
+def _of_key(values: Mapping[str, int] | Mapping[str, Runs], ddl: str, key: Column) -> Column:
+    """What a mapping has for a key; NULL for others.
+
+    One literal: a condition for each key, in one another, would take Spark's planner as many calls deep.
+    """
+    return F.try_element_at(F.from_json(F.lit(write_json(values)), f"map<string,{ddl}>"), key)
 
 
 def _is_other_series(recorded: Recorded) -> Column:

@@ -16,12 +16,17 @@ from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.positions import file_name
 from cdc_materializer.changes.shards import server_of
 from cdc_materializer.epochs import CONTINUED, MOVES, Recorded, current_epoch
+from cdc_materializer.errors import BatchBlocked
 from cdc_materializer.fold import CURRENT, HELD, REBUILT
 from cdc_materializer.gtids import GtidSets, Runs
 from cdc_materializer.marker import Marker
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after
 from cdc_materializer.truncates import Truncate
+
+#: So many logs are kept in a marker. A database has one for each server that ever wrote to it, and a mirror of many
+#: servers those of each.
+LOGS_MAX = 5000
 
 #: A position, or a time.
 Mark = TypeVar("Mark", str, int)
@@ -329,7 +334,14 @@ def _gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
 def _logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
     """The logs that were read, each with the highest number before the batch or in it."""
     before = marker.logs if marker is not None else {}
-    return {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
+    after = {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
+    if len(after) > max(LOGS_MAX, len(before)):
+        raise BatchBlocked(
+            f"The topic's messages are from more than {LOGS_MAX:,} logs (`source.gtid`, `source.file`), which no"
+            " database has; the mirror would keep each of them. Nothing of the batch was published.",
+            "Look for what else writes to the topic; once it has the database's own messages alone, run `cdcm replay`.",
+        )
+    return after
 
 
 def _count_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> int | None:

@@ -24,9 +24,10 @@ _ROW_DIGITS = 10
 #: PostgreSQL's `sequence`: a list in JSON of two numbers, as texts, each of which can be null.
 _SEQUENCE = r"^\s*\[\s*(?:null|\"?(\d+)\"?)\s*(?:,\s*(?:null|\"?(\d+)\"?)\s*)?[],]"
 #: A binlog's file, and the ids of transactions: a server's uuid (and tag), or MariaDB's domain, and the number in it.
+#: Other texts are none, since the marker keeps each log.
 _FILE = r"^(.*)\.(\d+)$"
-_MYSQL_GTID = r"^(.+):(\d{1,18})$"
-_MARIADB_GTID = r"^(\d+)-\d+-(\d{1,18})$"
+_MYSQL_GTID = r"(?i)^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[a-z_][a-z0-9_]{0,31})?):(\d{1,18})\z"
+_MARIADB_GTID = r"^(0|[1-9]\d{0,9})-\d{1,10}-(\d{1,18})\z"
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
 #: Where a change is in what Oracle's XStream sends: bytes that compare. Of the 33 that newer servers write, the

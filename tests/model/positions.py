@@ -20,7 +20,8 @@ def position(source: Source) -> Position | None:
 
 def transaction(source: Source) -> tuple[str, int] | None:
     """The log and the number of a change's transaction, where its servers number them (GTID)."""
-    kinds = {"mysql": r"(.+):(\d+)", "mariadb": r"(\d+)-\d+-(\d+)"}
+    uuid = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    kinds = {"mysql": rf"({uuid}(?::[A-Za-z_]\w{{0,31}})?):(\d+)", "mariadb": r"(0|[1-9]\d*)-\d+-(\d+)"}
     found = re.fullmatch(kinds.get(source.get("connector", ""), "(?!)"), source.get("gtid") or "")
     return None if found is None else (found[1].lower(), int(found[2]))
 

@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer.changes.positions import Source, position, with_parts
+from cdc_materializer import epochs
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.positions import Source, log, position, with_parts
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
+from cdc_materializer.epochs import MOVES, Recorded
+from cdc_materializer.facts import LOGS_MAX
+from cdc_materializer.gtids import GtidSets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,3 +162,57 @@ def test_a_position_is_the_same_where_no_writer_tells_more(
 def test_a_block_that_lacks_a_part_has_no_position(positions: list[str | None]) -> None:
     """A guess would sort somewhere; none is made."""
     assert positions[-len(WITHOUT) :] == [None] * len(WITHOUT)
+
+
+_UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+@pytest.mark.parametrize(
+    ("gtid", "found"),
+    [
+        (f"{_UUID}:7", (f"gtid:{_UUID}", 7)),
+        (f"{_UUID.upper()}:Tag_1:7", (f"gtid:{_UUID}:tag_1", 7)),
+        ("0-1-7", ("gtid:0", 7)),
+        ("4294967295-1-7", ("gtid:4294967295", 7)),
+        *[
+            (text, ("file:bin", None))
+            for text in (
+                f"whatever {_UUID}:7",
+                f"{_UUID}:a b:7",
+                f"{_UUID}:7\n",
+                "x:7",
+                "00-1-7",
+                "99999999999-1-7",
+                "",
+            )
+        ],
+    ],
+)
+def test_the_id_of_a_transaction_has_the_form_of_its_server(
+    spark: "SparkSession", gtid: str, found: tuple[str, int | None]
+) -> None:
+    """The log of any other text would be kept in the marker for ever, with what a message says in it."""
+    frame = spark.createDataFrame([("mysql", gtid, "bin.000001")], "connector string, gtid string, file string")
+    source = Source(F.struct("connector", "gtid", "file"), frozenset({"connector", "gtid", "file"}))
+
+    assert with_parts(frame, source).select(*log(source)).first() == found
+
+
+@pytest.mark.parametrize("home", [MOVES, "2 int"])
+def test_a_source_of_many_logs_is_planned_as_one_of_few(spark: "SparkSession", home: str) -> None:
+    """What was read of each is told, however many there are."""
+    sets = {f"gtid:{number}": {0: ((5, 9), (200_000, 200_001)), 1: ((7, 12),)} for number in range(LOGS_MAX)}
+    logs = dict.fromkeys(sets, 12) | {"file:a": 0}
+    recorded = Recorded(partitions=2, logs=logs, gtids=GtidSets(sets), home=home)
+    changes = [
+        *((0, "gtid:17", number) for number in (4, 5, 12, 13, 200_001, 200_002)),
+        *((0, "gtid:new", 1), (1, "gtid:17", 5), (2, "gtid:17", 100), (0, "file:a", None), (0, None, None)),
+    ]
+    frame = spark.createDataFrame(changes, f"`{m.PARTITION}` int, `{m.LOG}` string, `{m.LOG_NUMBER}` bigint")
+    tests = (epochs._is_unseen(recorded), epochs._is_read_anywhere(recorded), epochs._is_left_out(recorded))
+    unseen, read, left_out = zip(*frame.select(*tests).collect(), strict=True)
+
+    assert read == (False, True, True, False, True, False, False, True, False, False, False)
+    stays = recorded.keys_stay
+    assert left_out == (False, False, stays, True, False, True, False, False, False, False, False)
+    assert unseen == (False, False, stays, True, False, True, True, False, True, False, False)

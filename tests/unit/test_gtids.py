@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.facts import Facts, reached
+from cdc_materializer.errors import BatchBlocked, InvariantBroken
+from cdc_materializer.facts import LOGS_MAX, Facts, reached
 from cdc_materializer.gtids import _NEAR, _RUNS_MAX, GtidSets
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
@@ -95,3 +95,15 @@ def test_what_someone_else_wrote_is_refused(found: object) -> None:
     """Never taken for none: an older row could come over a newer one."""
     with pytest.raises(InvariantBroken):
         GtidSets.from_json(json.dumps(found))
+
+
+def test_more_logs_than_any_database_has_stop_the_table() -> None:
+    """The marker would have each of them for ever. What it has already goes on."""
+    logs = {f"gtid:{number}": 1 for number in range(LOGS_MAX)}
+    marker = replace(Marker("p", "b", "t", None, Offsets(), {}, None, None, {}), logs=logs)
+
+    assert reached(marker, Facts(logs={"gtid:7": 5}), ())["logs"] == logs | {"gtid:7": 5}
+    with pytest.raises(BatchBlocked, match="5,000 logs"):
+        reached(marker, Facts(logs={"gtid:new": 1}), ())
+    beyond = replace(marker, logs=logs | {"gtid:new": 1})
+    assert len(reached(beyond, Facts(logs={"gtid:new": 2}), ())["logs"]) == LOGS_MAX + 1
