@@ -40,7 +40,8 @@ _NEXT = {
     "quarantine list": "every message that is held back",
     "status": "how far each table is, what it holds, and its files",
     "quarantine release shop.payments": (
-        "once you have raised the limit in contracts/payments.yaml: judges the payment again, and lets it through"
+        "once you have raised the limit in {folder}/contracts/payments.yaml: judges the payment again, and lets it"
+        " through"
     ),
 }
 #: Not for the user's folder: the truth is what the demo is held to, and the code of the package is no data.
@@ -120,7 +121,9 @@ def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program
         verify=verify,
         truth=[prove(lake, table) for table in config.tables],
         next=[
-            NextCommand(command=f"{program} {words} -c {shlex.quote(str(folder / _FILE))}", shows=shows)
+            NextCommand(
+                command=f"{program} {words} -c {shlex.quote(str(folder / _FILE))}", shows=shows.format(folder=folder)
+            )
             for words, shows in _NEXT.items()
         ],
     )

@@ -237,7 +237,8 @@ def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Ma
     if history is None:
         start = new_marker(line, Span(span.topic, span.start, span.start), "", marker.topic_id)
         return line.lake.create(line.mirror.history, history_schema(target), start, _PROPERTIES)
-    named = plan_schema(history.schema, [TableSchema(history_schema(target).columns[-1:])])
+    added = tuple(column for column in history_schema(target).columns if column.name == SOURCE_TABLE)
+    named = plan_schema(history.schema, [TableSchema(added)])
     history = history if named.is_empty else line.lake.evolve(history, named)
     for row in ("before", "after"):
         # Each for itself: a run may have been killed between the two.

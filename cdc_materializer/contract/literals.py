@@ -224,8 +224,6 @@ def _plain(value: object, kind: Family) -> object:
 
 
 def _day(value: object) -> str:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value.isoformat()
     try:
         return date.fromisoformat(str(value)).isoformat()
     except ValueError:
@@ -234,8 +232,6 @@ def _day(value: object) -> str:
 
 
 def _moment(value: object) -> datetime:
-    if isinstance(value, datetime):
-        return value
     try:
         return datetime.fromisoformat(_ZONE_GAP.sub("", str(value)))
     except ValueError:

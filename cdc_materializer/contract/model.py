@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import timedelta
 from decimal import Context, Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -280,6 +280,4 @@ def _canonical(value: object) -> object:
         return value
     if isinstance(value, int | Decimal):
         return {"number": format(Decimal(value).normalize(_EVERY_DIGIT), "f")}
-    if isinstance(value, date):
-        return value.isoformat()
     return repr(value)

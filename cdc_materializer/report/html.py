@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from cdc_materializer.names import printable_lines
 from cdc_materializer.report import wording
 from cdc_materializer.report.trend import TrendPoint
 from cdc_materializer.report.violation_models import TableViolations, ViolationReport
@@ -125,4 +126,4 @@ def _printable(value: object) -> object:
     # Exactly text: what a macro of the page returns is a kind of text too, and is escaped already.
     if type(value) is not str or value.isprintable():
         return value
-    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in value)
+    return printable_lines(value)

@@ -153,6 +153,8 @@ def test_the_commands_to_try_next_work(ended: Ended, place: Path) -> None:
     commands = [step["command"] for step in ended.document["next"]]
 
     assert len(commands) == 4
+    contract = next(word for word in ended.document["next"][-1]["shows"].split() if ".yaml" in word)
+    assert (place / contract.rstrip(":")).is_file()
     for command in commands[:-1]:  # the last one asks for a mended contract first
         words = shlex.split(command)
         tried = cdcm(*words[words.index("cdc_materializer") + 1 :], folder=place)
