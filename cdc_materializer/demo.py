@@ -7,7 +7,6 @@ last step is the demo's own: the mirrors are compared with what the database its
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from cdc_materializer.progress import backlogs
 from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.html import to_html
 from cdc_materializer.report.models import Report, RunReport, VerifyReport
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.violation_models import ViolationReport
 from cdc_materializer.review import review
 from cdc_materializer.status import exit_code_of
@@ -112,7 +112,8 @@ def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program
     step("Comparing with the database's own answer")
     lake = open_tables(config.catalog)
     violations = review(config, datetime.now(UTC))
-    (folder / _PAGE).write_text(to_html(violations), encoding="utf-8")
+    steps = NextSteps(folder / _FILE)
+    (folder / _PAGE).write_text(to_html(violations, steps), encoding="utf-8")
     return DemoReport(
         folder=str(folder),
         run=run,
@@ -121,9 +122,7 @@ def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program
         verify=verify,
         truth=[prove(lake, table) for table in config.tables],
         next=[
-            NextCommand(
-                command=f"{program} {words} -c {shlex.quote(str(folder / _FILE))}", shows=shows.format(folder=folder)
-            )
+            NextCommand(command=f"{program} {words}{steps.option}", shows=shows.format(folder=folder))
             for words, shows in _NEXT.items()
         ],
     )

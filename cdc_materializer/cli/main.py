@@ -13,7 +13,7 @@ import cdc_materializer
 from cdc_materializer import crash_points
 from cdc_materializer.cli import doubts, looks, reporting, runs, setup, upkeep
 from cdc_materializer.cli.commands import Commands
-from cdc_materializer.cli.output import REDACTOR, Output, error_document, note_not_taken, write_out
+from cdc_materializer.cli.output import NEXT_STEPS, REDACTOR, Output, error_document, note_not_taken, write_out
 from cdc_materializer.errors import EXIT_BUG, EXIT_DONE, EXIT_USAGE, CdcError
 from cdc_materializer.logs import without_texts
 
@@ -78,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Looked for here already, because arguments that are wrong have to be told in the form that was asked for.
     output = Output.begin(as_json="--json" in given, debug="--debug" in given)
+    NEXT_STEPS.name_file(None)
     try:
         crash_points.check()
         ended = typer.main.get_command(app)(given, prog_name="cdcm", standalone_mode=False)
@@ -103,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(output: Output, code: str, message: str, exit_code: int) -> int:
-    text = REDACTOR.redact(message)
+    text = NEXT_STEPS.in_text(REDACTOR.redact(message))
     if output.as_json:
         write_out(error_document(code, text))
     output.note(f"error: {text}")

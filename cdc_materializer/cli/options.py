@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The pipeline's file.")]
+from cdc_materializer.cli.output import NEXT_STEPS
+
+#: Where the pipeline's file is when nobody says (design section 4.1).
+CONFIG_DEFAULT = Path("pipeline.yaml")
+
+
+def _named(config: Path) -> Path:
+    NEXT_STEPS.name_file(None if config == CONFIG_DEFAULT else config)
+    return config
+
+
+ConfigFile = Annotated[
+    Path, typer.Option("--config", "-c", metavar="FILE", callback=_named, help="The pipeline's file.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output, and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Say more on standard error, with stack traces.")]
 TableNames = Annotated[
@@ -21,5 +34,3 @@ RowsShown = Annotated[int, typer.Option("--limit", min=1, max=SHOWN_MAX, metavar
 
 #: So many rows are shown where nobody says.
 ROWS_DEFAULT = 100
-#: Where the pipeline's file is when nobody says (design section 4.1).
-CONFIG_DEFAULT = Path("pipeline.yaml")

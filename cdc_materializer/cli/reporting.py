@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
-from cdc_materializer.cli.output import Output, load, now, write_file, write_out
+from cdc_materializer.cli.output import NEXT_STEPS, Output, StepsConsole, load, now, write_file, write_out
 from cdc_materializer.errors import EXIT_DONE
 
 if TYPE_CHECKING:
@@ -115,23 +115,21 @@ def _sampling(config: "Config", names: "Sequence[str]", rows_max: int) -> "Itera
 def _written(found: "ViolationReport", form: ReportFormat) -> str:
     """Return a report as the text of a file."""
     if form is ReportFormat.JSON:
-        return found.to_json() + "\n"
+        return NEXT_STEPS.in_report(found).to_json() + "\n"
     if form is ReportFormat.HTML:
         from cdc_materializer.report.html import to_html
 
-        return to_html(found)
+        return to_html(found, NEXT_STEPS)
     if form is ReportFormat.MARKDOWN:
         from cdc_materializer.report.markdown import to_markdown
 
-        return to_markdown(found)
+        return to_markdown(found, NEXT_STEPS)
     return _as_text(found)
 
 
 def _as_text(found: "ViolationReport") -> str:
-    from rich.console import Console
-
     from cdc_materializer.report.terminal import render
 
     text = io.StringIO()
-    Console(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
+    StepsConsole(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())

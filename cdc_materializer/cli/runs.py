@@ -15,7 +15,7 @@ from cdc_materializer.cli.options import (
     RowsShown,
     TableNames,
 )
-from cdc_materializer.cli.output import Output, load, now, program
+from cdc_materializer.cli.output import NEXT_STEPS, Output, load, now, program
 from cdc_materializer.errors import EXIT_DONE, UsageError
 from cdc_materializer.names import printable_lines
 
@@ -55,6 +55,7 @@ def demo(
     from cdc_materializer.cli.progress import Steps
     from cdc_materializer.demo import exit_code, run_demo
 
+    NEXT_STEPS.name_file(folder / CONFIG_DEFAULT)
     with Steps(output) as steps:
         found = run_demo(folder, steps.begin, program())
     if as_json:

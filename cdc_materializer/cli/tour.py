@@ -41,7 +41,7 @@ def _parts(found: "DemoReport", here: Path) -> Iterator[RenderableType]:
     if not failed:
         yield from _chapter("2. What was held back, and why", "")
         yield from _stories(found)
-        yield _text("`cdcm report` says the same of any pipeline, for whoever has to act on it:")
+        yield _text("`cdcm report` says the same, for whoever has to act on it:")
         yield Text("")
         yield render(found.violations, now=now())
     yield from _chapter("3. The proof", _PROVEN if found.verify is not None else _NOT_AGAIN)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdc_materializer.names import printable_lines
 from cdc_materializer.report import wording
+from cdc_materializer.report.next_steps import NO_FILE, NextSteps
 from cdc_materializer.report.trend import TrendPoint
 from cdc_materializer.report.violation_models import TableViolations, ViolationReport
 
@@ -48,8 +49,8 @@ class Strip:
     bars: tuple[Bar, ...]
 
 
-def to_html(report: ViolationReport) -> str:
-    """Return the report as the text of one HTML file."""
+def to_html(report: ViolationReport, steps: NextSteps = NO_FILE) -> str:
+    """Return the report as the text of one HTML file, with its commands as `steps` writes them."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -63,8 +64,10 @@ def to_html(report: ViolationReport) -> str:
         "with_code": _with_code,
     }
     page = environment.from_string((files(__package__) / "page.html.jinja").read_text(encoding="utf-8"))
+    report = steps.in_report(report)
     return page.render(
         report=report,
+        option=steps.option,
         tables=wording.worst_first(report.tables),
         words=wording,
         strips=strips,

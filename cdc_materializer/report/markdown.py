@@ -4,18 +4,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cdc_materializer.report import wording
+from cdc_materializer.report.next_steps import NO_FILE, NextSteps
 from cdc_materializer.report.violation_models import ContractState, TableViolations, ViolationGroup, ViolationReport
 
 # What means something inside a line of Markdown; with the colon and the dot, addresses would become links.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 
 
-def to_markdown(report: ViolationReport) -> str:
-    """Return the report as the text of one Markdown file (GitHub's kind)."""
-    return "\n".join(_lines(report)).rstrip() + "\n"
+def to_markdown(report: ViolationReport, steps: NextSteps = NO_FILE) -> str:
+    """Return the report as the text of one Markdown file (GitHub's kind), with its commands as `steps` writes them."""
+    return "\n".join(_lines(steps.in_report(report), steps.option)).rstrip() + "\n"
 
 
-def _lines(report: ViolationReport) -> Iterator[str]:
+def _lines(report: ViolationReport, option: str) -> Iterator[str]:
     yield from (f"# Contract report: {_name(report.pipeline)}", "")
     yield from (f"As of {wording.utc(report.as_of)}. {wording.headline(report)}", "")
     tables = wording.worst_first(report.tables)
@@ -23,7 +24,7 @@ def _lines(report: ViolationReport) -> Iterator[str]:
     yield from _table(head, [_overview(report, table) for table in tables])
     for table in tables:
         if table.violations:
-            yield from _violations(report, table)
+            yield from _violations(report, table, option)
     yield wording.values_line(report)
 
 
@@ -33,7 +34,7 @@ def _overview(report: ViolationReport, table: TableViolations) -> tuple[str, ...
     return _name(table.table, in_table=True), wording.VERDICTS[table.verdict], f"{table.held_open:,}", share, oldest
 
 
-def _violations(report: ViolationReport, table: TableViolations) -> Iterator[str]:
+def _violations(report: ViolationReport, table: TableViolations, option: str) -> Iterator[str]:
     yield from (f"## {_name(table.table)}", "")
     contract = (*wording.contract_lines(table), wording.contacts_line(table.contract))
     for line in (*contract, wording.masked_line(table), wording.samples_line(table)):
@@ -43,7 +44,9 @@ def _violations(report: ViolationReport, table: TableViolations) -> Iterator[str
         yield from _rules(table.contract)
     for group in table.violations:
         yield from (f"### {_name(group.rule or group.code)}", "")
-        yield from _table(("", ""), [(f"**{name}**", text) for name, text in _facts(report, table, group)])
+        shown = f"cdcm quarantine show {table.table} {group.first.partition}/{group.first.offset}{option}"
+        facts = [*_facts(report, group), ("look closer", _name(shown, in_table=True))]
+        yield from _table(("", ""), [(f"**{name}**", text) for name, text in facts])
         if group.samples and table.sample_columns is not None:
             yield from _samples(group, table.sample_columns.shown)
 
@@ -71,7 +74,7 @@ def _cell(values: Mapping[str, str | None], name: str) -> str:
     return _name(value, in_table=True)
 
 
-def _facts(report: ViolationReport, table: TableViolations, group: ViolationGroup) -> Iterator[tuple[str, str]]:
+def _facts(report: ViolationReport, group: ViolationGroup) -> Iterator[tuple[str, str]]:
     if group.rule:
         yield "code", _name(group.code, in_table=True)
     if group.states:
@@ -88,10 +91,6 @@ def _facts(report: ViolationReport, table: TableViolations, group: ViolationGrou
         yield "open since", wording.moment(group.since, report.as_of)
     if group.open or group.action == "reported":
         yield "to do", group.remedy
-    yield (
-        "look closer",
-        _name(f"cdcm quarantine show {table.table} {group.first.partition}/{group.first.offset}", in_table=True),
-    )
 
 
 def _place(report: ViolationReport, group: ViolationGroup, end: wording.End) -> str:

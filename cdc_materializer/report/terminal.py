@@ -142,7 +142,7 @@ def _run_violations(tables: Iterable[TableRun]) -> list[RenderableType]:
         if run.violations:
             found = ", ".join(f"{code} × {count}" for code, count in sorted(run.violations.items()))
             lines.append(Text.assemble((f"{run.table}: ", "bold"), (found, "yellow")))
-    return [*lines, Text("See: cdcm report", style="dim")] if lines else []
+    return [*lines, Text("See `cdcm report`.", style="dim")] if lines else []
 
 
 # --- status -------------------------------------------------------------------------------------------------------

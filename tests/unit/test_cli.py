@@ -179,6 +179,43 @@ def test_arguments_that_are_wrong_are_told_as_a_document_too(capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "UsageError"
 
 
+_STOPPED = ErrorInfo(code="OFFSET_GAP", message="It is gone. Accept it with `cdcm adopt shop.orders`, or leave it.")
+
+
+@pytest.mark.parametrize(
+    ("config", "option"),
+    [
+        ("pipeline.yaml", ""),
+        ("./pipeline.yaml", ""),
+        ("other/of us.yaml", " -c 'other/of us.yaml'"),
+    ],
+)
+def test_commands_to_go_on_with_name_the_file(
+    pipeline: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], config: str, option: str
+) -> None:
+    """Where it is not the one that is looked for: in errors, in views and what they quote, and in documents."""
+    path = pipeline.parent / config
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(pipeline.read_text(encoding="utf-8").replace("recorded", str(pipeline.parent / "recorded")))
+    monkeypatch.setattr(
+        "cdc_materializer.run.run_once", lambda *_, **__: _report(error=_STOPPED, violations={"CONTRACT": 1})
+    )
+    said = f"Accept it with `cdcm adopt shop.orders{option}`, or leave it."
+
+    assert main(["run", "-c", config]) == EXIT_DONE
+    view = capsys.readouterr().out
+    assert said in " ".join(view.split())
+    assert f"See `cdcm report{option}`." in view
+    assert main(["run", "--json", "-c", config]) == EXIT_DONE
+    assert said in json.loads(capsys.readouterr().out)["tables"][0]["error"]["message"]
+    assert main(["why", "shop.orders", "--key", "1", "--json", "-c", config]) == EXIT_USAGE
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["error"]["message"].endswith(f"`cdcm run{option}` makes it.")
+    assert shown.err.endswith(f"`cdcm run{option}` makes it.\n")
+    assert main(["why", "--limit", "x", "-c", config]) == EXIT_USAGE
+    assert "See `cdcm why --help`." in capsys.readouterr().err
+
+
 def test_an_unknown_key_of_the_file_names_the_nearest(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As the configuration says it."""
     pipeline.write_text(pipeline.read_text(encoding="utf-8").replace("mirror:", "miror:"), encoding="utf-8")

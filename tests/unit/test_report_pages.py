@@ -1,12 +1,15 @@
 """The report as an HTML page and as Markdown: what is in it, and that nothing in it can do harm."""
 
+import html
 import importlib
 import io
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.html import strips, to_html
 from cdc_materializer.report.markdown import to_markdown
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.quarantined import quarantine_details
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import QuarantineDetails, TableVerdict, ViolationReport
@@ -240,6 +244,17 @@ def test_bars_are_as_high_as_their_numbers() -> None:
     assert "1 batch stopped" in held.bars[-1].words
     assert (messages.most, held.most) == (100, 2)
     assert all(0 <= bar.x <= bar.x + bar.width <= 600 and bar.y >= 0 for bar in (*messages.bars, *held.bars))
+
+
+@pytest.mark.parametrize("form", [to_html, to_markdown])
+def test_pages_name_the_file_in_their_commands(form: Callable[[ViolationReport, NextSteps], str]) -> None:
+    """In what they say to do, and in the command that tells more."""
+    text = form(_report(), NextSteps(Path("of us.yaml")))
+    seen = html.unescape(text)
+
+    assert "cdcm quarantine release shop.orders -c 'of us.yaml'" in seen
+    assert "cdcm replay shop.orders --publish -c 'of us.yaml'" in seen
+    assert "cdcm quarantine show shop.orders 0/1 -c 'of us.yaml'" in seen
 
 
 def test_markdown_says_the_same() -> None:
