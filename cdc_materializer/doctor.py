@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_materializer import jars
@@ -24,9 +25,10 @@ from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.doctor_topics import check_compacted
 from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
 from cdc_materializer.recognise import Recognised, recognise
-from cdc_materializer.registry import Registry, open_registry
+from cdc_materializer.registry import RegisteredSchema, Registry, Wanted, open_registry
+from cdc_materializer.registry.schemas import id_bytes_of
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
-from cdc_materializer.source import Source, TopicState, open_source, state_of
+from cdc_materializer.source import Message, Source, TopicState, open_source, state_of
 from cdc_materializer.source_settings import doubts
 from cdc_materializer.status import configured_tables
 
@@ -163,14 +165,31 @@ def _contract(config: Config, table: TableConfig, elsewhere: Elsewhere | None) -
     yield DoctorCheck(name="contract", outcome="problem", message=message, do=do, table=name, exit_code=EXIT_USAGE)
 
 
+@dataclass
+class _Silent:
+    """A registry that cannot be asked: who needs a schema of it learns that at once."""
+
+    error: CdcError
+    id_bytes: int
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:  # noqa: ARG002 - as every registry is asked
+        """Find no schema.
+
+        Raises:
+            CdcError: what is wrong with the registry.
+        """
+        raise self.error
+
+
 def _registry(config: Config) -> tuple[list[DoctorCheck], Registry | None]:
+    if config.registry is None:
+        return [], None
     try:
         registry = open_registry(config.registry)
-        if registry is None:
-            return [], None
-        registry.schema(_SOME_ID)
+        if registry is not None:
+            registry.schema(_SOME_ID)
     except CdcError as error:
-        return [problem("registry", error)], None
+        return [problem("registry", error)], _Silent(error, id_bytes_of(config.registry.id))
     return [fine("registry", "Answers.")], registry
 
 
@@ -218,7 +237,7 @@ def _table(
         try:
             topic = state_of(source, table.topic, table.topics)
             for one in table.topics or (table.topic,):
-                yield from _messages(table, one, recognise(one, source.sample(one, SAMPLE_MESSAGES), registry))
+                yield from _looked_at(table, one, source.sample(one, SAMPLE_MESSAGES), registry)
             yield from check_compacted(table, lake, topic, source, clock.now())
         except CdcError as error:
             yield problem("topic", error, name)
@@ -237,6 +256,21 @@ def _limit(table: TableConfig) -> Limit | None:
         return load_contract(table.contract, str(table.mirror)).max_quarantined
     except ContractInvalid:
         return None
+
+
+def _looked_at(
+    table: TableConfig, topic: str, messages: Sequence[Message], registry: Registry | None
+) -> Iterator[DoctorCheck]:
+    try:
+        found = recognise(topic, messages, registry)
+    except CdcError:
+        if not isinstance(registry, _Silent):
+            raise
+        message = f"{topic} names its schemas by id, and the registry cannot be asked: its messages were not looked at."
+        do = "See what is said of the registry."
+        yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=str(table.mirror))
+        return
+    yield from _messages(table, topic, found)
 
 
 def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[DoctorCheck]:

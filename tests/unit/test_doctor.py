@@ -455,6 +455,22 @@ def test_each_part_of_a_pipeline_is_checked(
     assert ("tables" in {check["name"] for check in told["checks"]}) == (not {"configuration", "catalog"} & faulty)
 
 
+def test_a_registry_that_is_down_is_not_taken_for_none(tmp_path: Path) -> None:
+    """What is wrong is told once; of the topic that names schemas of it, that nobody has looked at its messages."""
+    path = _pipeline(tmp_path, ["named", "plain"], "registry: {files: gone}\n")
+    topic = TopicBuilder("s.public.named")
+    topic.add(b"\0\0\0\0\1x", b"\0\0\0\0\2x")
+    topic.write(tmp_path / "recorded")
+
+    found = examine(path, load_config).checks
+
+    assert [c.name for c in found if c.outcome == "problem"] == ["registry"]
+    assert not [c for c in found if "no registry" in c.message]
+    (told,) = (c for c in found if c.name == "topic" and c.outcome == "warning")
+    assert (told.table, "the registry cannot be asked" in told.message) == ("public.named", True)
+    assert [c.name for c in found if c.table == "public.named"] == ["topic", "tables"]
+
+
 def test_a_source_that_is_not_there_leaves_the_lake_to_be_checked(tmp_path: Path) -> None:
     """And a topic that is missing is the finding of its table."""
     path = _pipeline(tmp_path, ["orders"])
