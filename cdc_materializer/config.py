@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
 from cdc_materializer.config_connections import (
     BasicAuth,
@@ -75,7 +75,9 @@ class PipelineFile(Settings):
         default_factory=CatalogConfig,
         description="The Iceberg catalog, any property of it; left out: SQLite in `lake` beside the file.",
     )
-    spark: Properties = Field(default={}, description="Spark properties, passed on as they are.")
+    spark: Properties = Field(
+        default={}, description="Spark properties, each with its `spark.` in front, passed on as they are."
+    )
     masks: MasksConfig | None = Field(default=None, description="The key of the hashes that contracts ask for.")
     databases: Mapping[str, DatabaseConfig] = Field(
         default={}, description="The source databases by names of your own, for `cdcm verify --source`."
@@ -86,7 +88,7 @@ class PipelineFile(Settings):
     defaults: TableSettings = Field(
         default_factory=TableSettings, description="Settings for every table that does not say otherwise."
     )
-    tables: tuple[TableConfig, ...] = Field(description="The topics to mirror.")
+    tables: tuple[TableConfig, ...] = Field(description="The topics to mirror; one at least.")
 
     @model_validator(mode="before")
     @classmethod
@@ -109,6 +111,24 @@ class PipelineFile(Settings):
             names = ", ".join(f"`{shown(str(name))}`" for name in sorted(map(str, wanted)))
             raise refusal(f"has tables of the `source_database` {names}, which stands not under `databases`")
         return self
+
+    @field_validator("spark")
+    @classmethod
+    def _check_spark(cls, properties: Mapping[str, str | SecretStr]) -> Mapping[str, str | SecretStr]:
+        other = next((name for name in properties if not name.startswith("spark.")), None)
+        if other is not None:
+            raise refusal(
+                f"has `{shown(other)}`, and names of Spark's properties begin `spark.`",
+                f"Write `spark.{shown(other)}`; Hadoop's own stand behind `spark.hadoop.`.",
+            )
+        return properties
+
+    @field_validator("tables")
+    @classmethod
+    def _check_tables(cls, tables: tuple[TableConfig, ...]) -> tuple[TableConfig, ...]:
+        if not tables:
+            raise refusal("is empty: there is nothing to mirror", "Add an entry, like `- topic: shop.public.orders`.")
+        return tables
 
     @field_validator("name")
     @classmethod

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from cdc_materializer.config_values import FilePath, Properties, Settings, read_properties, refusal, reveal
+from cdc_materializer.config_values import EMPTY, FilePath, Properties, Settings, read_properties, refusal, reveal
 
 #: Name of the catalog when the file gives none (design section 4.2).
 CATALOG_NAME = "lake"
@@ -20,6 +20,7 @@ _SQLITE_URI = "jdbc:sqlite:lake/catalog.db"
 _WAREHOUSE = "lake/warehouse"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CATALOG_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NEVER_EMPTY = ("type", "catalog-impl", "uri", "warehouse")
 # The kinds of catalog whose warehouse is a folder; to others, REST among them, it is a name of the server's own.
 _WAREHOUSE_IS_FOLDER = frozenset({"jdbc", "hadoop", "hive"})
 
@@ -156,6 +157,9 @@ def _plain(given: Mapping[object, object]) -> dict[str, str]:
 def _completed(given: dict[str, str], root: Path) -> dict[str, str]:
     """Fill in what the file leaves out, and make its paths absolute."""
     properties = dict(given)
+    empty = next((name for name in _NEVER_EMPTY if name in properties and not properties[name].strip()), None)
+    if empty is not None:
+        raise refusal(f"has an empty `{empty}`", EMPTY)
     if "catalog-impl" not in properties:
         properties.setdefault("type", _kind(properties.get("uri", _SQLITE)))
     if properties.get("type") == "jdbc":
@@ -165,7 +169,7 @@ def _completed(given: dict[str, str], root: Path) -> dict[str, str]:
         properties.setdefault("warehouse", _WAREHOUSE)
         # Version 1 keeps views apart from tables; without the property a new catalog gets version 0.
         properties.setdefault("jdbc.schema-version", "V1")
-    if properties.get("uri", "").startswith("jdbc:") and not properties.get("warehouse"):
+    if properties.get("uri", "").startswith("jdbc:") and "warehouse" not in properties:
         raise refusal("has no `warehouse`", "Add the folder or bucket that tables go to, like `s3://bucket/warehouse`.")
     is_folder = properties.get("type") in _WAREHOUSE_IS_FOLDER or properties.get("uri", "").startswith("jdbc:")
     if is_folder and "warehouse" in properties and not _SCHEME.match(properties["warehouse"]):

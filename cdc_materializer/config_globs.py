@@ -129,6 +129,9 @@ def _folded(table: TableConfig) -> str:
 
 
 def _one_mirror(other: str, table: TableConfig) -> ConfigError:
+    if other == table.topic:
+        what = f"The topic {other} has two entries in `tables:`, both of the mirror `{table.mirror}`."
+        return ConfigError(what, "Leave one of them out, or give one another `mirror`.")
     return ConfigError(
         f"The topics {other} and {table.topic} would both go to the mirror `{table.mirror}`.",
         "Give one of them another `mirror`, or name both by one glob with that `mirror`, if it is one table.",

@@ -31,6 +31,9 @@ from cdc_materializer.names import TableName, nearest, shown
 #: Type of our own pydantic errors, whose context has `what` and `do`.
 REFUSED = "refused"
 
+#: What to do about a value of the file that is empty.
+EMPTY = "Give it a value, or leave it out; an environment variable that it takes may be empty."
+
 # Parts of a property's name that make its value a secret, in any case.
 _SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|token|key|credential|jaas|authorization|user\.info|connection[-.]string",
@@ -138,6 +141,13 @@ def _duration_text(duration: timedelta) -> str:
     return f"{seconds // _SECONDS_BY_UNIT[unit]}{unit}"
 
 
+def _not_empty(given: object) -> object:
+    # As a path it would be the folder of the file.
+    if isinstance(given, str) and not given.strip():
+        raise refusal("is empty, where a path belongs", EMPTY)
+    return given
+
+
 def _below_root(path: Path, info: ValidationInfo) -> Path:
     """Make a path of the file absolute: relative ones are relative to the file's folder (design section 4.2)."""
     root = (info.context or {}).get("root")
@@ -174,7 +184,7 @@ Duration = Annotated[
 ]
 
 #: A file or folder, absolute once the file was read.
-FilePath = Annotated[Path, AfterValidator(_below_root), WithJsonSchema({"type": "string"})]
+FilePath = Annotated[Path, BeforeValidator(_not_empty), AfterValidator(_below_root), WithJsonSchema({"type": "string"})]
 
 #: Some names; one alone may be written without the brackets.
 Names = Annotated[

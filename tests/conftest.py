@@ -102,7 +102,8 @@ def lake_config(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtur
     path = root / "pipeline.yaml"
     options = f"{_ROOMY} {_OF_A_SUITE}" if len(request.session.items) >= _SUITE_TESTS else _ROOMY
     settings = {"spark.driver.extraJavaOptions": options}
-    path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": "recorded"}, "tables": [], "spark": settings}))
+    content = {"source": {"files": "recorded"}, "tables": [{"topic": "none.yet"}], "spark": settings}
+    path.write_text(yaml.safe_dump({"name": "tests", **content}))
     return load_config(path)
 
 

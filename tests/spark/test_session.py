@@ -148,7 +148,10 @@ def test_a_callers_session_gets_our_catalog(spark: "SparkSession", namespace: st
     (tmp_path / "recorded").mkdir()
     path = tmp_path / "pipeline.yaml"
     catalog = "{name: second, type: jdbc, uri: 'jdbc:sqlite:second/catalog.db', warehouse: second/warehouse}"
-    path.write_text(f"name: x\nsource: {{files: recorded}}\ntables: []\ncatalog: {catalog}\n", encoding="utf-8")
+    path.write_text(
+        f"name: x\nsource: {{files: recorded}}\ntables: [{{topic: shop.orders}}]\ncatalog: {catalog}\n",
+        encoding="utf-8",
+    )
     beside = adopt_session(spark, load_config(path))
     beside.sql(f"CREATE NAMESPACE second.{namespace}")
 

@@ -153,9 +153,9 @@ def test_a_setting_without_a_value_is_as_if_it_was_not_there(folder: Path) -> No
 def test_yaml_keeps_what_the_file_says(folder: Path) -> None:
     """Only true, false, null and whole numbers are not text: no `no` that is false, no time that is a number."""
     written = "{a: no, b: 1.10, c: 0123, d: '5', e: 12:30:45, f: 2026-01-01, g: True, h: 1_000, i: 0x1F, j: +1, k: 1e3}"
-    config = load(folder, f"{SMALL}spark: {written}")
+    config = load(folder, f"{SMALL}catalog: {written}")
 
-    assert list(reveal(config.spark).values()) == [
+    assert [reveal(config.catalog.properties)[name] for name in "abcdefghijk"] == [
         "no", "1.10", "0123", "5", "12:30:45", "2026-01-01", "true", "1_000", "0x1F", "+1", "1e3",
     ]  # fmt: skip
 

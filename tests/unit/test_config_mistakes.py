@@ -111,6 +111,17 @@ def test_a_missing_file_says_what_to_do(folder: Path) -> None:
         ),
         (("[{topic: shop.public.orders}]", ""), "pipeline.yaml, tables is missing. Add it to the file."),
         (
+            ("{topic: shop.public.orders}", ""),
+            "pipeline.yaml, tables is empty: there is nothing to mirror. Add an entry, like `- topic: ",
+        ),
+        (
+            ("tables", "spark: {executor.memory: 4g}\ntables"),
+            (
+                "pipeline.yaml, spark has `executor.memory`, and names of Spark's properties begin `spark.`. Write "
+                "`spark.executor.memory`; Hadoop's own stand behind `spark.hadoop.`."
+            ),
+        ),
+        (
             ("topic: shop.public.orders", "mirror: a.b"),
             "pipeline.yaml, tables[0].topic is missing. Add it to the file.",
         ),
@@ -305,6 +316,34 @@ def test_a_wrong_value_is_never_repeated(folder: Path) -> None:
 def test_a_variable_that_is_not_there_is_named(folder: Path, value: str, said: str) -> None:
     """The message has the variable and the place."""
     assert refusal(folder, SMALL.replace("}]", f", contract: '{value}'}}]")).startswith(f"pipeline.yaml, {said}")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("files: recorded", "files: '${CDCM_EMPTY}'"), "source.files is empty, where a path belongs. "),
+        (("}]", ", contract: '${CDCM_EMPTY}'}]"), "tables[0].contract is empty, where a path belongs. "),
+        (("tables", "registry: {files: ' '}\ntables"), "registry.files is empty, where a path belongs. "),
+        (("tables", "catalog: {uri: '${CDCM_EMPTY}'}\ntables"), "catalog has an empty `uri`. "),
+        (("tables", "catalog: {type: hadoop, warehouse: ''}\ntables"), "catalog has an empty `warehouse`. "),
+    ],
+)
+def test_what_an_empty_variable_leaves_empty_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], said: str
+) -> None:
+    """As a path it would be the folder of the file."""
+    monkeypatch.setenv("CDCM_EMPTY", "")
+    do = "Give it a value, or leave it out; an environment variable that it takes may be empty."
+
+    assert refusal(folder, SMALL.replace(*change, 1)) == f"pipeline.yaml, {said}{do}"
+
+
+def test_an_entry_that_is_there_twice_is_named_as_such(folder: Path) -> None:
+    """It is one topic, and not two that share a mirror."""
+    table = "{topic: shop.public.orders}"
+    said = refusal(folder, SMALL.replace(table, f"{table}, {table}"))
+
+    assert said.startswith("The topic shop.public.orders has two entries in `tables:`, both of the mirror")
 
 
 def test_a_mistake_in_the_defaults_is_named_there(folder: Path) -> None:

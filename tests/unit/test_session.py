@@ -33,7 +33,8 @@ def configured(tmp_path: Path) -> Callable[[str], Config]:
         path = tmp_path / "pipeline.yaml"
         catalog = "{name: ice, type: rest, uri: 'http://catalog.test', credential: hidden-in-catalog}"
         path.write_text(
-            f"name: shop\nsource: {{files: recorded}}\ntables: []\ncatalog: {catalog}\nspark: {spark}\n",
+            f"name: shop\nsource: {{files: recorded}}\ntables: [{{topic: shop.orders}}]\n"
+            f"catalog: {catalog}\nspark: {spark}\n",
             encoding="utf-8",
         )
         return load_config(path)
