@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import typer
+from open_data_contract_standard.model import SchemaProperty
 from pydantic import BaseModel
 
 from cdc_materializer import errors
@@ -19,7 +20,7 @@ from cdc_materializer.config_readers import READERS, TRIED
 from cdc_materializer.config_tables import TableSettings
 from cdc_materializer.contract.expectations import REFUSED, ROW, RowExpectation
 from cdc_materializer.contract.table_expectations import TABLE, TableExpectation
-from cdc_materializer.contract.types import Family
+from cdc_materializer.contract.types import INTEGER_FORMATS, PLAIN, SIZED, Family, column_type, physical_type
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
@@ -145,6 +146,7 @@ def pages() -> dict[str, str]:
         "reference/readers.md": _page("Readers", _readers()),
         "reference/codes.md": _page("Violation codes", _codes()),
         "reference/expectations.md": _page("Expectations", _expectations()),
+        "reference/contract-types.md": _page("Types of contracts", _contract_types()),
         "reference/exit-codes.md": _page("Exit codes", _exit_codes()),
         "reference/reports.md": _page("JSON documents", _reports()),
         "reference/report.schema.json": _schema(violation_models.ViolationReport),
@@ -365,6 +367,88 @@ def _expectation(name: str, arguments: Sequence[str], known: RowExpectation | Ta
     told = [f"**`{key}`**" if key in needed else f"`{key}`" for key in arguments]
     kinds = "all" if known.families is None or len(known.families) == len(Family) else ", ".join(sorted(known.families))
     return f"`{name}`", ", ".join(told), kinds if known.columns else ""
+
+
+#: Spellings of `physicalType` that are read by a rule, and what is said of it.
+_SPELLED = (
+    (
+        "decimal(12,2)",
+        "`dec`, `numeric` and `number` likewise; 1 to 38 digits, of which the second number is behind the point",
+    ),
+    ("number(*,2)", "Oracle's `*` is 38 digits"),
+    ("number(5,-2)", "a negative scale is so many zeros before the point"),
+    ("decimal(12,2) unsigned", "`unsigned` changes nothing of decimal and floating-point numbers"),
+    ("int unsigned zerofill", "`zerofill` is unsigned too"),
+    ("float(24)", "up to 24 bits"),
+    ("float(53)", "more than 24 bits"),
+    ("bit", "`bit(1)` too"),
+    ("bit(8)", "more than one bit"),
+    ("text[]", "an array of any known type"),
+    ("_text", "the same, as PostgreSQL itself calls it"),
+    ("array<date>", "Spark's own, of known types; so are the next two"),
+    ("map<string,int>", ""),
+    ("struct<a:int,b:date>", "names of fields as written"),
+)
+#: What `logicalType` can be, and the options that make another type of it.
+_LOGICAL: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("string", {}),
+    ("boolean", {}),
+    ("integer", {}),
+    *(("integer", {"format": name}) for name in INTEGER_FORMATS),
+    ("number", {}),
+    ("number", {"format": "f32"}),
+    ("date", {}),
+    ("time", {}),
+    ("timestamp", {}),
+    ("timestamp", {"timezone": False}),
+    ("array", {}),
+    ("vector", {}),
+    ("object", {}),
+    ("map", {}),
+)
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+def _contract_types() -> Iterator[str]:
+    yield "The types that a [contract](../contracts.md#types-of-columns) can declare, and Spark's name of the column."
+    yield "`physicalType` counts where it is known, else `logicalType`."
+    yield "In a `physicalType` capitals make no difference, and a blank is the same as `_`."
+    yield ""
+    yield from ("## physicalType, by name", "")
+    yield "A name with `(…)` may have a length or a precision in brackets, which changes nothing."
+    yield ""
+    names: dict[str, list[str]] = {}
+    for name, ddl in PLAIN.items():
+        names.setdefault(ddl, []).append(f"`{name.replace('_', ' ')}`" + ("(…)" if name in SIZED else ""))
+    yield from _table(("column", "`physicalType`"), [(f"`{ddl}`", ", ".join(same)) for ddl, same in names.items()])
+    yield "A column of `time` has microseconds since midnight."
+    yield ""
+    yield from ("## physicalType, by rule", "")
+    yield from _table(
+        ("`physicalType`", "column", ""),
+        [(f"`{text}`", _code(str(physical_type(text))), said) for text, said in _SPELLED],
+    )
+    yield from ("## logicalType", "")
+    yield "Options are those under `logicalTypeOptions`."
+    yield ""
+    rows = []
+    for name, options in _LOGICAL:
+        ddl = column_type(SchemaProperty(name="a", logicalType=name, logicalTypeOptions=dict(options) or None))
+        rows.append(
+            (
+                f"`{name}`",
+                ", ".join(f"`{key}: {json.dumps(one).strip(chr(34))}`" for key, one in options.items()),
+                f"`{ddl}`",
+            )
+        )
+    yield from _table(("`logicalType`", "option", "column"), rows)
+    yield "An `array` and a `vector` with `items` have elements of their type."
+    yield "An `object` and a `map` with `properties` are a struct of these."
+    yield "With `map`, and `key` and `value` in it, both are a map of these."
+    yield "An `object` without any is the text of its JSON."
 
 
 def _readers() -> Iterator[str]:

@@ -53,7 +53,11 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
             findings.add((*here, "physicalType"), what, "Use string, the text of the JSON as it came.")
         elif ddl is None and (declared.physicalType or declared.logicalType):
             what = f"column {name}: neither physicalType {declared.physicalType!r} nor logicalType is a known type."
-            findings.add((*here, "physicalType"), what, "Use a type of docs/reference, or set logicalType beside it.")
+            findings.add(
+                (*here, "physicalType"),
+                what,
+                "Use a type of docs/reference/contract-types.md, or set logicalType beside it.",
+            )
         if (twice := contradiction(declared)) is not None:
             findings.add((*here, "logicalType"), f"column {name}: {twice}", "Mend one; the physicalType counts.")
         columns.append(

@@ -23,7 +23,7 @@ NESTING_MAX = 32
 #: `timestamp` alone is Spark's and MySQL's, an instant; PostgreSQL writes its zone-less one in full.
 #: `float` alone is Spark's and MySQL's, 32 bits. `numeric` alone is PostgreSQL's, whose scale differs from value to
 #: value and is kept as text; `decimal` alone is decimal(10,0), as in Spark and MySQL. Times of day are microseconds.
-_PLAIN: Mapping[str, str] = {
+PLAIN: Mapping[str, str] = {
     name: spark
     for spark, names in {
         "boolean": "boolean bool",
@@ -49,7 +49,7 @@ _PLAIN: Mapping[str, str] = {
 }
 
 #: Types whose parameters only limit length or precision that Spark does not carry.
-_SIZED = frozenset(
+SIZED = frozenset(
     word
     for words in (
         "varchar character_varying char character bpchar nchar nvarchar nvarchar2 varchar2 text enum set interval",
@@ -98,7 +98,8 @@ _FAMILIES: Mapping[str, Family] = {
     "binary": Family.BINARY,
 }
 
-_INTEGER_FORMATS: Mapping[str, str] = {
+#: Formats of the logicalType `integer` -> Spark DDL type.
+INTEGER_FORMATS: Mapping[str, str] = {
     **dict.fromkeys(("i8", "i16", "i32", "u8", "u16"), "int"),
     **dict.fromkeys(("i64", "u32"), "bigint"),
     "u64": "decimal(20,0)",
@@ -134,14 +135,14 @@ def spelling(text: str) -> tuple[str, list[str]]:
 def _plain(base: str, parameters: list[str]) -> str | None:
     base = _without_sign(base)
     if not parameters:
-        return "boolean" if base == "bit" else _PLAIN.get(base)
+        return "boolean" if base == "bit" else PLAIN.get(base)
     if base in _DECIMALS:
         return _decimal(parameters)
     if base == "bit":
         return "boolean" if parameters == ["1"] else "binary"
     if base == "float":
         return "float" if parameters[0].isdigit() and int(parameters[0]) <= _FLOAT_BITS_SINGLE else "double"
-    return _PLAIN.get(base) if base in _SIZED else None
+    return PLAIN.get(base) if base in SIZED else None
 
 
 def _without_sign(base: str) -> str:
@@ -244,7 +245,7 @@ def _logical_type(declared: SchemaProperty, depth: int) -> str | None:
     options: Mapping[str, Any] = declared.logicalTypeOptions or {}
     match declared.logicalType:
         case "integer":
-            return _INTEGER_FORMATS.get(str(options.get("format", "i64")))
+            return INTEGER_FORMATS.get(str(options.get("format", "i64")))
         case "number":
             return "float" if options.get("format") == "f32" else "double"
         case "timestamp":

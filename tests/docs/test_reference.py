@@ -1,6 +1,8 @@
 """The reference pages say what the code says."""
 
 import importlib.util
+import re
+from collections.abc import Collection
 from types import ModuleType
 
 import pytest
@@ -8,6 +10,7 @@ import typer
 
 from cdc_materializer.cli import app
 from cdc_materializer.config import config_json_schema
+from cdc_materializer.contract.types import INTEGER_FORMATS, PLAIN
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, Code
 from tests.docs.pages import DOCS
 
@@ -78,3 +81,30 @@ def test_every_key_of_the_configuration_is_described() -> None:
 
     assert not bare
     assert not absent
+
+
+def test_every_type_that_a_contract_can_name_stands_in_the_reference() -> None:
+    """By the names that the code knows."""
+    page = _page("contract-types.md")
+
+    assert [name for name in PLAIN if f"`{name.replace('_', ' ')}`" not in page] == []
+    assert [name for name in INTEGER_FORMATS if f"`format: {name}`" not in page] == []
+    assert "None" not in page
+
+
+def test_pages_that_the_package_names_are_there() -> None:
+    """In what it tells users, and in what it tells who reads it."""
+    named = {
+        (module.name, found[0])
+        for module in (DOCS.parent / "cdc_materializer").rglob("*.py")
+        for found in re.finditer(r"(?<![/\w])docs/[\w./-]*\w", module.read_text(encoding="utf-8"))
+    }
+    assert named
+    there = {str(page.relative_to(DOCS.parent)) for page in DOCS.rglob("*") if page.is_file()}
+
+    assert [(module, page) for module, page in named if not {page, *_decision(page, there)} & there] == []
+
+
+def _decision(page: str, there: Collection[str]) -> set[str]:
+    """A decision is named by its number alone."""
+    return {one for one in there if one.startswith(f"{page}-")} if page.startswith("docs/adr/") else set()
