@@ -10,7 +10,16 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from cdc_materializer.config_values import EMPTY, FilePath, Properties, Settings, read_properties, refusal, reveal
+from cdc_materializer.config_values import (
+    EMPTY,
+    FilePath,
+    Properties,
+    Settings,
+    below_root,
+    read_properties,
+    refusal,
+    reveal,
+)
 
 #: Name of the catalog when the file gives none (design section 4.2).
 CATALOG_NAME = "lake"
@@ -20,6 +29,14 @@ _SQLITE_URI = "jdbc:sqlite:lake/catalog.db"
 _WAREHOUSE = "lake/warehouse"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _CATALOG_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# Properties of Kafka clients that are files or folders; `probe` stands for those of the system.
+_KAFKA_FILES = frozenset(
+    {
+        *("https.ca.location", "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location", "ssl.key.location"),
+        *("ssl.keystore.location", "sasl.kerberos.keytab"),
+    }
+)
+_PROBE = "probe"
 _NEVER_EMPTY = ("type", "catalog-impl", "uri", "warehouse")
 # The kinds of catalog whose warehouse is a folder; to others, REST among them, it is a name of the server's own.
 _WAREHOUSE_IS_FOLDER = frozenset({"jdbc", "hadoop", "hive"})
@@ -35,13 +52,32 @@ def web_address(url: str) -> SplitResult | None:
     return parts if parts.scheme in {"http", "https"} and parts.hostname else None
 
 
+def _file(given: str | SecretStr, info: ValidationInfo) -> str | SecretStr:
+    text = given.get_secret_value() if isinstance(given, SecretStr) else given
+    found = text if text in {"", _PROBE} else str(below_root(Path(text), info))
+    return SecretStr(found) if isinstance(given, SecretStr) else found
+
+
 class SourceConfig(Settings):
     """Where messages come from: a Kafka cluster, or a folder of recorded topics."""
 
     kafka: Properties | None = Field(
-        default=None, description="Kafka client properties, passed on as they are; `bootstrap.servers` at least."
+        default=None,
+        description="Kafka client properties by librdkafka's names, passed on as they are; `bootstrap.servers` at "
+        "least. `client.id`, `group.id`, `auto.offset.reset`, `enable.auto.commit` and `isolation.level` are decided "
+        "by the program: what stands here for them is left out.",
     )
     files: FilePath | None = Field(default=None, description="A folder of recorded topics, one `<topic>.jsonl` each.")
+
+    @field_validator("kafka")
+    @classmethod
+    def _find_files(
+        cls, properties: Mapping[str, str | SecretStr] | None, info: ValidationInfo
+    ) -> Mapping[str, str | SecretStr] | None:
+        """Make paths absolute, as all of the file's: a client knows of the current folder alone."""
+        if properties is None:
+            return None
+        return {name: _file(value, info) if name in _KAFKA_FILES else value for name, value in properties.items()}
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:

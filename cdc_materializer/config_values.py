@@ -148,7 +148,7 @@ def _not_empty(given: object) -> object:
     return given
 
 
-def _below_root(path: Path, info: ValidationInfo) -> Path:
+def below_root(path: Path, info: ValidationInfo) -> Path:
     """Make a path of the file absolute: relative ones are relative to the file's folder (design section 4.2)."""
     root = (info.context or {}).get("root")
     return path if root is None else Path(os.path.normpath(root / path.expanduser()))
@@ -184,7 +184,7 @@ Duration = Annotated[
 ]
 
 #: A file or folder, absolute once the file was read.
-FilePath = Annotated[Path, BeforeValidator(_not_empty), AfterValidator(_below_root), WithJsonSchema({"type": "string"})]
+FilePath = Annotated[Path, BeforeValidator(_not_empty), AfterValidator(below_root), WithJsonSchema({"type": "string"})]
 
 #: Some names; one alone may be written without the brackets.
 Names = Annotated[

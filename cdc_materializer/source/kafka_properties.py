@@ -24,7 +24,7 @@ JAVA_ONLY = {
 }
 
 #: What the product decides itself, for both clients.
-_OURS = frozenset({"isolation.level", "enable.auto.commit", "auto.offset.reset", "group.id", "client.id"})
+OURS = frozenset({"isolation.level", "enable.auto.commit", "auto.offset.reset", "group.id", "client.id"})
 
 #: librdkafka's names that are translated below, so they are not passed to Java as they are.
 _TRANSLATED = frozenset(
@@ -82,7 +82,7 @@ def librdkafka_properties(properties: Mapping[str, str]) -> dict[str, str]:
         if name in properties:
             what = f"`{name}` under source.kafka belongs to Kafka's Java client only."
             raise ConfigError(what, f"Write {instead} instead; Spark is given the same.")
-    return {name: value for name, value in properties.items() if name not in _OURS}
+    return {name: value for name, value in properties.items() if name not in OURS}
 
 
 def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
@@ -94,7 +94,7 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
     java = {
         name: value
         for name, value in properties.items()
-        if name not in _OURS | _TRANSLATED and not name.startswith(_OAUTH)
+        if name not in OURS | _TRANSLATED and not name.startswith(_OAUTH)
     }
     java["bootstrap.servers"] = brokers(properties)
     java.update(_security(properties))

@@ -13,12 +13,14 @@ from pydantic import SecretStr
 from cdc_materializer.config import (
     CatalogConfig,
     PipelineFile,
+    SourceConfig,
     TableConfig,
     config_json_schema,
     reveal,
 )
 from cdc_materializer.config_values import Settings
 from cdc_materializer.names import TableName
+from cdc_materializer.source.kafka_properties import OURS, librdkafka_properties
 from tests.unit.pipelines import SMALL, load
 
 
@@ -79,6 +81,34 @@ tables:
     assert config.catalog == load(folder, SMALL).catalog
     assert config.tables[0].mirror == TableName.parse("shop.orders")
     assert config.tables[0].contract == folder / "contracts/orders.yaml"
+
+
+def test_files_of_a_kafka_client_are_relative_to_the_file(folder: Path) -> None:
+    """As all paths in it; what is no file of the user's stays as it is, and a secret one."""
+    given = "ssl.ca.location: a/ca.pem, ssl.key.location: ../key.pem, ssl.keystore.location: /k.p12, a.location: b"
+    source = "{kafka: {bootstrap.servers: b, https.ca.location: probe, ssl.crl.location: '', " + given + "}}"
+    kafka = load(folder, SMALL.replace("{files: recorded}", source)).source.kafka
+
+    assert kafka is not None
+    assert reveal(kafka) == {
+        "bootstrap.servers": "b",
+        "https.ca.location": "probe",
+        "ssl.crl.location": "",
+        "ssl.ca.location": str(folder / "a" / "ca.pem"),
+        "ssl.key.location": str(folder.parent / "key.pem"),
+        "ssl.keystore.location": "/k.p12",
+        "a.location": "b",
+    }
+    assert isinstance(kafka["ssl.key.location"], SecretStr)
+
+
+def test_what_the_program_decides_of_a_kafka_client_is_told() -> None:
+    """In the description of the setting that leaves it out."""
+    told = SourceConfig.model_fields["kafka"].description or ""
+    given = dict.fromkeys(re.findall(r"`([a-z.]+)`", told), "x")
+
+    assert given.keys() - {"bootstrap.servers"} == OURS
+    assert librdkafka_properties(given) == {"bootstrap.servers": "x"}
 
 
 @given(secret=st.text(st.characters(categories=("L", "N")), min_size=12, max_size=30))
