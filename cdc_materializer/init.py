@@ -20,7 +20,7 @@ from cdc_materializer.contract import lint
 from cdc_materializer.errors import ConfigError, InvalidName, InvariantBroken, UsageError
 from cdc_materializer.init_contract import contract_text, is_personal
 from cdc_materializer.init_pipeline import Entry, Place, pipeline_name, pipeline_text
-from cdc_materializer.names import TableName, is_table_topic
+from cdc_materializer.names import TableName, is_table_topic, nearest, shown
 from cdc_materializer.observed import observe
 from cdc_materializer.recognise import recognise
 from cdc_materializer.registry import ConfluentRegistry, RecordedRegistry, Registry, RegistryAccess
@@ -31,6 +31,8 @@ from cdc_materializer.source import KafkaSource, RecordedSource, Source
 SAMPLE_MESSAGES = 200
 #: What Kafka allows as the name of a topic; a file with a recorded one can be called anything.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+#: So many names of topics are told where none matches.
+_TOLD = 10
 #: The folder of contracts, beside pipeline.yaml.
 CONTRACTS = "contracts"
 #: The folder of schemas beside recorded topics, where nobody names another.
@@ -68,15 +70,14 @@ def initialise(
         tell: is told which topic is looked at.
 
     Raises:
-        UsageError: it is not said where to look, or a file is there already.
+        UsageError: it is not said where to look, no topic is like one that was named, or a file is there already.
         SourceUnavailable: the topics or their schemas cannot be read.
     """
     origin = _checked(origin)
     refuse_existing([config], force=force)
     source, registry = _opened(origin)
     existing = source.topics()
-    wanted = [topic for topic in existing if any(fnmatch.fnmatchcase(topic, glob) for glob in origin.topics)]
-    entries = list(_entries(source, registry, [t for t in wanted if is_table_topic(t, existing)], tell))
+    entries = list(_entries(source, registry, _wanted(origin.topics, existing), tell))
     taken = [entry for entry in entries if entry.mirror is not None]
     name = pipeline_name([entry.found.topic for entry in taken])
     written: list[Path] = []
@@ -133,6 +134,30 @@ def _place(origin: Origin, root: Path) -> Place:
 def _from(root: Path, path: Path) -> str:
     near = os.path.relpath(path.absolute(), root)
     return str(path.absolute()) if near.startswith("..") else near
+
+
+def _wanted(globs: Sequence[str], existing: Sequence[str]) -> list[str]:
+    """The topics of tables that the globs match, in the order of their names.
+
+    Raises:
+        UsageError: one of the user's globs matches none.
+    """
+    tables = [topic for topic in existing if is_table_topic(topic, existing)]
+    for glob in globs:
+        if glob == "*" or _matches(tables, glob):
+            continue
+        if _matches(existing, glob):
+            what = f"`--topic {shown(glob)}` matches only topics that by their names carry no table's changes."
+            raise UsageError(what, "Write its entry yourself, with a `mirror`; or name another topic.")
+        near, more = nearest(glob, tables), len(tables) - _TOLD
+        names = ", ".join(map(shown, tables[:_TOLD])) + (f" and {more} more" if more > 0 else "")
+        do = f"Did you mean {shown(near)}?" if near else f"Topics of tables are {names or 'not there yet'}."
+        raise UsageError(f"No topic matches `--topic {shown(glob)}`.", do)
+    return [topic for topic in tables if any(fnmatch.fnmatchcase(topic, glob) for glob in globs)]
+
+
+def _matches(topics: Sequence[str], glob: str) -> bool:
+    return any(fnmatch.fnmatchcase(topic, glob) for topic in topics)
 
 
 def _entries(

@@ -400,3 +400,29 @@ def test_ranges_are_rounded_outwards_to_one_digit(number: str, below: str, above
     found = rounded(Decimal(number), up=False), rounded(Decimal(number), up=True)
 
     assert (f"{found[0]:f}", f"{found[1]:f}") == (below, above)
+
+
+@pytest.mark.parametrize(
+    ("globs", "said"),
+    [
+        (("shop.public.oders",), "No topic matches `--topic shop.public.oders`. Did you mean shop.public.orders?"),
+        (
+            ("shop.*", "x*"),
+            "No topic matches `--topic x*`. Topics of tables are shop.public.items, shop.public.orders.",
+        ),
+        (("__debezium-*",), "`--topic __debezium-*` matches only topics that by their names carry no table's changes."),
+    ],
+)
+def test_a_topic_that_there_is_none_of_is_told_with_those_that_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], globs: tuple[str, ...], said: str
+) -> None:
+    """And nothing is written of the others."""
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    for name in ("shop.public.orders", "shop.public.items", "__debezium-heartbeat.shop"):
+        (folder / f"{name}.jsonl").touch()
+    asked = [word for glob in globs for word in ("--topic", glob)]
+
+    assert main(["init", "--files", str(folder), *asked, "-c", str(tmp_path / "p.yaml")]) == EXIT_USAGE
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "p.yaml").exists()
