@@ -90,11 +90,8 @@ class Tables:
             local = self._catalog.local(name)
             if local is not None:
                 return local.rows(columns, at)
-        except (
-            NotReadable,
-            OSError,
-        ):  # PyIceberg reads more, and sees the files that a compaction has replaced meanwhile
-            pass
+        except (NotReadable, OSError):
+            pass  # PyIceberg reads more, and sees the files that a compaction has replaced meanwhile
         table = self.load(name)
         return None if table is None else self.rows(table, columns, at=at).to_pylist()
 
@@ -372,13 +369,16 @@ class _RemoteCatalog:
         if given not in _KINDS:
             raise LakeUnavailable(
                 f"The catalog `{config.name}` is of the kind `{given}`, which can only be read through Spark.",
-                "Commands that need no Spark work with SQLite, REST, Glue and Hive catalogs.",
+                "Use a command that starts it (`cdcm run`, `cdcm verify`, `cdcm why`, `cdcm query`), or a catalog of "
+                "the kind REST, Glue, Hive or SQLite.",
             )
         self._name = config.name
         try:
             self._catalog = _client(config.name, {**properties, "type": _KINDS[given]}, deadline)
         except Exception as error:  # each client has its own errors, down to those of its HTTP library
-            raise LakeUnavailable(f"The catalog `{config.name}` cannot be opened.", _CHECK) from error
+            is_there = type(error).__name__ != "NotInstalledError"
+            do = _CHECK if is_there else f"Its client is not installed: `pip install 'pyiceberg[{_KINDS[given]}]'`."
+            raise LakeUnavailable(f"The catalog `{config.name}` cannot be opened.", do) from error
 
     def load(self, name: TableName) -> "Table | None":
         """Return the table as it is now, None when there is none."""

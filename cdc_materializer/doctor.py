@@ -197,7 +197,7 @@ def _catalog(config: Config, tables: tuple[TableConfig, ...]) -> tuple[list[Doct
     checks = [*_warehouse(config)]
     if needs_spark(config.catalog):
         message = "Only Spark can open a catalog of this kind, so the tables were not looked at."
-        do = "Look with `cdcm verify`, which starts Spark."
+        do = "Look with `cdcm verify`, which starts Spark; `status`, `report`, `quarantine list` and `maintain` cannot."
         return [*checks, DoctorCheck(name="catalog", outcome="warning", message=message, do=do)], None
     try:
         lake = open_tables(config.catalog)

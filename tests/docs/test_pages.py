@@ -78,6 +78,17 @@ def test_every_invariant_names_where_it_is_asserted() -> None:
                 assert f"def {name}(" in (DOCS / target).read_text(encoding="utf-8"), f"{invariant} {name}"
 
 
+def test_pages_name_the_jar_of_the_iceberg_that_is_there() -> None:
+    """Iceberg's jar for an object store has to be of the version of the one that the product brings."""
+    pinned = re.search(r'iceberg-spark-runtime[\w.-]*" rev="([\d.]+)"', (ROOT / "cdc_materializer/ivy.xml").read_text())
+    assert pinned is not None
+    pages = [*DOCS.glob("*.md"), ROOT / "docker" / "README.md", ROOT / "docker" / "pipeline.yaml"]
+    named = re.findall(r"iceberg-aws-bundle[:/-](\d[\d.]*\d)", "".join(page.read_text() for page in pages))
+
+    assert len(named) > 3
+    assert set(named) == {pinned[1]}
+
+
 @pytest.mark.parametrize("snippet", _YAML, ids=[f"{s.page.stem}-{at}" for at, s in enumerate(_YAML)])
 def test_a_pipeline_in_a_page_is_one(snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every YAML block is a whole pipeline.yaml, or a whole contract."""

@@ -3,6 +3,7 @@
 import gzip
 import json
 import sqlite3
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -279,7 +280,9 @@ def test_a_table_with_a_type_that_pyiceberg_does_not_know_is_named(lake: Lake) -
 )
 def test_a_catalog_that_only_java_can_open_is_said_so(properties: dict[str, str]) -> None:
     """One sentence instead of PyIceberg's."""
-    with pytest.raises(LakeUnavailable, match="can only be read through Spark"):
+    with pytest.raises(
+        LakeUnavailable, match=r"can only be read through Spark\. Use a command that starts it \(`cdcm run"
+    ):
         open_tables(CatalogConfig(name="lake", properties=properties))
 
 
@@ -288,6 +291,14 @@ def test_a_rest_catalog_that_does_not_answer_is_unavailable() -> None:
     config = CatalogConfig(name="prod", properties={"type": "rest", "uri": "http://127.0.0.1:9"})
     with pytest.raises(LakeUnavailable, match="The catalog `prod` cannot be opened"):
         open_tables(config)
+
+
+def test_a_catalog_whose_client_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra of PyIceberg's, and no setting of the catalog."""
+    monkeypatch.setitem(sys.modules, "pyiceberg.catalog.hive", None)
+
+    with pytest.raises(LakeUnavailable, match=r"`pip install 'pyiceberg\[hive\]'`"):
+        open_tables(CatalogConfig(name="lake", properties={"type": "hive", "uri": "thrift://127.0.0.1:9"}))
 
 
 def test_spark_gets_every_property_and_never_the_cache() -> None:
