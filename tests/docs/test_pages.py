@@ -11,6 +11,8 @@ import typer
 from cdc_materializer.cli import app
 from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint
+from cdc_materializer.recognise import recognise
+from cdc_materializer.source import MESSAGE_COLUMNS, RecordedSource
 from tests.docs.pages import DOCS, PAGES, ROOT, Snippet, prose, snippets
 
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
@@ -76,6 +78,23 @@ def test_every_invariant_names_where_it_is_asserted() -> None:
             for name, target in links:
                 assert target.startswith(f"../{folder}/"), invariant
                 assert f"def {name}(" in (DOCS / target).read_text(encoding="utf-8"), f"{invariant} {name}"
+
+
+def test_the_recorded_topic_in_a_page_is_one(tmp_path: Path) -> None:
+    """It is read, with the keys and values that the page says it has, and no field that the page does not tell."""
+    page = DOCS / "topics.md"
+    (snippet,) = snippets("jsonl")
+    (tmp_path / "shop.public.orders.jsonl").write_text(snippet.text, encoding="utf-8")
+    source = RecordedSource(tmp_path)
+
+    assert source.topics() == ("shop.public.orders",)
+    assert source.state("shop.public.orders").ends.to_json() == '{"0":3}'
+    first, second = source.sample("shop.public.orders", 2)
+    assert (second.key, second.value) == (first.key, None)
+    told = page.read_text(encoding="utf-8")
+    assert all(f"`{(octets or b'').decode()}`" in told for octets in (first.key, first.value))
+    assert all(f"`{name}`" in told for name in MESSAGE_COLUMNS)
+    assert recognise("shop.public.orders", [first], None).format == "debezium"
 
 
 def test_pages_name_the_jar_of_the_iceberg_that_is_there() -> None:
