@@ -6,7 +6,23 @@
 import getpass
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+
+#: Every variable that is read here, and what it is for; the reference is written from this. Empty is as unset.
+VARIABLES: Mapping[str, str] = {
+    "CDCM_JARS": "A folder of Java libraries: every `*.jar` in it is used, and nothing is downloaded.",
+    "XDG_CACHE_HOME": "The folder of caches, an absolute path, in which `cdc-materializer/jars` keeps the Java "
+    "libraries that were downloaded; unset: `~/.cache`.",
+    "JAVA_HOME": "The Java to start, `bin/java` in this folder; unset: the `java` on the `PATH`.",
+    "PATH": "Where `java` is looked for without `JAVA_HOME`.",
+    "JAVA_TOOL_OPTIONS": "Options that every JVM takes by itself. Where they name a garbage collector, the one that a "
+    "run would choose is left out.",
+    "JDK_JAVA_OPTIONS": "Likewise, of every `java` command; the place for options of Spark's JVM that have a secret.",
+    "_JAVA_OPTIONS": "Likewise, of every JVM.",
+    "CDCM_CRASH_AT": "For tests: the point at which the process kills itself (`mirror.staged`); one that there is not "
+    "is an error that names those that there are.",
+}
 
 
 def jars_folder() -> Path | None:
@@ -30,7 +46,7 @@ def java_home() -> Path | None:
 
 def java_on_path() -> Path | None:
     """Return the ``java`` that a shell would start; None when there is none."""
-    found = shutil.which("java")
+    found = shutil.which("java", path=_value("PATH"))
     return Path(found) if found else None
 
 
@@ -44,14 +60,18 @@ def user_name() -> str:
 
 def crash_at() -> str | None:
     """Return the point at which ``CDCM_CRASH_AT`` asks the process to die; None when unset. See `crash_points`."""
-    return os.environ.get("CDCM_CRASH_AT") or None
+    return _value("CDCM_CRASH_AT")
 
 
 def java_options() -> str:
     """What every JVM of this machine is started with, beside its command line."""
-    return " ".join(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
+    return " ".join(_value(name) or "" for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
 
 
 def _path(variable: str) -> Path | None:
-    value = os.environ.get(variable)
-    return Path(value) if value else None
+    value = _value(variable)
+    return Path(value) if value is not None else None
+
+
+def _value(variable: str) -> str | None:
+    return os.environ.get(variable) or None

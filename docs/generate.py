@@ -22,6 +22,7 @@ from cdc_materializer.contract.expectations import REFUSED, ROW, RowExpectation
 from cdc_materializer.contract.table_expectations import TABLE, TableExpectation
 from cdc_materializer.contract.types import INTEGER_FORMATS, PLAIN, SIZED, Family, column_type, physical_type
 from cdc_materializer.demo import DemoReport
+from cdc_materializer.environment import VARIABLES
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
 from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
 from cdc_materializer.report import (
@@ -147,6 +148,7 @@ def pages() -> dict[str, str]:
         "reference/codes.md": _page("Violation codes", _codes()),
         "reference/expectations.md": _page("Expectations", _expectations()),
         "reference/contract-types.md": _page("Types of contracts", _contract_types()),
+        "reference/environment.md": _page("Environment variables", _environment()),
         "reference/exit-codes.md": _page("Exit codes", _exit_codes()),
         "reference/reports.md": _page("JSON documents", _reports()),
         "reference/report.schema.json": _schema(violation_models.ViolationReport),
@@ -295,6 +297,14 @@ def _kind(part: Mapping[str, Any]) -> str:
 def _default(part: Mapping[str, Any]) -> str:
     value = part.get("default")
     return "" if value in (None, [], {}) else f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def _environment() -> Iterator[str]:
+    yield "What the program itself reads of the environment; Java, Spark and the libraries below read more."
+    yield "In [pipeline.yaml](configuration.md) `${NAME}` takes any variable."
+    yield "Empty is as unset for those of this page; in pipeline.yaml it is an empty text."
+    yield ""
+    yield from _table(("variable", "what it is for"), [(f"`{name}`", said) for name, said in VARIABLES.items()])
 
 
 # --- tables, codes --------------------------------------------------------------------------------------------------

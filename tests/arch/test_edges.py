@@ -2,7 +2,10 @@
 
 import ast
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
+
+from cdc_materializer.environment import VARIABLES
 
 if TYPE_CHECKING:
     from tests.arch.conftest import Module
@@ -35,6 +38,20 @@ def test_environment_is_read_in_two_files(modules: "tuple[Module, ...]") -> None
     assert not found, (
         f"{found}: what a run depends on comes from config.py or environment.py, so it can be found and tested."
     )
+
+
+def test_every_variable_that_is_read_is_told(modules: "tuple[Module, ...]") -> None:
+    """In the one map that the reference is written from; of the two files only config.py takes names from elsewhere."""
+    (module,) = (module for module in modules if module.unit == "environment")
+    named = Counter(
+        node.value
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and re.fullmatch(r"_?[A-Z]+(_[A-Z]+)*", str(node.value))
+    )
+
+    assert named.keys() == VARIABLES.keys()
+    assert min(named.values()) > 1, "told, and not read"
+    assert len([name for _, name in module.uses if name.endswith("environ.get")]) == 1
 
 
 def test_commands_load_the_configuration_in_one_place(modules: "tuple[Module, ...]") -> None:
