@@ -1,7 +1,7 @@
 """Checks of single rules that go past the ODCS schema: columns, types, arguments, bounds."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
@@ -9,15 +9,16 @@ from typing import Any
 from cdc_materializer.contract.conditions import faults
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
-from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW
+from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW, RowExpectation
 from cdc_materializer.contract.json_schemas import broken_schema
 from cdc_materializer.contract.literals import Misfit, Side, decimal_shape, fit_bound, fit_members, is_number
 from cdc_materializer.contract.model import Action, Scope
+from cdc_materializer.contract.table_expectations import TableExpectation
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import nearest
 
 #: How GX reads a row_condition given as text; its third parser is pandas' own and means nothing here.
-CONDITION_PARSERS = ("spark", "great_expectations", "great_expectations__experimental__")
+_CONDITION_PARSERS = ("spark", "great_expectations", "great_expectations__experimental__")
 
 _PAIR_SIZE = 2
 _TIMELESS = frozenset({Family.TEXT, Family.NUMBER, Family.BOOLEAN, Family.BINARY})
@@ -45,7 +46,10 @@ def check_draft(draft: Draft, types: Mapping[str, str | None], findings: Finding
     """
     known = ROW[draft.expectation]
     before = len(findings.problems)
-    _check_arguments(draft, findings)
+    check_arguments(draft, known, findings, COMMON_KWARGS)
+    if "column_A" in draft.kwargs and draft.kwargs["column_A"] == draft.kwargs.get("column_B"):
+        findings.add(draft.place, "column_A and column_B are one column.", "Name two.")
+    _check_shapes(draft, findings)
     if len(findings.problems) > before:
         return
     columns = named_columns(draft)
@@ -90,23 +94,28 @@ def named_columns(draft: Draft) -> list[str]:
     return pair or ([str(name) for name in listed] if isinstance(listed, list) else [])
 
 
-def _check_arguments(draft: Draft, findings: Findings) -> None:
-    """Note unknown, missing and malformed arguments."""
-    known = ROW[draft.expectation]
+def check_arguments(
+    draft: Draft, known: RowExpectation | TableExpectation, findings: Findings, common: Collection[str] = ()
+) -> None:
+    """Note arguments that an expectation does not know, those that it lacks, and a condition that is none.
+
+    Args:
+        draft: the rule.
+        known: how its expectation is written.
+        findings: where problems go.
+        common: what all expectations of its kind know besides.
+    """
     own = tuple(key for key in known.columns if key != "column")
-    allowed = {*own, *known.kwargs, *COMMON_KWARGS}
+    allowed = {*own, *known.kwargs, *common}
     for key in draft.kwargs.keys() - allowed:
         near = nearest(str(key), allowed)
-        do = f"Did you mean {near}?" if near else f"Known: {', '.join(sorted(allowed))}."
+        do = f"Did you mean {near}?" if near else f"Known: {', '.join(sorted(allowed)) or 'none'}."
         findings.add(draft.place, f"{draft.expectation} has no argument {str(key)[:80]!r}.", do)
     for key in (*own, *known.needed):
         if draft.kwargs.get(key) is None:
             findings.add(draft.place, f"{draft.expectation} needs the argument {key}.", "Add it.")
     if known.columns == ("column",) and not draft.column:
         findings.add(draft.place, f"{draft.expectation} needs a column.", "Add it to kwargs.")
-    if "column_A" in draft.kwargs and draft.kwargs["column_A"] == draft.kwargs.get("column_B"):
-        findings.add(draft.place, "column_A and column_B are one column.", "Name two.")
-    _check_shapes(draft, findings)
     _check_condition(draft, findings)
 
 
@@ -134,8 +143,8 @@ def _check_shapes(draft: Draft, findings: Findings) -> None:
 
 def _check_condition(draft: Draft, findings: Findings) -> None:
     condition, parser = draft.kwargs.get("row_condition"), draft.kwargs.get("condition_parser")
-    if isinstance(condition, str) and parser not in CONDITION_PARSERS:
-        findings.add(draft.place, "row_condition needs a condition_parser.", f"Known: {', '.join(CONDITION_PARSERS)}.")
+    if isinstance(condition, str) and parser not in _CONDITION_PARSERS:
+        findings.add(draft.place, "row_condition needs a condition_parser.", f"Known: {', '.join(_CONDITION_PARSERS)}.")
     elif condition is not None and not isinstance(condition, str | dict):
         findings.add(draft.place, "row_condition is neither text nor a mapping.", "Write a Spark SQL condition.")
 

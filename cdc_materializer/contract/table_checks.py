@@ -8,7 +8,7 @@ from math import isnan
 from typing import Any
 
 from cdc_materializer.contract.checks import (
-    CONDITION_PARSERS,
+    check_arguments,
     check_condition,
     check_draft,
     check_order,
@@ -55,7 +55,8 @@ def check_table_draft(draft: Draft, types: Mapping[str, str | None], findings: F
         _check_mostly(draft, findings)
         return
     if draft.expectation in TABLE:
-        _check_arguments(draft, findings)
+        check_arguments(draft, TABLE[draft.expectation], findings)
+        _check_shapes(draft, findings)
     if len(findings.problems) == before:
         _check_columns(draft, types, findings)
         check_condition(draft, types, findings)
@@ -93,22 +94,6 @@ def _check_columns(draft: Draft, types: Mapping[str, str | None], findings: Find
             findings.add(draft.place, message, "Use another rule.")
 
 
-def _check_arguments(draft: Draft, findings: Findings) -> None:
-    known = TABLE[draft.expectation]
-    own = tuple(key for key in known.columns if key != "column")
-    allowed = {*own, *known.kwargs}
-    for key in draft.kwargs.keys() - allowed:
-        near = nearest(str(key), allowed)
-        do = f"Did you mean {near}?" if near else f"Known: {', '.join(sorted(allowed)) or 'none'}."
-        findings.add(draft.place, f"{draft.expectation} has no argument {str(key)[:80]!r}.", do)
-    for key in (*own, *known.needed):
-        if draft.kwargs.get(key) is None:
-            findings.add(draft.place, f"{draft.expectation} needs the argument {key}.", "Add it.")
-    if known.columns == ("column",) and not draft.column:
-        findings.add(draft.place, f"{draft.expectation} needs a column.", "Add it to kwargs.")
-    _check_shapes(draft, findings)
-
-
 def _check_shapes(draft: Draft, findings: Findings) -> None:
     for key in _LISTS:
         value = draft.kwargs.get(key)
@@ -117,9 +102,6 @@ def _check_shapes(draft: Draft, findings: Findings) -> None:
     for key in _FLAGS:
         if not isinstance(draft.kwargs.get(key) or False, bool):
             findings.add(draft.place, f"{key} is not true or false.", "Write true or false.")
-    condition, parser = draft.kwargs.get("row_condition"), draft.kwargs.get("condition_parser")
-    if isinstance(condition, str) and parser not in CONDITION_PARSERS:
-        findings.add(draft.place, "row_condition needs a condition_parser.", f"Known: {', '.join(CONDITION_PARSERS)}.")
     if "mostly" in draft.kwargs:
         _check_mostly(draft, findings)
 

@@ -217,6 +217,8 @@ EXPECTATIONS = [
       "kwargs: {quantile_ranges: {quantiles: [0.5], value_ranges: [[2, 1]]}}}"), "a value range is not"),
     ("{type: expect_column_sum_to_be_between, kwargs: {min_value: 1, row_condition: id > 1}}",
      "row_condition needs a condition_parser"),
+    ("{type: expect_column_sum_to_be_between, kwargs: {min_value: 1, row_condition: 5}}",
+     "row_condition is neither text nor a mapping"),
     ("{type: expect_column_values_to_be_increasing, kwargs: {strictly: 3}}", "strictly is not true or false"),
     ("{type: expect_column_values_to_be_increasing, kwargs: {column: t}}", "cannot judge columns of kind text"),
     ("{type: expect_column_type_to_be, kwargs: {type_: INTEGER}}", "'INTEGER' is no type of Spark's"),
