@@ -5,7 +5,7 @@ told by `referencing`. Nothing is fetched for it: a document is there when the r
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from referencing import Registry, Resource
@@ -18,10 +18,12 @@ Part: TypeAlias = Any
 #: How many parts a schema may have once it stands alone: as many as `decode.wire.TYPES_MAX` types would need. A few
 #: lines that refer to one another twice each could otherwise ask for all memory.
 PARTS_MAX = 200_000
+#: How long its names and values may be together, in characters: what is referred to is written each time.
+LENGTH_MAX = 4_000_000
 
 
 class SchemaTooLargeError(ValueError):
-    """Raised when a schema has more parts than any table's, or refers to itself."""
+    """Raised when a schema is larger than any table's with all that it refers to, or refers to itself."""
 
 
 def inlined(text: str, others: Mapping[str, str]) -> str:
@@ -40,8 +42,19 @@ def inlined(text: str, others: Mapping[str, str]) -> str:
         return text
     resources = [(name, _resource(json.loads(other))) for name, other in others.items()]
     root = _resource(json.loads(text))
-    resolver = Registry().with_resources(resources).resolver_with_root(root)
+    address = root.id() or ""
+    resolver = _known([*resources, (address, root)]).resolver(address)
     return json.dumps(_Writer().write(root.contents, resolver, ()), ensure_ascii=False)
+
+
+def _known(documents: Sequence[tuple[str, Resource[Part]]]) -> Registry[Part]:
+    """The documents, with what their parts are called."""
+    registry = Registry[Part]().with_resources(documents)
+    try:
+        # By itself it looks through all documents again at each name.
+        return registry.crawl()
+    except (AttributeError, TypeError):
+        return registry  # a part is nonsense, and one of another may be all that is referred to
 
 
 def _resource(document: Part) -> Resource[Part]:
@@ -59,19 +72,17 @@ class _Writer:
 
     def __init__(self) -> None:
         self._parts = 0
+        self._length = 0
 
-    def write(self, part: Part, resolver: Any, above: tuple[str, ...]) -> Part:  # noqa: ANN401 - a private type of the library
+    def write(self, part: Part, resolver: Any, above: tuple[int, ...]) -> Part:  # noqa: ANN401 - a private type of the library
         """Return the part with every reference in it resolved.
 
         Args:
             part: any part of a document.
             resolver: tells what references mean in that document.
-            above: the references inside which the part stands, whole.
+            above: what the references mean inside which the part stands, as the identities of those objects.
         """
-        self._parts += 1
-        if self._parts > PARTS_MAX:
-            message = "the schema has too many parts once its references are written out"
-            raise SchemaTooLargeError(message)
+        self._count(part)
         if isinstance(part, list):
             return [self.write(one, resolver, above) for one in part]
         if not isinstance(part, dict):
@@ -83,10 +94,18 @@ class _Writer:
         except (Unresolvable, NoSuchAnchor, PointerToNowhere) as error:
             message = "a reference leads to no schema that the registry names"
             raise LookupError(message) from error
-        whole = json.dumps(found.contents, sort_keys=True)
-        if whole in above:
+        if id(found.contents) in above:
             message = "the schema refers to itself"
             raise SchemaTooLargeError(message)
-        meant = self.write(found.contents, found.resolver, (*above, whole))
+        meant = self.write(found.contents, found.resolver, (*above, id(found.contents)))
         beside = {name: one for name, one in part.items() if name != "$ref"}
+        self._count(json.dumps(beside))
         return {**meant, **beside} if isinstance(meant, dict) else meant
+
+    def _count(self, part: Part) -> None:
+        texts = part if isinstance(part, dict) else () if isinstance(part, list) else (str(part),)
+        self._parts += 1
+        self._length += sum(map(len, texts))
+        if self._parts > PARTS_MAX or self._length > LENGTH_MAX:
+            message = "the schema is too large once its references are written out"
+            raise SchemaTooLargeError(message)

@@ -86,7 +86,7 @@ def _json_standalone(registered: Registered, fetch: Fetch) -> str:
     others = {place.name: text for place, text in _referenced_texts(registered.references, fetch).items()}
     try:
         return inlined(registered.text, others)
-    except (ValueError, TypeError, LookupError, RecursionError):
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return registered.text
 
 

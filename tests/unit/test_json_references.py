@@ -1,6 +1,8 @@
 """JSON Schemas that refer to others: by name, by `$id`, by anchor, inside themselves; and those that go nowhere."""
 
+import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +105,55 @@ def test_a_schema_that_refers_to_itself_is_refused(part: dict[str, Any]) -> None
         kind_of_v(part, {})
 
 
-def test_few_lines_cannot_ask_for_all_memory() -> None:
-    """Forty parts that each refer twice to the next would be 2^40 parts."""
+def doubling(depth: int) -> dict[str, Any]:
+    """So many parts that each refer twice to the next."""
     pairs = {
         f"p{n}": {"type": "object", "properties": {side: {"$ref": f"#/definitions/p{n + 1}"} for side in "ab"}}
-        for n in range(40)
+        for n in range(depth)
     }
-    with pytest.raises(SchemaTooLargeError, match="too many"):
-        kind_of_v({"$ref": "#/definitions/p0"}, {}, definitions={**pairs, "p40": LONG})
+    return {**pairs, f"p{depth}": LONG}
+
+
+def often(beside: dict[str, Any], **definitions: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """A thousand columns that are one part."""
+    use = {"$ref": "#/definitions/d"}
+    columns = {f"c{n}": use for n in range(1000)}
+    return {"p0": {"type": "object", "properties": columns}, "d": {**MONEY, **beside}, **definitions}
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        pytest.param(doubling(40), id="2^40 parts"),
+        pytest.param(often({"description": "x" * 10_000}), id="a long text"),
+        pytest.param(often({"x" * 10_000: 1}), id="a long name"),
+        pytest.param(often({"default": 10**4000}), id="a long number"),
+        pytest.param(often({"$ref": "#/definitions/e", "description": "x" * 10_000}, e=MONEY), id="beside a reference"),
+    ],
+)
+def test_few_lines_cannot_ask_for_all_memory(definitions: dict[str, Any]) -> None:
+    """What is referred to is written out as often as it is used."""
+    with pytest.raises(SchemaTooLargeError, match="too large"):
+        kind_of_v({"$ref": "#/definitions/p0"}, {}, definitions=definitions)
+
+
+@pytest.mark.parametrize(
+    ("around", "target"),
+    [
+        pytest.param({"$anchor": "a"}, "#a", id="anchors"),
+        pytest.param({"description": "x" * 2_000_000}, "#/$defs/m", id="a large part"),
+    ],
+)
+def test_many_references_take_no_longer_than_their_number(around: dict[str, Any], target: str) -> None:
+    """A document is not looked through again at each; the time is for a slow machine, and would be minutes."""
+    columns = {f"c{n}": {"$ref": target} for n in range(2_000)}
+    part = {"type": "string", **around}
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": columns}
+    start = time.process_time()
+    with contextlib.suppress(SchemaTooLargeError):
+        inlined(json.dumps({**draft, "$defs": {"m": part}}), {})
+
+    assert time.process_time() - start < 10
 
 
 def test_the_registrys_names_are_those_in_the_text(tmp_path: Path) -> None:
@@ -129,9 +172,19 @@ def test_the_registrys_names_are_those_in_the_text(tmp_path: Path) -> None:
     )
 
 
-def test_a_reference_to_nothing_leaves_the_schema_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "around",
+    [
+        pytest.param({}, id="a part that is not there"),
+        pytest.param({"$id": 5}, id="an address that is a number"),
+        pytest.param({"$schema": 5}, id="a draft that is a number"),
+        pytest.param({"definitions": []}, id="definitions that are a list"),
+    ],
+)
+def test_references_that_make_no_sense_leave_the_schema_as_it_is(tmp_path: Path, around: dict[str, Any]) -> None:
     """Its messages are held one by one; an error would end the table."""
-    put(tmp_path, 1, {"type": "object", "properties": {"v": {"$ref": "#/absent"}}}, schemaType="JSON")
+    schema = {"type": "object", "properties": {"v": {"$ref": "#absent"}, "w": {"$ref": "#/absent"}}, **around}
+    put(tmp_path, 1, schema, schemaType="JSON")
 
     found = RecordedRegistry(tmp_path).schema(1)
 
