@@ -17,6 +17,12 @@ from cdc_materializer.registry.json_references import inlined
 #: A parsed Avro schema: a name, a union, or an object.
 AvroNode: TypeAlias = "str | list[AvroNode] | dict[str, AvroNode]"
 
+#: How many references a schema may have, directly or not, and how long all their texts may be together, in characters:
+#: a registry of whose versions each refers to the next would be asked for ever.
+REFERENCES_MAX = 1_000
+REFERENCED_LENGTH_MAX = 4_000_000
+_TOO_MANY = "the schema refers to more than any table's does"
+
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
@@ -50,6 +56,10 @@ class ReferenceMissingError(LookupError):
     """Raised when a schema refers to one that the registry does not hold."""
 
 
+class TooManyReferencesError(ValueError):
+    """Raised when a schema refers to more than any table's does."""
+
+
 def standalone(registered: Registered, fetch: Fetch) -> str:
     """Write everything that a schema refers to into it.
 
@@ -58,11 +68,19 @@ def standalone(registered: Registered, fetch: Fetch) -> str:
         fetch: asks for a referenced schema; called once for each subject and version.
 
     Returns:
-        The text as it is where it, or one that it refers to, is no such schema: who reads it finds that out.
+        The text as it is where it, or one that it refers to, is no such schema, or it refers to too much: who reads it
+        finds that out.
 
     Raises:
         ReferenceMissingError: a referenced schema is not there.
     """
+    try:
+        return _written_out(registered, fetch)
+    except TooManyReferencesError:
+        return registered.text
+
+
+def _written_out(registered: Registered, fetch: Fetch) -> str:
     if registered.kind == "JSON":
         return _json_standalone(registered, fetch)
     if registered.kind == "PROTOBUF":
@@ -91,21 +109,37 @@ def _json_standalone(registered: Registered, fetch: Fetch) -> str:
 
 
 def _referenced_texts(references: Sequence[Reference], fetch: Fetch) -> dict[Reference, str]:
-    """Fetch everything that is referred to, directly or not, each once; a circle of references ends by itself."""
+    """Fetch everything that is referred to, directly or not, each once; a circle of references ends by itself.
+
+    Raises:
+        ReferenceMissingError: one is not there.
+        TooManyReferencesError: they are too many, or too long.
+    """
     found: dict[tuple[str, int | str], Registered] = {}
     texts: dict[Reference, str] = {}
-    waiting = list(references)
+    waiting, length = _counted(references), 0
     while waiting:
         reference = waiting.pop()
         if reference in texts:
             continue
         place = (reference.subject, reference.version)
-        known = found.get(place) or fetch(reference)
+        known = found.get(place)
         if known is None:
-            raise ReferenceMissingError(reference.name)
+            known = fetch(reference)
+            if known is None:
+                raise ReferenceMissingError(reference.name)
+            waiting.extend(_counted(known.references))
         found[place], texts[reference] = known, known.text
-        waiting.extend(known.references)
+        length += len(known.text)
+        if len(texts) > REFERENCES_MAX or length > REFERENCED_LENGTH_MAX:
+            raise TooManyReferencesError(_TOO_MANY)
     return texts
+
+
+def _counted(references: Sequence[Reference]) -> list[Reference]:
+    if len(references) > REFERENCES_MAX:
+        raise TooManyReferencesError(_TOO_MANY)
+    return list(references)
 
 
 def _space_and_name(node: Mapping[str, AvroNode], space: str) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """What anyone can write into a topic: names that no schema has, which never take a table down."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +11,7 @@ from cdc_materializer.config_connections import RegistryConfig
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.errors import ConfigError, RegistryUnavailable
 from cdc_materializer.registry import ApicurioRegistry, ConfluentRegistry, RecordedRegistry, RegistryAccess
+from cdc_materializer.registry.references import Reference, Registered, standalone
 from tests.unit.registries import Answers, record, serving
 
 KEY = json.dumps(record("Key", id="long"))
@@ -186,3 +188,37 @@ def test_an_address_that_is_none_is_refused_with_the_configuration(url: str) -> 
         RegistryConfig.model_validate({"url": url})
 
     assert RegistryConfig(url="http://a:8081, https://b:8081/path").url is not None
+
+
+def endless(version: int, rest: str = "") -> Registered:
+    """A version that builds on the next one."""
+    return Registered(KEY + rest, "AVRO", (Reference(f"v{version + 1}", "v", version + 1),))
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        pytest.param(lambda one: endless(int(one.version)), 1_001, id="each version has one more"),
+        pytest.param(lambda one: endless(int(one.version), " " * 1_000_000), 4, id="long texts"),
+        pytest.param(
+            lambda _: Registered(KEY, "AVRO", tuple(Reference(f"n{at}", "v", 7) for at in range(2_000))),
+            1,
+            id="one schema by many names",
+        ),
+    ],
+)
+def test_references_have_an_end(answer: Callable[[Reference], Registered], asked: int) -> None:
+    """What a registry says of its schemas is not trusted: one that refers to too much stays as it is."""
+    fetch = Mock(side_effect=answer)
+    schema = Registered(json.dumps(record("A", b="B")), "AVRO", (Reference("B", "v", 1),))
+
+    assert standalone(schema, fetch) == schema.text
+    assert fetch.call_count == asked
+
+
+def test_a_text_by_many_names_is_written_once_for_each() -> None:
+    """Which counts: of Protobuf each import is a file."""
+    names = tuple(Reference(f"{at}.proto", "v", 1) for at in range(100))
+    schema = Registered('import "0.proto";', "PROTOBUF", names)
+
+    assert standalone(schema, lambda _: Registered("x" * 100_000, "PROTOBUF", ())) == schema.text
