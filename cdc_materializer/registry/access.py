@@ -18,11 +18,18 @@ RETRIES_MAX = 2
 RETRY_WAIT_MS = 200
 RETRY_WAIT_MS_MAX = 1000
 
+#: How long an answer may be once it is unpacked, in bytes: what the longest schemas take with every sign escaped.
+ANSWER_BYTES_MAX = 32 * 2**20
+
 UNAUTHORIZED = 401
 FORBIDDEN = 403
 NOT_FOUND = 404
 #: What registries answer to a name that they do not have or that cannot be one, as a header may hold anything.
 NO_SUCH_NAME = frozenset({400, NOT_FOUND, 405, 414, 422})
+
+
+class AnswerTooLongError(Exception):
+    """Raised when a registry answers with more than any schema is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,30 @@ class RegistryAccess:
             raise self.unreachable(error) from error
         except library.InvalidURL as error:
             raise self.unusable() from error
+
+    def bound(self, client: Any) -> None:  # noqa: ANN401 - of one of two modules
+        """Let a client of the HTTP library take no answer that has no end, in bytes or in time."""
+        client.event_hooks = {"response": [self._take]}
+
+    def _take(self, answer: Any) -> None:  # noqa: ANN401 - of one of two modules
+        """Read an answer, of which the library would otherwise take all.
+
+        Raises:
+            AnswerTooLongError: it is longer than any schema.
+            ReadTimeout: the library's; by itself that counts from each part of the answer.
+        """
+        end, content = Deadline.after(self.patience, self.deadline.clock), bytearray()
+        for part in answer.iter_bytes():
+            content += part
+            if end.is_over:
+                raise http().ReadTimeout("", request=answer.request)
+            if len(content) > ANSWER_BYTES_MAX:
+                answer.close()
+                if answer.is_success:
+                    raise AnswerTooLongError
+                content.clear()  # its status is all that counts of a refusal
+                break
+        answer._content = bytes(content)  # noqa: SLF001 - the library has no public name for it
 
     def silent(self) -> RegistryUnavailable:
         """The error for a registry that takes too long."""

@@ -6,6 +6,7 @@ Its Confluent-compatible interface has one kind of numbers only: content ids, or
 import random
 import ssl
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -17,11 +18,18 @@ from cdc_materializer.registry.access import (
     RETRIES_MAX,
     RETRY_WAIT_MS,
     RETRY_WAIT_MS_MAX,
+    AnswerTooLongError,
     RegistryAccess,
     http,
 )
 from cdc_materializer.registry.confluent import ConfluentRegistry
-from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
+from cdc_materializer.registry.references import (
+    UNREADABLE,
+    Reference,
+    ReferenceMissingError,
+    Registered,
+    standalone,
+)
 from cdc_materializer.registry.schemas import (
     IdKind,
     RegisteredSchema,
@@ -87,7 +95,8 @@ class ApicurioRegistry:
     def _in_confluents_form(self) -> ConfluentRegistry:
         """Whom to ask for names that Apicurio's own interface does not have."""
         if not self._is_apicurio:
-            self._ask(_ANY)
+            with suppress(AnswerTooLongError):
+                self._ask(_ANY)
         return self._compatible if self._is_apicurio else self._copy
 
     @property
@@ -110,10 +119,13 @@ class ApicurioRegistry:
         return self._registered(_version_path(reference.subject, reference.version))
 
     def _registered(self, path: str) -> Registered | None:
-        answer = self._ask(path, is_version=path.startswith("/groups/"))
-        if answer is None:
-            return None
-        listed = self._ask(f"{path}/references")
+        try:
+            answer = self._ask(path, is_version=path.startswith("/groups/"))
+            if answer is None:
+                return None
+            listed = self._ask(f"{path}/references")
+        except AnswerTooLongError:
+            return UNREADABLE
         try:
             entries = listed.json() if listed is not None else []
             references = tuple(
@@ -131,7 +143,11 @@ class ApicurioRegistry:
     def _ask(self, path: str, *, is_version: bool = False) -> Any:  # noqa: ANN401 - of one of two modules
         """Put one question to the interface that answers; None where there is no such thing, or no such interface."""
         for base, content in tuple(self._interfaces):
-            answer = self._get(base + path + (content if is_version else ""))
+            try:
+                answer = self._get(base + path + (content if is_version else ""))
+            except AnswerTooLongError:
+                self._interfaces = [(base, content)]
+                raise
             if answer.status_code == _OK or _is_not_found(answer):
                 self._interfaces = [(base, content)]
                 return answer if answer.status_code == _OK else None
@@ -164,7 +180,7 @@ class ApicurioRegistry:
             tls = ssl.create_default_context(cafile=access.ca)
             if access.certificate is not None:
                 tls.load_cert_chain(access.certificate, access.key)
-            return library.Client(
+            client = library.Client(
                 auth=access.basic_auth,
                 headers=dict(access.headers),
                 timeout=access.patience,
@@ -172,6 +188,8 @@ class ApicurioRegistry:
             )
         except (OSError, ValueError, TypeError) as error:
             raise access.unusable() from error
+        access.bound(client)
+        return client
 
 
 def _root(url: str) -> str:

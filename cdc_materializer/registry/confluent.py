@@ -10,11 +10,18 @@ from cdc_materializer.registry.access import (
     RETRY_WAIT_MS,
     RETRY_WAIT_MS_MAX,
     UNAUTHORIZED,
+    AnswerTooLongError,
     RegistryAccess,
     http,
 )
 from cdc_materializer.registry.fingerprints import fingerprint_of
-from cdc_materializer.registry.references import Reference, ReferenceMissingError, Registered, standalone
+from cdc_materializer.registry.references import (
+    UNREADABLE,
+    Reference,
+    ReferenceMissingError,
+    Registered,
+    standalone,
+)
 from cdc_materializer.registry.schemas import IdKind, RegisteredSchema, Wanted, id_bytes_of, is_numbered
 
 if TYPE_CHECKING:
@@ -89,7 +96,7 @@ class ConfluentRegistry:
         return self._schema(lambda: client.get_version(reference.subject, int(reference.version), deleted=True).schema)
 
     def _schema(self, question: "Callable[[], Schema]") -> Registered | None:
-        return self._ask(lambda: _registered(question()))
+        return self._ask(lambda: _registered(question()), UNREADABLE)
 
     def _client(self) -> "SchemaRegistryClient":
         if self._opened is None:
@@ -104,12 +111,13 @@ class ConfluentRegistry:
             client = SchemaRegistryClient(_client_properties(self._access))
         except (OSError, ValueError, TypeError) as error:
             raise self._access.unusable() from error
-        # The client has no setting for headers that a gateway before the registry asks for.
+        # The client has no setting for headers that a gateway before the registry asks for, nor for answers' ends.
         client._rest_client.session.headers.update(self._access.headers)  # noqa: SLF001
+        self._access.bound(client._rest_client.session)  # noqa: SLF001
         return client
 
-    def _ask(self, question: "Callable[[], Answer]") -> "Answer | None":
-        """Put one question; None for the registry's own 'not found'."""
+    def _ask(self, question: "Callable[[], Answer]", too_long: "Answer | None" = None) -> "Answer | None":
+        """Put one question; None for the registry's own 'not found', and what is given for an answer without end."""
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         with self._access.asking():
@@ -117,6 +125,8 @@ class ConfluentRegistry:
                 self._opened._rest_client.session.timeout = self._access.patience  # noqa: SLF001 - see `_open`
             try:
                 return question()
+            except AnswerTooLongError:
+                return too_long
             except SchemaRegistryError as error:
                 if error.http_status_code in NO_SUCH_NAME and self._answers(error.error_code):
                     return None
@@ -132,6 +142,8 @@ class ConfluentRegistry:
 
         try:
             self._client().get_subjects()
+        except AnswerTooLongError:
+            return True
         except SchemaRegistryError as error:
             return error.http_status_code in (UNAUTHORIZED, FORBIDDEN)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -48,6 +48,9 @@ class Registered:
     references: tuple[Reference, ...]
 
 
+#: Stands for a schema that is longer than any: nobody can read it, and the messages that name it are held.
+UNREADABLE = Registered("", "AVRO", ())
+
 #: Asks the registry for one version of a subject; None where it does not hold it.
 Fetch: TypeAlias = Callable[[Reference], Registered | None]
 

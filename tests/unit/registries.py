@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -66,11 +66,22 @@ class Answers(BaseHTTPRequestHandler):
         status, body = self.table.get(self.seen[-1], unknown)
         if self.failing:
             status, body = self.failing.pop(0), {}
+        if callable(body):
+            self._go_on(body())
+            return
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _go_on(self, parts: Iterator[bytes]) -> None:
+        """Answer with parts until there is none, or nobody reads them any more."""
+        self.send_response(200)
+        self.end_headers()
+        with suppress(ConnectionError):
+            for part in parts:
+                self.wfile.write(part)
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""

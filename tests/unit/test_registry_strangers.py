@@ -1,6 +1,9 @@
 """What anyone can write into a topic: names that no schema has, which never take a table down."""
 
+import gzip
+import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -9,6 +12,8 @@ import pytest
 
 from cdc_materializer.config_connections import RegistryConfig
 from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.decode.wire import WireSchemaInvalid
+from cdc_materializer.decode.writers import avro_writer
 from cdc_materializer.errors import ConfigError, RegistryUnavailable
 from cdc_materializer.registry import ApicurioRegistry, ConfluentRegistry, RecordedRegistry, RegistryAccess
 from cdc_materializer.registry.references import Reference, Registered, standalone
@@ -176,6 +181,82 @@ def test_an_answer_that_cannot_be_unpacked_is_an_error(
 
     with pytest.raises(RegistryUnavailable, match="not a schema registry"):
         kind(RegistryAccess(server), "confluent").schema(1)
+
+
+LONG = json.dumps(record("Key", **{f"c{at}": "long" for at in range(50)}))
+CONFLUENTS_1 = "/schemas/ids/1"
+
+
+def without_end() -> Iterator[bytes]:
+    """An answer that goes on."""
+    return itertools.repeat(b" " * 1000)
+
+
+@pytest.mark.parametrize("form", ["long", "packed", "without end"])
+@pytest.mark.parametrize("kind", [ConfluentRegistry, ApicurioRegistry])
+def test_a_schema_that_is_longer_than_any_is_one_that_cannot_be_read(
+    server: str, monkeypatch: pytest.MonkeyPatch, kind: type[ConfluentRegistry | ApicurioRegistry], form: str
+) -> None:
+    """What an answer takes of memory has an end, also where few bytes say much; its messages are held."""
+    monkeypatch.setattr("cdc_materializer.registry.access.ANSWER_BYTES_MAX", 1000)
+    text = LONG.encode() if kind is ApicurioRegistry else json.dumps({"schema": LONG}).encode()
+    if form == "packed":
+        send = Answers.end_headers
+        monkeypatch.setattr(
+            Answers, "end_headers", lambda self: (self.send_header("Content-Encoding", "gzip"), send(self))[1]
+        )
+    content = {"long": text, "packed": gzip.compress(text), "without end": without_end}[form]
+    Answers.table = {CONFLUENTS_1: (200, content), CONTENT_1: (200, content), f"{CONTENT_1}/references": (200, b"[]")}
+
+    found = kind(RegistryAccess(server), "apicurio-content").schema(1)
+
+    assert found is not None
+    with pytest.raises(WireSchemaInvalid):
+        avro_writer("id:00000001", found.text)
+
+
+@pytest.mark.parametrize("kind", [ConfluentRegistry, ApicurioRegistry])
+def test_a_refusal_at_great_length_is_a_refusal(
+    server: str, monkeypatch: pytest.MonkeyPatch, kind: type[ConfluentRegistry | ApicurioRegistry]
+) -> None:
+    """Its status says what to do."""
+    monkeypatch.setattr("cdc_materializer.registry.access.ANSWER_BYTES_MAX", 1000)
+    Answers.table = dict.fromkeys((CONFLUENTS_1, CONTENT_1), (403, b" " * 5000))
+
+    with pytest.raises(RegistryUnavailable, match="refused access"):
+        kind(RegistryAccess(server), "apicurio-content").schema(1)
+
+
+def test_more_than_one_answer_may_be_too_long(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of all subjects, which tells an unknown schema from a wrong address, does so at any length."""
+    monkeypatch.setattr("cdc_materializer.registry.access.ANSWER_BYTES_MAX", 1000)
+    unknown = (404, {"error_code": 404})
+    Answers.table = {CONFLUENTS_1: unknown, "/subjects": (200, without_end)}
+
+    assert ConfluentRegistry(RegistryAccess(server)).schema(1) is None
+
+    Answers.table = {"/subjects/orders-value/versions": (200, without_end)}
+    assert ConfluentRegistry(RegistryAccess(server)).schema(FINGERPRINT) is None
+
+    Answers.table = nothing() | {CONTENT_1: (200, without_end)}
+    assert ApicurioRegistry(RegistryAccess(server), "apicurio-content").schema(GUID) is None
+
+
+@pytest.mark.parametrize("kind", [ConfluentRegistry, ApicurioRegistry])
+def test_an_answer_that_comes_drop_by_drop_is_given_up(
+    server: str, kind: type[ConfluentRegistry | ApicurioRegistry]
+) -> None:
+    """The time is one for the whole answer, not for each of its parts."""
+
+    def drops() -> Iterator[bytes]:
+        for _ in range(100):
+            threading.Event().wait(0.05)
+            yield b" "
+
+    Answers.table = {CONFLUENTS_1: (200, drops), CONTENT_1: (200, drops)}
+
+    with pytest.raises(RegistryUnavailable, match=r"did not answer within 0\.2 s"):
+        kind(RegistryAccess(server, timeout_seconds=0.2), "apicurio-content").schema(1)
 
 
 @pytest.mark.parametrize(
