@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -29,8 +30,10 @@ MEMORY_MAX = 1 << 30
 CPU_SECONDS_MAX = 10
 #: On a machine that is busy with other things those ten seconds may take longer.
 SECONDS_MAX = 120
-#: How many schemas are kept compiled.
-_KEPT = 1024
+#: How many schemas are kept compiled, and how long their texts may be together, in characters.
+KEPT_MAX = 1024
+KEPT_LENGTH_MAX = 4 * TEXT_MAX
+_INVALID = "the registered text is not a Protobuf schema that can be read"
 _MAIN = "__cdc_message.proto"
 _COMPILE = f"""
 import resource, sys
@@ -55,13 +58,61 @@ def _unbundled(bundled: str) -> tuple[str, dict[str, str]]:
     return found["text"], found["imports"]
 
 
-@functools.lru_cache(maxsize=_KEPT)
+class _InterruptedError(WireSchemaInvalid):
+    """Raised where the compiler did not come to an end, which it may do the next time."""
+
+
+class _Kept:
+    """What became of the schemas that were asked for last: their files, or why there are none."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[FileDescriptorProto, ...] | str] = {}
+        self._length = 0
+        self._lock = threading.Lock()
+
+    def get(self, bundled: str) -> tuple[FileDescriptorProto, ...] | str | None:
+        """What became of one; None where that is not known any more."""
+        with self._lock:
+            found = self._found.pop(bundled, None)
+            if found is not None:
+                self._found[bundled] = found
+            return found
+
+    def add(self, bundled: str, found: tuple[FileDescriptorProto, ...] | str) -> None:
+        """Keep what became of one, in place of those that nobody has asked for for the longest time."""
+        with self._lock:
+            self._length += len(bundled) if bundled not in self._found else 0
+            self._found[bundled] = found
+            while self._length > KEPT_LENGTH_MAX or len(self._found) > KEPT_MAX:
+                oldest = next(iter(self._found))
+                del self._found[oldest]
+                self._length -= len(oldest)
+
+
+_KEPT = _Kept()
+
+
 def compiled(bundled: str) -> tuple[FileDescriptorProto, ...]:
     """The files of a schema (`bundle`), each behind those that it imports; the last is the schema's own.
 
     Raises:
         WireSchemaInvalid: the text is none that protoc takes, or it takes too much of it.
     """
+    found = _KEPT.get(bundled)
+    if found is None:
+        try:
+            found = _compiled(bundled)
+        except _InterruptedError:
+            raise
+        except WireSchemaInvalid as refused:
+            found = str(refused)
+        _KEPT.add(bundled, found)
+    if isinstance(found, str):
+        raise WireSchemaInvalid(found)
+    return found
+
+
+def _compiled(bundled: str) -> tuple[FileDescriptorProto, ...]:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -95,7 +146,7 @@ def _protoc(folder: Path, texts: Mapping[str, str]) -> bytes:
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS_MAX, cwd=sources)
     except subprocess.TimeoutExpired as error:
-        raise _invalid() from error
+        raise _InterruptedError(_INVALID) from error
     if done.returncode or not out.is_file():
         raise _invalid()
     return out.read_bytes()
@@ -120,7 +171,7 @@ def _write(folder: Path, name: str, text: str) -> None:
 
 
 def _invalid() -> WireSchemaInvalid:
-    return WireSchemaInvalid("the registered text is not a Protobuf schema that can be read")
+    return WireSchemaInvalid(_INVALID)
 
 
 def confluent_meta() -> Any:  # noqa: ANN401 - a generated module

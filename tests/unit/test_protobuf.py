@@ -1,10 +1,12 @@
 """Schemas in Protobuf's language, from anyone: what they mean in Avro; nothing of the machine is read for them."""
 
+import contextlib
 import json
 import time
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from google.protobuf import proto
@@ -226,6 +228,45 @@ def test_a_compiler_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(WireSchemaInvalid):
         compiled(HEAD + "message Endless { int64 a = 1; }")
+
+
+M = HEAD + "message M { int64 a = 1; } // "
+NOT_KNOWN = HEAD + "message M { N a = 1; } // "
+
+
+@pytest.mark.parametrize("text", [M, NOT_KNOWN], ids=["a schema", "none"])
+def test_a_schema_is_compiled_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch asks again, and so does each header that names another message of it."""
+    protoc = Mock(wraps=proto_files._protoc)
+    monkeypatch.setattr(proto_files, "_protoc", protoc)
+    for _ in range(3):
+        with contextlib.suppress(WireSchemaInvalid):
+            compiled(text + "once")
+
+    assert protoc.call_count == 1
+
+
+def test_a_compiler_that_was_ended_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may have been busy."""
+    monkeypatch.setattr(proto_files, "SECONDS_MAX", 0.001)
+    with pytest.raises(WireSchemaInvalid):
+        compiled(M + "ended")
+    monkeypatch.undo()
+
+    assert len(compiled(M + "ended")) == 1
+
+
+@pytest.mark.parametrize(("limit", "value"), [("KEPT_MAX", 2), ("KEPT_LENGTH_MAX", 20)])
+def test_what_is_kept_of_schemas_has_an_end(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of a registry may be long, and many; those that were asked for last stay."""
+    monkeypatch.setattr(proto_files, limit, value)
+    kept = proto_files._Kept()
+    for text in ("a" * 10, "b" * 10, "b" * 10):
+        kept.add(text, "refused")
+    assert kept.get("a" * 10) == "refused"
+    kept.add("c" * 10, "refused")
+
+    assert [kept.get(sign * 10) for sign in "abc"] == ["refused", None, "refused"]
 
 
 def _register(folder: Path, subject: str, text: str, *references: dict[str, Any]) -> None:
