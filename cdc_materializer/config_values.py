@@ -39,8 +39,12 @@ _SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|token|key|credential|jaas|authorization|user\.info|connection[-.]string",
     re.IGNORECASE,
 )
-# A value that holds a password whatever its name: `scheme://user:password@host`, `…?password=…`.
-_SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@|\b(password|passwd|pwd|secret|token)=", re.IGNORECASE)
+# A value with a password whatever its name: `scheme://user:password@host`, `…?password=…`, `-DkeyStorePassword=…`.
+_SECRET_VALUE = re.compile(
+    r"://[^/@\s]*:[^/@\s]*@"
+    r"|(password|passwd|passphrase|pwd|secret|token|credential|(api|access|account|secret)[._-]?key)=",
+    re.IGNORECASE,
+)
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _SECONDS_BY_UNIT = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 

@@ -135,6 +135,26 @@ tables: [{{topic: a.b.c}}]
     assert reveal(config.spark)["spark.hadoop.fs.s3a.secret.key"] == secret
 
 
+@pytest.mark.parametrize(
+    ("value", "is_secret"),
+    [
+        ("-Djavax.net.ssl.trustStorePassword=changeit", True),
+        ("-Xmx1g -Djavax.net.ssl.keyStorePassword=changeit -Dx=1", True),
+        ("-Daws.accessKeyId=AK -Daws.secretKey=changeit", True),
+        ("-Daws.secretAccessKey=changeit", True),
+        ("jdbc:x?sslkeypassphrase=changeit", True),
+        ("AccountName=a;AccountKey=changeit", True),
+        ("-Djavax.net.ssl.trustStore=/etc/store.jks -Dmap.key=id", False),
+        ("-Dtokenizer=words -Dpassword.file", False),
+    ],
+)
+def test_a_value_that_holds_a_password_is_a_secret_under_any_name(folder: Path, value: str, *, is_secret: bool) -> None:
+    """A list of options has those of others in it, under names in which words are written together."""
+    config = load(folder, f"{SMALL}\nspark: {{spark.mine: '{value}'}}")
+
+    assert isinstance(config.spark["spark.mine"], SecretStr) is is_secret
+
+
 def test_variables_are_replaced_in_every_text_and_only_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value cannot become structure; `$${` stays a plain `${`; numbers can come from the environment too."""
     monkeypatch.setenv("TOPIC", "a.b.c")
