@@ -1,6 +1,10 @@
 package cdcm;
 
 import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.Encoders;
@@ -26,6 +30,8 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
   private static final int PADDING_MAX = 1500000;
   /** How long a document may be after an update: MongoDB's have 16 MB, and few values are twice as long as JSON. */
   private static final int LENGTH_MAX = 32 * 1024 * 1024;
+  /** How often an update may be held against names with a dot in them, which hardly any document has. */
+  private static final int DOTTED_MAX = 50000000;
   /** No update yet; and a document that is unknown. */
   private static final String NOTHING = "";
   private static final String UNKNOWN = "?";
@@ -87,19 +93,21 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
       Text text = new Text(document);
       Node root = text.whole();
       Node told = new Text(update).whole();
+      Places places = new Places();
       Node cuts = told.field("cut");
       for (int at = 0; cuts != null && at < cuts.size(); at++) {
-        cut(root, cuts.at(at));
+        cut(root, cuts.at(at), places);
       }
       Node gone = told.field("unset");
       for (int at = 0; gone != null && at < gone.size(); at++) {
-        unset(root, path(gone.at(at).text()));
+        unset(root, path(gone.at(at).text()), places);
       }
+      places.drop();
       Node set = told.field("set");
       Node values = set == null ? null : new Text(set.text()).whole();
       int padding = PADDING_MAX;
       for (int at = 0; values != null && at < values.size(); at++) {
-        padding -= set(root, path(values.name(at)), values.at(at), padding);
+        padding -= set(root, path(values.name(at)), values.at(at), padding, places);
       }
       return root.written(text.afterColon, text.afterComma);
     } catch (RuntimeException unfit) {
@@ -108,8 +116,8 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
   }
 
-  private static void cut(Node root, Node told) {
-    Node array = reached(root, path(told.field("field").text()), false);
+  private static void cut(Node root, Node told, Places places) {
+    Node array = reached(root, path(told.field("field").text()), false, places);
     if (array == null || array.kind != Node.ARRAY) {
       throw new Unfit();
     }
@@ -119,33 +127,35 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
   }
 
-  private static void unset(Node root, String[] path) {
-    Node parent = reached(root, path, true);
+  private static void unset(Node root, String[] path, Places places) {
+    Node parent = reached(root, path, true, places);
     if (parent == null) {
       return;
     }
     if (parent.kind != Node.OBJECT) {
       throw new Unfit();
     }
-    int at = parent.place(path, path.length - 1);
+    Fields fields = places.of(parent);
+    int at = fields.place(path, path.length - 1);
     if (at >= 0) {
-      parent.remove(at);
+      fields.remove(at);
     }
   }
 
   /** Sets one value, and tells how many elements were put before it; there may be `padding`. */
-  private static int set(Node root, String[] path, Node value, int padding) {
-    Node parent = reached(root, path, true);
+  private static int set(Node root, String[] path, Node value, int padding, Places places) {
+    Node parent = reached(root, path, true, places);
     if (parent == null) {
       throw new Unfit();
     }
     String last = path[path.length - 1];
     if (parent.kind == Node.OBJECT) {
-      int at = parent.place(path, path.length - 1);
+      Fields fields = places.of(parent);
+      int at = fields.place(path, path.length - 1);
       if (at >= 0) {
         parent.put(at, value);
       } else {
-        parent.add(last, value);
+        fields.add(last, value);
       }
     } else if (parent.kind == Node.ARRAY) {
       int at = index(last);
@@ -165,11 +175,11 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
   }
 
   /** What stands at the end of a path, or before its last name; null where there is nothing. */
-  private static Node reached(Node root, String[] path, boolean before) {
+  private static Node reached(Node root, String[] path, boolean before, Places places) {
     Node found = root;
     for (int depth = 0; depth < path.length - (before ? 1 : 0); depth++) {
       if (found.kind == Node.OBJECT) {
-        int at = found.place(path, depth);
+        int at = places.of(found).place(path, depth);
         if (at < 0) {
           return null;
         }
@@ -184,7 +194,7 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
         throw new Unfit();
       }
     }
-    if (found.isValue()) {
+    if (found.kind == Node.OBJECT && places.of(found).isValue()) {
       throw new Unfit();
     }
     return found;
@@ -280,51 +290,23 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
     }
 
     void remove(int place) {
-      if (kind == OBJECT) {
-        names.remove(place);
-        spelled.remove(place);
-      }
       values.remove(place);
     }
 
-    /** Whether an object is one value in Extended JSON, which no path leads into. */
-    boolean isValue() {
-      return kind == OBJECT && size() > 0 && VALUES.indexOf(" " + name(0) + " ") >= 0;
-    }
-
-    /** Where an object has the name at a place of a path; -1 where it has none. */
-    int place(String[] path, int depth) {
-      if (isValue()) {
-        throw new Unfit();
-      }
-      int found = -1;
-      String rest = null;
-      for (int at = 0; at < names.size(); at++) {
-        String name = name(at);
-        if (name.equals(path[depth])) {
-          if (found >= 0) {
-            throw new Unfit();
-          }
-          found = at;
-        } else if (name.indexOf('.') >= 0) {
-          // The name of one field may be meant, or that of a field in a field: the path does not tell.
-          if (rest == null) {
-            rest = joined(path, depth);
-          }
-          if (rest.equals(name) || rest.startsWith(name + ".")) {
-            throw new Unfit();
-          }
+    /** Drops fields of an object, all at once: each by itself would move those behind it. */
+    void remove(BitSet places) {
+      int kept = 0;
+      for (int at = 0; at < values.size(); at++) {
+        if (!places.get(at)) {
+          names.set(kept, names.get(at));
+          spelled.set(kept, spelled.get(at));
+          values.set(kept, values.get(at));
+          kept++;
         }
       }
-      return found;
-    }
-
-    private static String joined(String[] path, int depth) {
-      StringBuilder found = new StringBuilder(path[depth]);
-      for (int at = depth + 1; at < path.length; at++) {
-        found.append('.').append(path[at]);
-      }
-      return found.toString();
+      names.subList(kept, names.size()).clear();
+      spelled.subList(kept, spelled.size()).clear();
+      values.subList(kept, values.size()).clear();
     }
 
     /** The only field of a name in what this project wrote itself. */
@@ -382,6 +364,163 @@ public final class DocumentUpdate extends Aggregator implements UDF2 {
         }
       }
       return found.append('"').toString();
+    }
+  }
+
+  /** The fields of the objects that the paths of an update lead through. */
+  private static final class Places {
+    private final IdentityHashMap known = new IdentityHashMap();
+    private int dotted = DOTTED_MAX;
+
+    Fields of(Node object) {
+      Fields found = (Fields) known.get(object);
+      if (found == null) {
+        found = new Fields(object, this);
+        known.put(object, found);
+      }
+      return found;
+    }
+
+    void compare(int names) {
+      dotted -= names;
+      if (dotted < 0) {
+        throw new Unfit();
+      }
+    }
+
+    /** Drops what was removed; places are others then. */
+    void drop() {
+      for (Iterator all = known.values().iterator(); all.hasNext(); ) {
+        ((Fields) all.next()).drop();
+      }
+      known.clear();
+    }
+  }
+
+  /** Where an object has its names. A search for each path of an update would be the square of their number. */
+  private static final class Fields {
+    /** So many searches cost no more than it does to know all names. */
+    private static final int SEARCHES_MAX = 4;
+    private static final Integer TWICE = Integer.valueOf(-2);
+
+    private final Node object;
+    private final Places all;
+    private int searches = 0;
+    private HashMap places = null;
+    private ArrayList dotted = null;
+    private BitSet gone = null;
+    private int first = 0;
+
+    Fields(Node object, Places all) {
+      this.object = object;
+      this.all = all;
+    }
+
+    /** Whether the object is one value in Extended JSON, which no path leads into. */
+    boolean isValue() {
+      while (gone != null && gone.get(first)) {
+        first++;
+      }
+      return first < object.size() && VALUES.indexOf(" " + object.name(first) + " ") >= 0;
+    }
+
+    /** Where the name at a place of a path is; -1 where there is none. */
+    int place(String[] path, int depth) {
+      if (isValue()) {
+        throw new Unfit();
+      }
+      if (places == null && searches++ < SEARCHES_MAX) {
+        return searched(path, depth);
+      }
+      if (places == null) {
+        index();
+      }
+      for (int at = 0; at < dotted.size(); at++) {
+        check((String) dotted.get(at), path, depth);
+      }
+      all.compare(dotted.size());
+      Integer found = (Integer) places.get(path[depth]);
+      if (found == TWICE) {
+        throw new Unfit();
+      }
+      return found == null ? -1 : found.intValue();
+    }
+
+    private int searched(String[] path, int depth) {
+      int found = -1;
+      for (int at = 0; at < object.size(); at++) {
+        String name = object.name(at);
+        if (gone != null && gone.get(at)) {
+          continue;
+        }
+        if (name.equals(path[depth])) {
+          if (found >= 0) {
+            throw new Unfit();
+          }
+          found = at;
+        } else if (name.indexOf('.') >= 0) {
+          check(name, path, depth);
+        }
+      }
+      return found;
+    }
+
+    private void index() {
+      places = new HashMap();
+      dotted = new ArrayList();
+      for (int at = 0; at < object.size(); at++) {
+        String name = object.name(at);
+        if (gone != null && gone.get(at)) {
+          continue;
+        }
+        if (name.indexOf('.') >= 0) {
+          dotted.add(name);
+        }
+        if (places.put(name, Integer.valueOf(at)) != null) {
+          places.put(name, TWICE);
+        }
+      }
+    }
+
+    /** The name of one field may be meant, or that of a field in a field: the path does not tell. */
+    private static void check(String name, String[] path, int depth) {
+      int at = 0;
+      for (int step = depth; step < path.length; step++) {
+        if (!name.startsWith(path[step], at)) {
+          return;
+        }
+        at += path[step].length();
+        if (at == name.length()) {
+          throw new Unfit();
+        }
+        if (name.charAt(at) != '.') {
+          return;
+        }
+        at++;
+      }
+    }
+
+    void add(String name, Node value) {
+      object.add(name, value);
+      if (places != null) {
+        places.put(name, Integer.valueOf(object.size() - 1));
+      }
+    }
+
+    void remove(int place) {
+      if (gone == null) {
+        gone = new BitSet();
+      }
+      gone.set(place);
+      if (places != null) {
+        places.remove(object.name(place));
+      }
+    }
+
+    void drop() {
+      if (gone != null) {
+        object.remove(gone);
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -167,3 +168,17 @@ def test_a_document_ends_where_no_servers_goes_on(spark: "SparkSession", length:
     after = documents.updated(document, F.lit(json.dumps({"set": '{"b": 1}'})))
 
     assert spark.range(1).select(after.isNotNull()).collect()[0][0] is is_known
+
+
+def test_many_changes_take_no_longer_than_their_number(spark: "SparkSession") -> None:
+    """Of a message that sets or removes each of a document's fields; a search for each would take minutes."""
+    names = [f"f{at}" for at in reversed(range(60_000))]
+    document = json.dumps(dict.fromkeys(reversed(names), 1))
+    updates = ({"set": json.dumps(dict.fromkeys(names, 2))}, {"unset": names})
+    rows = [(document, json.dumps(update)) for update in updates]
+    frame = spark.createDataFrame(rows, "before string, patch string")
+    begun = time.monotonic()
+    found = frame.select(documents.updated(F.col("before"), F.col("patch")).alias("after")).collect()
+
+    assert [row["after"] for row in found] == [document.replace(": 1", ": 2"), "{}"]
+    assert time.monotonic() - begun < 20
