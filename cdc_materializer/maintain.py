@@ -54,12 +54,14 @@ class MaintainOptions:
         tables: names of the mirrors; all for none.
         plan: whether nothing is changed.
         on_step: called before each step, with a table's name and what is done.
+        is_over: tells whether no further table is to be begun, between the batches of a run.
     """
 
     clock: Callable[[], datetime]
     tables: Sequence[str] = ()
     plan: bool = False
     on_step: Callable[[str, str], None] = field(default=lambda _table, _what: None)
+    is_over: Callable[[], bool] = field(default=lambda: False)
 
     def now_ms(self) -> int:
         """The time, in milliseconds since 1970."""
@@ -303,6 +305,7 @@ class Between:
     """Maintains tables between their batches, where it pays; what fails is told and stops no batch.
 
     A table is looked at after `BATCHES_BETWEEN` batches, from its metadata alone. Orphans are left to `cdcm maintain`.
+    A run that is to end waits for what is being done with one table, and for no other.
     """
 
     def __init__(self, config: Config, options: MaintainOptions) -> None:
@@ -319,6 +322,8 @@ class Between:
         for run in report.tables:
             self._batches[run.table] = self._batches.get(run.table, 0) + run.batches
         for name in [name for name, batches in self._batches.items() if batches >= BATCHES_BETWEEN]:
+            if self._options.is_over():
+                return
             self._batches[name] = 0
             try:
                 for found in self._maintained(TableName.parse(name), lakes.of(name)):
@@ -334,6 +339,8 @@ class Between:
                 yield _done(entry, there, self._lake, Rule.of(self._config.maintenance), self._options)
             else:
                 yield entry
+            if self._options.is_over():
+                return
 
 
 def _log(found: MaintainedTable) -> None:

@@ -35,7 +35,8 @@ def maintaining(config: "Config", options: "RunOptions") -> "RunOptions":
         return options
     from cdc_materializer.maintain import Between, MaintainOptions
 
-    return replace(options, between=Between(config, MaintainOptions(now)).after)
+    between = Between(config, MaintainOptions(now, is_over=lambda: options.is_over))
+    return replace(options, between=between.after)
 
 
 class Following:

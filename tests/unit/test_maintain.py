@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import pyarrow as pa
 import pytest
@@ -446,6 +446,26 @@ def test_maintenance_between_batches_needs_no_topics_and_ends_no_follower(
     between.after(stumbling, _round(BATCHES_BETWEEN))
     assert "Maintenance of public.orders stopped on an unexpected ValueError at maintain.py" in caplog.text
     assert "4111" not in caplog.text
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_run_that_is_to_end_waits_for_one_table_at_most(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is being done with a mirror when it is stopped, and not for the tables beside it, nor for others."""
+    options = RunOptions(stop=threading.Event())
+    between = maintaining(shop.config, options).between
+    lakes: Any = SimpleNamespace(of=lambda _: SimpleNamespace())
+    read = Mock(wraps=read_facts)
+    monkeypatch.setattr(maintain, "read_facts", read)
+    monkeypatch.setattr(maintain_steps, "compact", lambda *_: options.stop.set())
+    assert between is not None
+
+    between(lakes, _round(BATCHES_BETWEEN))
+    assert options.stop.is_set()
+    assert {str(call.args[1]) for call in read.mock_calls} == {"public.orders"}
+
+    read.reset_mock()
+    between(lakes, _round(BATCHES_BETWEEN))
+    assert not read.called
 
 
 def test_following_maintains_unless_it_is_told_not_to(shop: Shop) -> None:
