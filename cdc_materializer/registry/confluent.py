@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     Answer = TypeVar("Answer")
 
+#: Of how many versions of a subject one is looked for by its fingerprint, newest first: each is a question.
+VERSIONS_MAX = 10_000
 #: Confluent's error codes for an unknown subject, version or schema.
 _NOT_FOUND_CODES = frozenset({40401, 40402, 40403})
 
@@ -80,7 +82,8 @@ class ConfluentRegistry:
         client, subject = self._client(), name.subject
         if subject is None:
             return None
-        for version in reversed(self._ask(lambda: client.get_versions(subject, deleted=True)) or []):
+        versions = self._ask(lambda: [int(one) for one in client.get_versions(subject, deleted=True) or ()]) or []
+        for version in reversed(versions[-VERSIONS_MAX:]):
             if self._fingerprints.get((subject, version), name.text) != name.text:
                 continue
             registered = self._version(Reference("", subject, version))

@@ -183,6 +183,25 @@ def test_an_answer_that_cannot_be_unpacked_is_an_error(
         kind(RegistryAccess(server), "confluent").schema(1)
 
 
+def test_of_versions_without_end_the_newest_are_looked_at(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a question to the registry."""
+    monkeypatch.setattr("cdc_materializer.registry.confluent.VERSIONS_MAX", 3)
+    versions = "/subjects/orders-value/versions"
+    Answers.table = {versions: (200, list(range(1, 10)))}
+
+    assert ConfluentRegistry(RegistryAccess(server)).schema(FINGERPRINT) is None
+    assert Answers.seen == [versions, *[f"{versions}/{at}" for at in (9, 8, 7)]]
+
+
+@pytest.mark.parametrize("listed", [5, {"a": 1}, ["a"], [None]])
+def test_versions_that_are_none_are_an_answer_that_makes_no_sense(server: str, listed: object) -> None:
+    """As any other is."""
+    Answers.table = {"/subjects/orders-value/versions": (200, listed)}
+
+    with pytest.raises(RegistryUnavailable, match="not a schema registry"):
+        ConfluentRegistry(RegistryAccess(server)).schema(FINGERPRINT)
+
+
 LONG = json.dumps(record("Key", **{f"c{at}": "long" for at in range(50)}))
 CONFLUENTS_1 = "/schemas/ids/1"
 
