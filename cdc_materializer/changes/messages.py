@@ -259,7 +259,7 @@ def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: T
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         _elsewhere(said, writer, target, options).alias("elsewhere"),
         said.op.alias("op"),
-        image(Image(after, row, names), reader, target, options).alias("image"),
+        image(Image(after, row, names, said.op == "u"), reader, target, options).alias("image"),
         _old_key(said, writer, target, options).alias("old_key"),
         # What is read from a damaged message may be anything, and a position must not put others out of order.
         F.when(~is_corrupt, source.of(said.source)).alias("source"),
