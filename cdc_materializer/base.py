@@ -13,12 +13,10 @@ from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold import (
     CARRIED,
-    GROUP,
     MISSING_COLUMNS,
     NO_NAMES,
     OPEN_COLUMNS,
     OPENER,
-    ORDER,
     PROBLEM,
     REBUILT,
     SEGMENT,
@@ -26,6 +24,7 @@ from cdc_materializer.fold import (
     effective,
     link,
 )
+from cdc_materializer.key_order import GROUP, ORDER
 from cdc_materializer.merge import CDC, SOURCE_TABLE
 from cdc_materializer.resends import NUMBERED, REPLAYED
 from cdc_materializer.schema import TableSchema

@@ -26,13 +26,14 @@ from cdc_materializer.facts import Facts, facts_of
 from cdc_materializer.few import planned_for
 from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.marker import Marker
+from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
 from cdc_materializer.standing import with_standing
 from cdc_materializer.sweeping import Watch
-from cdc_materializer.truncates import Truncate, is_wiped
+from cdc_materializer.truncates import Truncate, beside, is_wiped
 
 
 def messages(raw: DataFrame, span: Span | None, id_bytes: int, partitions: int = 1) -> DataFrame:
@@ -100,12 +101,16 @@ def within(span: Span, partition: str, offset: str) -> Column:
 
 @dataclass
 class Folded:
-    """The states of a batch, complete, with their facts; `release` gives back what was cached on the way."""
+    """The states of a batch, complete, with their facts; `release` gives back what was cached on the way.
+
+    `partial` are the truncates (partition and offset) that may have left rows, see `_partial`.
+    """
 
     states: DataFrame
     cached: list[DataFrame] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     snapshots: SweepPlan = field(default_factory=SweepPlan)
+    partial: tuple[tuple[int, int], ...] = ()
 
     def keep(self, states: DataFrame) -> None:
         """Go on with other states, cached until the batch is done."""
@@ -244,9 +249,9 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             folded.snapshots = replace(folded.snapshots, sweeps=tuple(one for one in sweeps if not one.is_past))
             changes = life.with_endings(changes, target, truncates, earlier, sweeps)
             recorded = replace(recorded, truncated=())
-            truncates = ()
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))
+        truncates = () if past.lives else truncates
         anew = facts_of(folded.states, Recorded(partitions=past.recorded.partitions))
         kept = (
             "positions",
@@ -271,6 +276,26 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     if history is not None and past.mirror is not None and past.judges:
         # Last: by value, so that the states have to be whole.
         folded.states = with_standing(folded.states, past.mirror, target)
+    folded.partial = _partial(folded, past, target)
+
+
+def _partial(folded: Folded, past: Past, target: TableSchema) -> tuple[tuple[int, int], ...]:
+    """The truncates beside which other partitions have rows without a position: nobody knows which of these it ended.
+
+    Such are the rows of an incremental snapshot of PostgreSQL's. Those that are there when the batch begins count, also
+    where it ends them.
+    """
+    wiping = past.wiping(folded.facts.truncates)
+    if past.recorded.partitions == 1 or not wiping:
+        return ()
+    is_row = F.col(CURRENT) & F.col(m.OP).isin(*m.CHANGE_OPS) & ~fold.is_delete() & fold.effective()
+    placeless = folded.states.where(is_row & F.col(m.POSITION).isNull()).select(m.PARTITION, m.SOURCE_TABLE)
+    live = _live(past, target)
+    if live is not None:
+        table = base.source_table_of(live, past.recorded.table)
+        shown = live.where(F.col(CDC)["position"].isNull()).select(F.col(CDC)["partition"], table)
+        placeless = placeless.union(shown)
+    return beside(wiping, [tuple(row) for row in placeless.distinct().collect()])
 
 
 def _located(sweeps: Sequence[Sweep], own: DataFrame, past: Past, target: TableSchema) -> tuple[Sweep, ...]:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code
-from cdc_materializer.fold import AMBIGUOUS, GROUP, ORDER, effective, is_delete
+from cdc_materializer.fold import effective, is_delete
+from cdc_materializer.key_order import AMBIGUOUS, GROUP, ORDER
 
 #: Whether a change is held because of its place.
 DOUBTED = "__cdc_doubted"

@@ -147,7 +147,7 @@ _MEANINGS: dict[Code, tuple[Handling, str]] = {
     ),
     Code.TRUNCATE_UNORDERED: (
         Handling.PUBLISHED,
-        "A truncate cannot be put in order with the rows around it, so it is not applied.",
+        "A truncate cannot be put in order with rows of other partitions, so it is not applied to them.",
     ),
     Code.SNAPSHOT_UNRECONCILED: (
         Handling.PUBLISHED,

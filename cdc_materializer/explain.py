@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, doubts, fold, life, rows, verdict
+from cdc_materializer import batch, doubts, fold, key_order, life, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.earlier import at_places, lying_at
 from cdc_materializer.errors import UsageError
+from cdc_materializer.judgement import Judgement
 from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake_line import heads, summaries
 from cdc_materializer.line import Line, marker_of
@@ -174,13 +175,12 @@ def _judged(
         states = states.join(known, (F.col(m.PARTITION) == F.col(_CUT_PARTITION)) & inside, "left")
         states, later = in_sweeping_batches(states, batches, _BATCH), _read_later(log, places)
         states = _in_later_batches(states, later) if later is not None else states
-        snapshots, routed = folded.snapshots, folded.facts.routed
-        judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, snapshots, routed=routed)
+        judgement = log.line.judgement(log.decoders.folded, past.recorded.partitions, folded)
         line, forgets = log.line, log.line.format.tombstones_delete
         states = as_held(line, states)
-        apart = verdict.Cuts(_BATCH, lives=line.keeps_lives or routed, forgets=forgets)
+        apart = verdict.Cuts(_BATCH, lives=line.keeps_lives or folded.facts.routed, forgets=forgets)
 
-        def ask(by: verdict.Judgement) -> tuple[DataFrame, int]:
+        def ask(by: Judgement) -> tuple[DataFrame, int]:
             judged = verdict.decide(states, by, apart)
             judged = life.remember(_behind_what_was_seen(judged) if later is not None else judged, log.target)
             # A truncate says nothing of a row that was not there, and no more does a snapshot.
@@ -224,9 +224,9 @@ def _in_later_batches(states: DataFrame, later: DataFrame) -> DataFrame:
 
 def _behind_what_was_seen(judged: DataFrame) -> DataFrame:
     """What was read once more and found a later state of its row published becomes superseded."""
-    seen = F.max(F.when(F.col(verdict.PASSES) & ~F.col(_LATER), F.col(fold.ORDER)))
-    seen = seen.over(Window.partitionBy(fold.GROUP, _FIRST))
-    is_behind = F.col(_LATER) & F.col(verdict.PUBLISHED) & (seen > F.col(fold.ORDER))
+    seen = F.max(F.when(F.col(verdict.PASSES) & ~F.col(_LATER), F.col(key_order.ORDER)))
+    seen = seen.over(Window.partitionBy(key_order.GROUP, _FIRST))
+    is_behind = F.col(_LATER) & F.col(verdict.PUBLISHED) & (seen > F.col(key_order.ORDER))
     outcome = F.when(F.coalesce(is_behind, F.lit(False)), verdict.SUPERSEDED).otherwise(F.col(verdict.OUTCOME))
     return judged.withColumn(verdict.OUTCOME, outcome)
 
@@ -248,11 +248,11 @@ def _told(log: Log, judged: DataFrame, places: DataFrame, asked: Asked) -> list[
     ids = lying_at(log.line.lake.rows(log.raw), places)
     ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
     values = [changed_values(log.target, log.line.masks).alias(_VALUES)] if asked.values else []
-    shown = [*_shown(log.line), changed_columns(log.target).alias("columns"), *values, F.col(fold.ORDER)]
+    shown = [*_shown(log.line), changed_columns(log.target).alias("columns"), *values, F.col(key_order.ORDER)]
     read = judged.select(*shown).join(
         ids, (F.col(m.PARTITION) == ids["partition"]) & (F.col(m.OFFSET) == ids["offset"]), "left"
     )
-    newest = read.orderBy(F.col(fold.ORDER).desc()).limit(asked.limit).collect()
+    newest = read.orderBy(F.col(key_order.ORDER).desc()).limit(asked.limit).collect()
     return [_one(row) for row in reversed(newest)]
 
 
@@ -273,7 +273,7 @@ def _shown(line: Line) -> list[Column]:
 
 def _standing(line: Line, judged: DataFrame) -> Standing:
     """What all messages that were read say of how the row stands; those that wait are not among them."""
-    order, outcome = F.col(fold.ORDER), F.col(verdict.OUTCOME)
+    order, outcome = F.col(key_order.ORDER), F.col(verdict.OUTCOME)
     bare = [F.lit(None).alias(name) for name in ("columns", "schema_id")]
     newest = judged.where(outcome.isin(*SEEN)).orderBy(order.desc()).limit(1)
     newest = newest.select(*_shown(line), *bare, order).localCheckpoint()

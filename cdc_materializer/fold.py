@@ -18,25 +18,19 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from cdc_materializer import owners, resends
+from cdc_materializer import key_order, owners, resends
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
 from cdc_materializer.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
 from cdc_materializer.errors import Code
+from cdc_materializer.key_order import AMBIGUOUS, GROUP, ORDER
 from cdc_materializer.resends import IN_DOUBT, REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
-from cdc_materializer.sweeping import behind, is_after, is_before, is_inside, is_sweep_of
+from cdc_materializer.sweeping import is_after, is_before, is_inside, is_sweep_of
 from cdc_materializer.truncates import Truncate, is_before_truncate, is_wiped
 
-GROUP = "__cdc_group"
-#: Where a message stands among those of its key, whatever partitions they are in: a struct that sorts.
-ORDER = "__cdc_order"
-#: Whether nothing but the records' timestamps says where a message stands among those of its key.
-AMBIGUOUS = "__cdc_ambiguous"
-#: The position that a message's key had reached by the time at which it was written.
-_REACHED = "__cdc_reached"
 WIPED = "__cdc_wiped"
 #: Counts the complete snapshots since which nothing had been told of the key.
 SWEPT = "__cdc_swept"
@@ -126,12 +120,11 @@ def states(
         recorded: how far the source had got before.
         truncates: the truncates among the changes, once they are known.
         sweeps: the complete snapshots among the changes, once they are known.
-        lives: whether the changes have in them what truncates and snapshots do to each key (`life.with_endings`); there
-            are no `truncates` then.
+        lives: whether the changes have in them what truncates and snapshots do to each key (`life.with_endings`).
     """
     # What ends rows of all partitions comes in one: between it and them positions decide.
     recorded = replace(recorded, home=MOVES) if lives else recorded
-    guarded = _guard(changes, recorded, truncates, sweeps if lives else ())
+    guarded = _guard(changes, recorded, truncates, sweeps, lives=lives)
     guarded = _without_late_wipes(guarded) if lives else guarded
     if sweeps:
         guarded = _without_idle_sweeps(guarded, sweeps) if lives else _sweep(guarded, sweeps)
@@ -144,10 +137,14 @@ def states(
 # ---------------------------------------------------------------------------------------------
 
 
-def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate], sweeps: Sequence[Sweep]) -> DataFrame:
+def _guard(
+    changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate], sweeps: Sequence[Sweep], *, lives: bool
+) -> DataFrame:
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
-    grouped = _ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, sweeps)
+    # Truncates and snapshots either are among the messages of each key, in their places, or leave out what they end.
+    among, truncates = ((truncates, sweeps), ()) if lives else ((), truncates)
+    grouped = key_order.ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, *among)
     inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
     lagged = (m.OP, m.NAMELESS, m.PARTITION, ORDER, *inherited)
     previous = {name: F.lag(name).over(_window()) for name in lagged}
@@ -172,10 +169,12 @@ def _guard(changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate]
             placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
         told = resends.told_by_all()
     new_in_key = resends.new_in_key(recorded)
+    # A row of another partition that has no position outlives a truncate; the delete that ended it before is its own.
+    stays = F.coalesce(is_delete(), F.lit(False)) if recorded.partitions > 1 else F.lit(False)
     return placed.withColumns(
         {
             **told,
-            WIPED: is_wiped(truncates) | _is_truncated(recorded),
+            WIPED: (is_wiped(truncates) | _is_truncated(recorded)) & ~stays,
             **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
@@ -216,44 +215,6 @@ def _is_shown(sweep: Sweep) -> Column:
     is_told = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
     shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
     return F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
-
-
-def _ordered(grouped: DataFrame, recorded: Recorded, sweeps: Sequence[Sweep]) -> DataFrame:
-    """Put the messages of a key in one order, in which those of each partition stay in the order of their offsets.
-
-    Across partitions the source's positions decide: a key moves when partitions are added, or its bytes change. What
-    has no position follows the message before it in its partition, and the record's timestamp decides (§2.2, §2.3).
-    Where deletes have none, one also follows what was written before it in other partitions: it may be the first of its
-    own, to which its key has moved. A snapshot comes between all that its partitions have before and behind it.
-    """
-    ends = F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
-    position, time, several, is_made = F.lit(""), F.lit(0).cast("timestamp"), F.lit(False), F.lit(False)
-    if recorded.partitions > 1 and not recorded.keys_stay:
-        so_far = Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET)
-        so_far = so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-        own = F.when(~ends, F.col(m.POSITION))
-        told = F.coalesce(own, F.lit(""))
-        before = F.lag(m.OP).over(Window.partitionBy(GROUP, m.PARTITION).orderBy(m.OFFSET))
-        is_own = F.coalesce(before == "d", F.lit(False))
-        if recorded.forgets:
-            written = F.max(own).over(Window.partitionBy(GROUP).orderBy(m.TIME))
-            reached = F.when(~is_own, written)
-            grouped = grouped.withColumn(_REACHED, F.coalesce(own, reached, F.lit("")))
-            told = F.col(_REACHED)
-        position, time = F.max(told).over(so_far), F.max(m.TIME).over(so_far)
-        # A key change may leave and enter one row (1.0 and 1.00), from two partitions: its delete comes first (§0.2).
-        rows = F.max(F.when(F.col(m.OP).isin("c", "u") | own.isNull(), told)).over(so_far)
-        is_made = F.coalesce((rows == position) & (position != ""), F.lit(False))
-        whole = Window.partitionBy(GROUP)
-        # A tombstone behind its delete stands where that one does; any other is a delete, whose place nothing tells.
-        is_delete_alone = (F.col(m.OP) == m.TOMBSTONE) & ~is_own
-        is_change = (F.col(m.OP).isin(*m.CHANGE_OPS) | is_delete_alone) & F.col(m.POSITION).isNull()
-        of_messages = F.when(~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)), F.col(m.PARTITION))
-        several = is_change & (F.min(of_messages).over(whole) != F.max(of_messages).over(whole))
-    told_by = {"position": position, "is_made": is_made, "time": time}
-    fields = [*[by.alias(name) for name, by in told_by.items()], *map(F.col, (m.OFFSET, m.PARTITION, m.PART))]
-    place = F.struct(*([behind(sweeps).alias("behind"), ends.alias("ends")] if sweeps else []), *fields)
-    return grouped.withColumns({ORDER: place, AMBIGUOUS: F.coalesce(several, F.lit(False))})
 
 
 def _is_truncated(recorded: Recorded) -> Column:

@@ -18,7 +18,8 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import PROBLEMS_TYPE
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.fold import CURRENT, GROUP, HELD, NO_NAMES, ORDER, REBUILT
+from cdc_materializer.fold import CURRENT, HELD, NO_NAMES, REBUILT
+from cdc_materializer.key_order import GROUP, ORDER
 from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cdc_materializer import verdict
 from cdc_materializer.aliases import Aliases, Pair, final_names, gather
 from cdc_materializer.changes.formats import Format, find
 from cdc_materializer.changes.options import Options
@@ -23,6 +22,7 @@ from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import MOVES, Recorded
 from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.facts import Facts
+from cdc_materializer.judgement import Judgement
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
@@ -40,6 +40,8 @@ from cdc_materializer.truncates import Truncate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from cdc_materializer.batch import Folded
 
 _LOG = logging.getLogger(__name__)
 
@@ -242,27 +244,21 @@ class Line:
         topics = self.table.topics or (self.table.topic,)
         return Lookup(self.registry, self.contract, self.options, current, topics)
 
-    def judgement(
-        self,
-        folded: TableSchema,
-        partitions: int = 1,
-        snapshots: SweepPlan | None = None,
-        *,
-        routed: bool = False,
-    ) -> verdict.Judgement:
+    def judgement(self, target: TableSchema, partitions: int, folded: Folded | None = None) -> Judgement:
         """How the states of a table are judged.
 
         Args:
-            folded: the columns that are folded.
+            target: the columns that are folded.
             partitions: how many the topic has.
-            snapshots: what the batch says of snapshots, some of which are of no use for a sweep, or not yet.
-            routed: whether several source tables feed the mirror.
+            folded: the batch; None for states of which nothing else is known.
         """
-        contract, types = self.contract, judged_types(folded)
-        rules = compile_rules(contract.row_rules, types, contract.path.name) if contract is not None else ()
-        found = snapshots or SweepPlan()
-        places = (found.unreconciled, found.waiting)
-        return verdict.Judgement(tuple(rules), self.table.strict, self.table.truncate, partitions, *places, routed)
+        contract, types = self.contract, judged_types(target)
+        rules = tuple(compile_rules(contract.row_rules, types, contract.path.name)) if contract is not None else ()
+        if folded is None:
+            return Judgement(rules, self.table.strict, self.table.truncate, partitions)
+        found, routed = folded.snapshots, folded.facts.routed
+        places = (found.unreconciled, found.waiting, folded.partial)
+        return Judgement(rules, self.table.strict, self.table.truncate, partitions, *places, routed)
 
 
 @dataclass(frozen=True)

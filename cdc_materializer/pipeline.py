@@ -270,7 +270,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
         seen, partitions = decoders.folded, past.recorded.partitions
-        judgement = line.judgement(seen, partitions, folded.snapshots, routed=folded.facts.routed)
+        judgement = line.judgement(seen, partitions, folded)
         with planned_for(line.lake.spark, past.rows):
             judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
     finally:

@@ -24,6 +24,7 @@ from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind, UsageError
 from cdc_materializer.fold import CURRENT
+from cdc_materializer.judgement import Judgement
 from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -222,10 +223,10 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
 
 def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, target: TableSchema) -> DataFrame:
     """The states with their verdicts, cached, as a run would judge them."""
-    judgement = line.judgement(seen, past.recorded.partitions, folded.snapshots, routed=folded.facts.routed)
+    judgement = line.judgement(seen, past.recorded.partitions, folded)
     states = as_held(line, folded.states)
 
-    def ask(by: verdict.Judgement) -> tuple[DataFrame, int]:
+    def ask(by: Judgement) -> tuple[DataFrame, int]:
         decided = verdict.decide(states, by)
         return cached(life.remember(decided, target) if line.is_soft else decided)
 

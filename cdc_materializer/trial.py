@@ -26,6 +26,7 @@ from cdc_materializer.contract.table_rules import ROW_CHANGE
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code, UsageError
+from cdc_materializer.judgement import Judgement
 from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -49,7 +50,6 @@ from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
 from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
-from cdc_materializer.verdict import Judgement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,7 +165,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:
-        judgement = line.judgement(decoders.folded, recorded.partitions, folded.snapshots, routed=folded.facts.routed)
+        judgement = line.judgement(decoders.folded, recorded.partitions, folded)
         judged, unjudged = without_failing(
             line, folded.states, judgement, lambda by: _counted(folded.states, by, since)
         )

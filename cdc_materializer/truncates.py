@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -46,6 +46,21 @@ def in_order(truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
     return tuple(sorted(truncates, key=lambda one: (one.position or "", one.offset)))
 
 
+def beside(truncates: Iterable[Truncate], rows: Iterable[tuple[int, str | None]]) -> tuple[tuple[int, int], ...]:
+    """Those truncates (partition and offset) beside which there are rows in other partitions.
+
+    Args:
+        truncates: those that wipe rows.
+        rows: the partition and source table of some rows without a position.
+    """
+    known = list(rows)
+    return tuple(
+        (one.partition, one.offset)
+        for one in truncates
+        if any(at != one.partition and (None in (table, one.table) or table == one.table) for at, table in known)
+    )
+
+
 def is_wiped(truncates: Sequence[Truncate]) -> Column:
     """Whether a truncate removes what a message wrote: one at a later position, or behind it in its partition."""
     found = F.lit(False)
@@ -59,3 +74,9 @@ def is_wiped(truncates: Sequence[Truncate]) -> Column:
 def is_before_truncate(truncate: str) -> Column:
     """Whether a message is at an earlier position than a truncate; that of a snapshot's row knows no last commit."""
     return F.col(m.POSITION) < F.when(F.col(m.OP) == "r", reach_of(truncate)).otherwise(truncate)
+
+
+def is_shown_before(truncate: str) -> Column:
+    """Whether a message is a snapshot's row from before a truncate whose position is lower by its last commit."""
+    is_higher = (F.col(m.POSITION) >= truncate) & (F.col(m.POSITION) < reach_of(truncate))
+    return F.coalesce((F.col(m.OP) == "r") & is_higher, F.lit(False))

@@ -17,15 +17,14 @@ from cdc_materializer.changes.document_columns import DOCUMENT
 from cdc_materializer.errors import Code
 from cdc_materializer.fold import (
     CARRIED,
-    GROUP,
     OPEN_COLUMNS,
-    ORDER,
     PROBLEM,
     SEGMENT,
     effective,
     is_delete,
     tells,
 )
+from cdc_materializer.key_order import GROUP, ORDER
 from cdc_materializer.schema import TableSchema
 
 #: Counts the documents that a row has shown whole: what is between two of them builds on the first.

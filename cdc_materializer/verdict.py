@@ -19,7 +19,9 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
 from cdc_materializer.epochs import REGRESSED
 from cdc_materializer.errors import Code
-from cdc_materializer.fold import AMBIGUOUS, CURRENT, GROUP, OPEN_COLUMNS, ORDER, WIPED, effective, is_delete
+from cdc_materializer.fold import CURRENT, OPEN_COLUMNS, WIPED, effective, is_delete
+from cdc_materializer.judgement import Judgement
+from cdc_materializer.key_order import AMBIGUOUS, GROUP, ORDER
 from cdc_materializer.resends import REPLAYED
 
 OUTCOME = "__cdc_outcome"
@@ -47,55 +49,6 @@ _WEIGHT = (QUARANTINED, UPSERTED, DELETED, SUPERSEDED, UNCHANGED, REPLAYED_OUTCO
 
 OPEN, RESOLVED, RELEASED = "open", "superseded", "released"
 _VIOLATION = "struct<code:string,rule:string,severity:string,action:string,status:string,column:string>"
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """How states are judged: by the contract's compiled rules, the table's settings, and what its topic is like.
-
-    `unreconciled` are the messages at which a snapshot turned out to be of no use for a sweep, `waiting` those at which
-    one has ended that may yet be of use: partition and offset.
-    `routed` says that several source tables feed the mirror.
-    """
-
-    rules: tuple[CompiledRule, ...] = ()
-    strict: bool = False
-    truncate: str = "apply"
-    partitions: int = 1
-    unreconciled: tuple[tuple[int, int], ...] = ()
-    waiting: tuple[tuple[int, int], ...] = ()
-    routed: bool = False
-
-    def is_unordered(self) -> Column:
-        """Whether a message is a truncate of which nobody can say what comes before it."""
-        is_lost = (F.col(m.OP) == m.TRUNCATE) & F.col(m.POSITION).isNull()
-        return F.coalesce(is_lost & F.lit(self.truncate == "apply" and self.partitions > 1), F.lit(False))
-
-    def is_unreconciled(self) -> Column:
-        """Whether a message tells that rows which a snapshot did not show stay."""
-        return _is_at(self.unreconciled)
-
-    def is_waiting(self) -> Column:
-        """Whether a message tells the same as long as the snapshot's other partitions have not been read."""
-        return _is_at(self.waiting)
-
-    def is_doubted(self) -> Column:
-        """Whether a change is held because nothing but timestamps places it."""
-        return F.col(doubts.DOUBTED) if self.strict else F.lit(False)
-
-    def is_another_row(self) -> Column:
-        """Whether a message was held because another table's row has its key, and that key is not its row's since."""
-        if not self.routed:
-            return F.lit(False)
-        is_others = ~F.col(m.SOURCE_TABLE).eqNullSafe(F.col("__cdc_final_table"))
-        return (F.col(m.CODE) == str(Code.KEY_COLLISION)) & is_others
-
-
-def _is_at(places: Sequence[tuple[int, int]]) -> Column:
-    found = F.lit(False)
-    for partition, offset in places:
-        found = found | ((F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset) & (F.col(m.PART) == 0))
-    return found
 
 
 @dataclass(frozen=True)
@@ -327,6 +280,8 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         own,
         F.when(F.col(REGRESSED), F.array(stop)),
         F.when(judgement.is_unordered(), _reported(Code.TRUNCATE_UNORDERED, judgement)),
+        # Never held, however strict: it has ended the rows of which it is known that they are from before it.
+        F.when(judgement.is_partial(), _reported(Code.TRUNCATE_UNORDERED, lenient)),
         F.when(judgement.is_doubted(), _reported(Code.ORDER_AMBIGUOUS, judgement)),
         F.when(is_last & F.col(AMBIGUOUS), _reported(Code.ORDER_AMBIGUOUS, lenient)),
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),

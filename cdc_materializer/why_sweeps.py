@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold
+from cdc_materializer import key_order
 from cdc_materializer.changes import model as m
 from cdc_materializer.report.row_story import Publication, sweeping_batches
 
@@ -37,7 +37,7 @@ def in_sweeping_batches(states: DataFrame, batches: Sequence[Publication], colum
         found = F.when((number >= first) & (number < then), then).otherwise(found)
     for (partition, offset), then in by_place.items():
         found = F.when((F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset), then).otherwise(found)
-    behind = Window.partitionBy(fold.GROUP).orderBy(fold.ORDER).rowsBetween(1, Window.unboundedFollowing)
+    behind = Window.partitionBy(key_order.GROUP).orderBy(key_order.ORDER).rowsBetween(1, Window.unboundedFollowing)
     # The least skips NULL: nothing came behind it.
     moved = F.greatest(number, F.least(found, F.min(number).over(behind)))
     return states.withColumn(column, F.when(F.col(m.OP).eqNullSafe(m.SWEEP), moved).otherwise(number))

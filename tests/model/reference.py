@@ -193,7 +193,9 @@ class Table:
         # One that a later truncate wipes has owned the key until then.
         if not any(self._wipes(truncate) and is_wiped(message, truncate) for truncate in self._passed):
             state = with_owner(state, message)
-        if any(is_wiped(message, truncate) for truncate in self._truncates):
+        # What a delete ends may have no position, so that no truncate of another partition ends it.
+        is_end = self._several and message.op in {"d", "tombstone"}
+        if not is_end and any(is_wiped(message, truncate) for truncate in self._truncates):
             return state
         if message.op in {"d", "tombstone"}:
             self._keep(message, ended)
@@ -228,16 +230,16 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
 
     The source's positions decide between partitions; what has none follows the message before it in its partition.
     """
-    reached: dict[tuple[Any, int], tuple[Position, Position, int]] = {}
+    reached: dict[tuple[Any, int], tuple[tuple[Position, int], int]] = {}
     placed = []
     for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
         lane, told = (message.key, message.partition), message.reached or message.position or ()
-        position, made, time = reached.get(lane, ((), (), 0))
-        # At one position a delete comes before what another partition makes of the row (§0.2).
-        made = max(made, told) if message.op in {"c", "u"} or message.reached else made
-        position, time = max(position, told), max(time, message.time)
-        reached[lane] = position, made, time
-        placed.append((position, made == position != (), time, message.offset, message.partition, message))
+        place, time = reached.get(lane, (((), 0), 0))
+        # At one position a delete comes before what another partition makes of the row (§0.2, §2.4).
+        rank = 4 if message.reached else {"r": 1, "c": 2, "u": 3}.get(message.op or "", 0)
+        place, time = max(place, (told, rank if told else 0)), max(time, message.time)
+        reached[lane] = place, time
+        placed.append((*place, time, message.offset, message.partition, message))
     return [message for *_, message in sorted(placed, key=lambda place: place[:5])]
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import fold, merge
+from cdc_materializer import key_order, merge
 from cdc_materializer.changes import model as m
 
 
@@ -39,7 +39,7 @@ def _ordered_by(column: Callable[[], Column]) -> Callable[[Any], Any]:
 
     def mistake(ordered: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         def found(*arguments: Any) -> DataFrame:  # noqa: ANN401 - whatever it is
-            return ordered(*arguments).withColumn(fold.ORDER, F.struct(column().alias("by"), F.col(m.OFFSET)))
+            return ordered(*arguments).withColumn(key_order.ORDER, F.struct(column().alias("by"), F.col(m.OFFSET)))
 
         return found
 
@@ -70,9 +70,9 @@ MUTANTS = {
     "the high-water mark is forgotten with the batch": Mutant(
         "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 486
     ),
-    "operations are ranked": Mutant("fold", "_ordered", _ordered_by(_rank), 8),
+    "operations are ranked": Mutant("key_order", "ordered", _ordered_by(_rank), 8),
     "messages are ordered by the source's time": Mutant(
-        "fold", "_ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
+        "key_order", "ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
     ),
     "positions are compared as text": Mutant("changes.positions", "_padded", _instead(lambda digits, *_: digits), 13),
     "snapshot rows are dropped by position": Mutant(

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, earlier, fold, life, owners, verdict
+from cdc_materializer import batch, earlier, fold, key_order, life, owners, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
@@ -152,7 +152,7 @@ def test_all_that_a_key_has_shown_costs_no_further_exchange(line: Line, tmp_path
 def test_whose_row_a_key_is_costs_no_further_exchange(decided: "DataFrame") -> None:
     """Of several source tables too: ownership is told along the order of the fold."""
     known = decided.withColumn(owners.OWNER, F.lit("shop.public.things"))
-    ordered = Window.partitionBy(fold.GROUP).orderBy(fold.ORDER)
+    ordered = Window.partitionBy(key_order.GROUP).orderBy(key_order.ORDER)
     plan = _plan(owners.hold_collisions(known, fold.effective(), fold.is_delete(), ordered))
 
     assert plan.count("Exchange") == 1, plan
