@@ -30,7 +30,7 @@ from cdc_materializer.schema import TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import fields_of, merge_types, type_word
 
 _PROPERTIES = {"format-version": "2"}
-#: What tells one history row from all others; a message can be two changes, of two keys.
+#: Where a history row is from, and what it does; with its key, that tells it from all others.
 _IDENTITY = ("topic", "partition", "offset", "op")
 _TOLD = "told"
 #: Whether a change is of an earlier message that was held, and that a changed contract lets pass.
@@ -177,13 +177,15 @@ def _decided_otherwise(tried: DataFrame, found: DataFrame) -> DataFrame | None:
 
 
 def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> DataFrame:
-    """The changes that the history has not got; many rows can end at one place, at the end of a snapshot."""
-    ended = [F.col("before")[name].alias(f"there_{at}") for at, name in enumerate(target.key)]
-    there = history.select(*[F.col(name).alias(f"there_{name}") for name in _IDENTITY], *ended)
+    """The changes that the history has not got; a message can be of many rows, and many end where a snapshot does."""
+    # Of a truncate, which is of all rows, the key is NULL.
+    keys = [F.coalesce(F.col("after")[name], F.col("before")[name]) for name in target.key]
+    there = history.select(
+        *[F.col(name).alias(f"there_{name}") for name in _IDENTITY],
+        *[key.alias(f"there_key_{at}") for at, key in enumerate(keys)],
+    )
     match = [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY]
-    is_end = F.col("op") == "d"
-    for at, name in enumerate(target.key):
-        match.append(~is_end | F.col("before")[name].eqNullSafe(F.col(f"there_{at}")))
+    match += [key.eqNullSafe(F.col(f"there_key_{at}")) for at, key in enumerate(keys)]
     return found.join(there, match, "left_anti")
 
 
