@@ -193,7 +193,7 @@ class _Reader:
             elif (schema := self._schema(name)) is not None:
                 yield schemaless_reader(io.BytesIO(octets[begin:]), schema, None)
         except (SchemaParseException, ValueError, TypeError, LookupError, EOFError, ArithmeticError, RecursionError):
-            return  # what a run would hold; `recognise` counts and tells it
+            return  # what a run would hold, which `recognise` counts and tells, or a schema that fastavro does not take
 
     def _schema(self, name: Any) -> Any:  # noqa: ANN401 - the registry's name, and fastavro's form
         if name not in self._parsed:

@@ -7,11 +7,12 @@ type, and the name (`connect.name`) and parameters that tell what the value mean
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fastavro.schema import SchemaParseException, parse_schema
+from fastavro.schema import parse_schema
 
 from cdc_materializer.decode.units import DeclaredType
 
@@ -33,10 +34,12 @@ _CONNECT_LITERALS = {
 DEPTH_MAX = 50
 TYPES_MAX = 50_000
 
-_AVRO_LITERALS = {"boolean", "int", "long", "float", "double", "string", "bytes"}
-
 #: The literal of a type that has no value but NULL.
 NULL = "null"
+
+_AVRO_LITERALS = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes"})
+#: The names in an Avro schema that no definition has: they are types everywhere, whatever the namespace.
+PRIMITIVES = _AVRO_LITERALS | {NULL}
 
 #: The literal of a type that only a contract tells, in JSON that may spell its values in many ways (`decode.untyped`).
 #: Its parameters are the column's type (`ddl`), how bytes are spelled (`BYTES`: one of those below), whether an
@@ -47,6 +50,8 @@ BYTES, SET, ABSENT = "bytes", "set", "absent"
 #: Base64 in the one alphabet or the other, characters of one byte each, and hexadecimal digits with `0x` before them or
 #: without.
 BASE64, BASE64_URL, LATIN_1, HEX, DIGITS_OF_HEX = "base64", "base64url", "latin1", "hex", "digits"
+
+_DIGITS_OF_A_BIT = math.log10(2)
 
 #: The name of an entry of a map whose keys are no texts, in JSON.
 PAIR = "__cdc_pair"
@@ -65,7 +70,7 @@ class WireType:
     `logical` Avro's logical type, which says what a value is where the name is one of somebody's own;
     `contract` what a contract declares the value to be, where it is read so (`contract_types`);
     `aliases` the names that Avro says a record's field had;
-    `nulls` the fields of a record that can be nothing but NULL, of which no column can be made;
+    `nulls` the fields of a record that can be nothing but NULL or empty, of which no column can be made;
     `default` what Connect's schema names for a value that was not told, as the wire writes it: never data of a row.
     """
 
@@ -110,10 +115,14 @@ def checked(wire: WireType, depth: int = 0) -> WireType:
 
 
 def with_fields(record: WireType, fields: Iterable[tuple[str, WireType]]) -> WireType:
-    """A record with these fields, apart those that are always NULL."""
+    """A record with these fields, apart those that are always NULL, or a record without fields, which tells as much."""
     told = tuple(fields)
-    kept = tuple((name, kind) for name, kind in told if kind.literal != NULL)
-    return replace(record, fields=kept, nulls=tuple(name for name, kind in told if kind.literal == NULL))
+    kept = tuple((name, kind) for name, kind in told if not _tells_nothing(kind))
+    return replace(record, fields=kept, nulls=tuple(name for name, kind in told if _tells_nothing(kind)))
+
+
+def _tells_nothing(wire: WireType) -> bool:
+    return wire.literal == NULL or (wire.literal == "record" and not wire.fields)
 
 
 def doc_of(told: object) -> str | None:
@@ -150,8 +159,9 @@ def _connect(schema: Mapping[str, Any]) -> WireType:
         default=schema.get("default"),
     )
     if kind == "struct":
-        fields = tuple((part["field"], _connect(part)) for part in schema["fields"])
-        return replace(base, literal="record", fields=fields)
+        return with_fields(
+            replace(base, literal="record"), ((part["field"], _connect(part)) for part in schema["fields"])
+        )
     if kind == "array":
         return replace(base, items=_connect(schema["items"]))
     if kind == "map":
@@ -165,15 +175,14 @@ def _connect(schema: Mapping[str, Any]) -> WireType:
 
 
 def parse_avro(text: str) -> WireType:
-    """Read an Avro schema.
+    """Read an Avro schema, as Avro's Java parser takes it: fastavro takes fewer. Defaults are nothing to us.
 
     Raises:
         WireSchemaInvalid: the text is not an Avro schema, or a record contains itself.
     """
     try:
-        parsed_avro(text)
         return checked(_avro(json.loads(text), _Names(), "", ()))
-    except (SchemaParseException, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = "the registered text is not an Avro schema that can be read"
         raise WireSchemaInvalid(message) from error
 
@@ -197,8 +206,11 @@ def _without_odd_decimal(schema: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != "logicalType"} if is_odd else schema
 
 
-class _Names(dict[str, Any]):
-    """The named types of an Avro schema, and how many types have been read: each use of a name reads it anew."""
+class _Names(dict[str, tuple[Any, str]]):
+    """The named types of an Avro schema, each with the namespace around it.
+
+    And how many types have been read: each use of a name reads it anew.
+    """
 
     types = 0
 
@@ -215,8 +227,7 @@ def _avro(schema: Any, named: _Names, namespace: str, within: tuple[str, ...]) -
     if isinstance(schema, list):
         return _union(schema, named, namespace, within)
     if isinstance(schema, str):
-        plain = schema in _AVRO_LITERALS or schema == NULL
-        return WireType(schema) if plain else _reference(schema, named, namespace, within)
+        return WireType(schema) if schema in PRIMITIVES else _reference(schema, named, namespace, within)
     if isinstance(schema["type"], (list, dict)):
         return _avro(schema["type"], named, namespace, within)
     return _annotated(schema, named, namespace, within)
@@ -224,19 +235,23 @@ def _avro(schema: Any, named: _Names, namespace: str, within: tuple[str, ...]) -
 
 def _reference(name: str, named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:
     full = name if "." in name else f"{namespace}.{name}".lstrip(".")
+    # A name that is not known in its namespace is one without a namespace: Java's own schemas are printed so.
+    full = full if full in named else name
     if full in within:
         message = "a record that contains itself has no table form"
         raise ValueError(message)
-    return _avro(named[full], named, namespace, within)
+    definition, around = named[full]
+    return _avro(definition, named, around, within)
 
 
 def _annotated(schema: Any, named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:  # noqa: ANN401 - JSON
     """A type that is written as an object: with a name, parameters or parts of its own."""
     kind = schema["type"]
+    logical = "" if _is_beyond_its_size(schema) else schema.get("logicalType") or ""
     base = WireType(
         literal=kind,
-        name=schema.get("connect.name") or schema.get("logicalType") or "",
-        logical=schema.get("logicalType") or "",
+        name=schema.get("connect.name") or logical,
+        logical=logical,
         parameters=_parameters(schema),
         doc=doc_of(schema.get("doc") or schema.get("connect.doc")),
         default=schema.get("connect.default"),
@@ -244,13 +259,23 @@ def _annotated(schema: Any, named: _Names, namespace: str, within: tuple[str, ..
     if kind in {"array", "map"}:
         return replace(base, items=_avro(schema["items" if kind == "array" else "values"], named, namespace, within))
     if kind not in {"record", "enum", "fixed"}:
-        return base if kind in _AVRO_LITERALS or kind == NULL else _reference(kind, named, namespace, within)
+        return base if kind in PRIMITIVES else _reference(kind, named, namespace, within)
     space = schema.get("namespace", namespace)
     full = schema["name"] if "." in schema["name"] else f"{space}.{schema['name']}".lstrip(".")
-    named[full] = schema
+    if named.setdefault(full, (schema, namespace))[0] is not schema:
+        message = "two types of one name"
+        raise ValueError(message)
     space = full.rpartition(".")[0]
     parts = schema["fields"] if kind == "record" else ()
     return with_fields(base, ((part["name"], _field(part, named, space, (*within, full))) for part in parts))
+
+
+def _is_beyond_its_size(schema: Mapping[str, Any]) -> bool:
+    """Whether a decimal has more digits than the fixed that it stands on has room for, so that it is none to Avro."""
+    size, precision = schema.get("size"), schema.get("precision")
+    if schema["type"] != "fixed" or schema.get("logicalType") != "decimal":
+        return False
+    return isinstance(size, int) and isinstance(precision, int) and precision > (8 * size - 1) * _DIGITS_OF_A_BIT
 
 
 def _field(part: Mapping[str, Any], named: _Names, namespace: str, within: tuple[str, ...]) -> WireType:

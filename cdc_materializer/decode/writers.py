@@ -21,7 +21,7 @@ from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.protobuf_reader import as_avro
 from cdc_materializer.decode.reading import Form
-from cdc_materializer.decode.wire import NULL, WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.decode.wire import NULL, PRIMITIVES, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.names import quote
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
@@ -195,7 +195,11 @@ def avro_writer(selector: str, text: str, column: str | None = None) -> Writer:
     elif wire.literal != "record":
         message = "the schema is not a record"
         raise WireSchemaInvalid(message)
-    datum = _ForSpark().write(schema, "datum")
+    try:
+        datum = _ForSpark().write(schema, "datum")
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        message = "the registered text is not an Avro schema that can be read"
+        raise WireSchemaInvalid(message) from error
     fields = [{"name": "datum", "type": datum}, {"name": "end", "type": _END_TYPE}]
     avro = json.dumps({"type": "record", "name": "__cdc_message", "fields": fields})
     return Writer(selector, "avro", wire, avro=avro, bare=bare)
@@ -288,9 +292,7 @@ class _ForSpark:
         if isinstance(schema, list):
             return self._union(schema, place, space)
         if isinstance(schema, str):
-            full = schema if "." in schema else f"{space}.{schema}".lstrip(".")
-            found = self._named.get(full, self._named.get(schema))
-            return schema if found is None else self.write(found[0], place, found[1])
+            return schema if schema in PRIMITIVES else self._reference(schema, place, space)
         kind = schema["type"]
         if not isinstance(kind, str) or kind not in _COMPLEX:
             return _plain(schema, self.write(kind, place, space))
@@ -304,8 +306,12 @@ class _ForSpark:
         full = schema["name"] if "." in schema["name"] else f"{declared}.{schema['name']}".lstrip(".")
         space = full.rpartition(".")[0]
         self._named[full] = (schema, space)
-        own = {name: schema[name] for name in _OWN[kind] if name in schema}
+        own = {name: schema[name] for name in _OWN[kind]}
         self._count(place, *own.get("symbols", ()))
+        if kind == "enum":
+            symbols = own["symbols"]
+            _check(isinstance(symbols, list) and len(set(symbols)) == len(symbols), "an enum has a symbol twice")
+            _check(all(_is_name(symbol) for symbol in symbols), "a symbol has other characters than letters")
         if kind == "fixed":
             _check(type(own["size"]) is int and own["size"] > 0, "the size of a fixed is no number above 0")
         if kind != "record":
@@ -315,9 +321,14 @@ class _ForSpark:
         _check(all(_is_name(name) for name, _ in fields), "a field's name has other characters than letters")
         # A default is never data to us, and one that its type does not allow stops Avro's parser.
         written = [(name, self.write(part, f"{place}_{len(name)}_{name}", space)) for name, part in fields]
-        # What is always NULL takes no byte, and no column is made of it.
-        told = [{"name": name, "type": part} for name, part in written if part != NULL]
+        # Of what takes no byte, always NULL or a record without fields, no column is made.
+        told = [{"name": name, "type": part} for name, part in written if not _takes_nothing(part)]
         return {"type": "record", "name": place, "fields": told}
+
+    def _reference(self, name: str, place: str, space: str) -> Any:  # noqa: ANN401 - JSON
+        full = name if "." in name else f"{space}.{name}".lstrip(".")
+        found, around = self._named[full if full in self._named else name]
+        return self.write(found, place, around)
 
     def _union(self, schema: list[Any], place: str, space: str) -> list[Any]:
         parts = [branch for branch in schema if branch != NULL]
@@ -344,15 +355,17 @@ def _check(is_fine: bool, message: str) -> None:  # noqa: FBT001 - a check of it
 
 def _takes_nothing(written: Any) -> bool:  # noqa: ANN401 - JSON
     """Whether a type as Spark's reader gets it has values of no bytes."""
-    if isinstance(written, dict) and written["type"] == "record":
-        return all(_takes_nothing(field["type"]) for field in written["fields"])
-    return bool(written == NULL)
+    return bool(written == NULL) or (isinstance(written, dict) and written.get("fields") == [])
 
 
 def _is_name(name: str) -> bool:
-    """Whether Avro's Java parser takes it: letters of any script, digits and `_`, no digit first."""
+    """Whether Avro's Java parser takes it: letters of any script, digits and `_`, no digit first.
+
+    It looks at units of 16 bits, of which a letter that takes two has none that is one.
+    """
     letters = name.replace("_", "a")
-    return letters[:1].isalpha() and all(sign.isalpha() or sign.isdecimal() for sign in letters)
+    are_letters = all((sign.isalpha() or sign.isdecimal()) and sign <= "\uffff" for sign in letters)
+    return letters[:1].isalpha() and are_letters
 
 
 def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON

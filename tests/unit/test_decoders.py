@@ -190,12 +190,9 @@ def test_a_contracts_type_wins_where_it_holds_all_of_the_sources(
 def test_a_key_may_have_a_column_that_is_called_op() -> None:
     """It is no envelope for that: a column of it that no table can have holds its messages, as any other's does."""
     deep: dict[str, object] = {"type": "record", "name": "R", "fields": [{"name": "a b", "type": "int"}]}
-    block = json.dumps(
-        {
-            "type": "struct",
-            "fields": [{"field": "op", "type": "string"}, {"field": "c", "type": "struct", "fields": []}],
-        }
-    )
+    items = {"type": "struct", "fields": []}
+    fields = [{"field": "op", "type": "string"}, {"field": "c", "type": "array", "items": items}]
+    block = json.dumps({"type": "struct", "fields": fields})
     registry = MemoryRegistry({1: avro_envelope_schema("t", {"id": "long"}), 2: avro_key_schema("t", {"c": deep})})
     strange = Row(value_writer="id:00000001", key_writer="block:1", value_block=None, key_block=block, last=(1, 0))
 

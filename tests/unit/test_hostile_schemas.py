@@ -100,6 +100,20 @@ HOSTILE = {
         "int", {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
     ),
     "avro: items of fields that are always null": lambda: avro("int", {"type": "array", "items": nothing(3)}),
+    "avro: two types of one name": lambda: avro(
+        ["null", {"type": "fixed", "name": "F", "size": 1}], {"type": "fixed", "name": "F", "size": 2}
+    ),
+    "avro: a name that no type has": lambda: avro("int", "Money"),
+    "avro: no size": lambda: avro({"type": "fixed", "name": "F"}),
+    "avro: no symbols": lambda: avro({"type": "enum", "name": "E"}),
+    "avro: symbols that are a text": lambda: avro({"type": "enum", "name": "E", "symbols": "ab"}),
+    "avro: a symbol that is a number": lambda: avro({"type": "enum", "name": "E", "symbols": [5]}),
+    "avro: a symbol that is a list": lambda: avro({"type": "enum", "name": "E", "symbols": [["a"]]}),
+    "avro: a symbol twice": lambda: avro({"type": "enum", "name": "E", "symbols": ["a", "a"]}),
+    "avro: a symbol that is no name": lambda: avro({"type": "enum", "name": "E", "symbols": ["A-B"]}),
+    "avro: a symbol of letters that Java takes for none": lambda: avro(
+        {"type": "enum", "name": "E", "symbols": ["\U0001d49c"]}
+    ),
     "avro: every level twice": lambda: avro(doubling(30)),
     "avro: many long names": lambda: avro(
         {"type": "record", "name": "R", "fields": [{"name": f"{'a' * 100_000}{at}", "type": "int"} for at in range(50)]}

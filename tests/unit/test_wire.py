@@ -1,6 +1,7 @@
 """Writer schemas as the wire has them, read into the one form that the package knows."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.units import NUMBER
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType, parse_avro, parse_connect
+from cdc_materializer.decode.writers import avro_writer
 from cdc_materializer.testing import avro_envelope_schema, avro_key_schema, connect_envelope_schema
 
 DATE = {"type": "int", "connect.name": "io.debezium.time.Date", "connect.version": 1}
@@ -145,6 +147,58 @@ def test_a_union_of_several_types_has_sparks_members() -> None:
     assert [(name, kind.literal) for name, kind in found.fields] == [("member0", "string"), ("member1", "long")]
 
 
+MONEY = {"type": "record", "name": "Money", "namespace": "", "fields": [{"name": "amount", "type": "long"}]}
+INNER = {
+    "type": "record",
+    "name": "x.Inner",
+    "fields": [{"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"]}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [(MONEY, "Money"), (MONEY, {"type": "Money"}), ({**MONEY, "namespace": "s.t"}, "Money"), (INNER, "x.Inner")],
+)
+def test_a_name_is_looked_up_without_a_namespace_too(first: dict[str, Any], again: Any) -> None:  # noqa: ANN401 - JSON
+    """Java's own schemas are printed so, and a schema that a reference brought along stands so in another one."""
+    writer = avro_writer("id:1", record(a=first, b=again))
+    (datum, _) = json.loads(writer.avro or "")["fields"]
+    a, b = [field["type"] for field in datum["type"]["fields"]]
+
+    assert writer.wire.get("a") == writer.wire.get("b")
+    assert json.dumps(a).replace("_1_a", "_1_b") == json.dumps(b)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire"),
+    [
+        ({"type": "enum", "name": "E", "symbols": ["GRÜN", "ROT"]}, WireType("enum")),
+        ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, WireType("enum")),
+        (
+            {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 10, "scale": 2},
+            WireType("fixed", parameters={"scale": "2", "precision": "10"}),
+        ),
+        (
+            {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2},
+            WireType("fixed", "decimal", logical="decimal", parameters={"scale": "2", "precision": "9"}),
+        ),
+        ({"type": {"type": "int", "logicalType": "date"}}, WireType("int", "date", logical="date")),
+    ],
+)
+def test_what_javas_parser_takes_is_read(kind: Any, wire: WireType) -> None:  # noqa: ANN401 - Avro types
+    """Symbols in other scripts; a decimal with more digits than its bytes have room for is none, as Avro says."""
+    assert avro_writer("id:1", record(v=kind)).wire.get("v") == wire
+
+
+def test_a_default_that_is_none_of_its_type_is_nothing_to_us() -> None:
+    """It is never data, and Spark's reader does not get it."""
+    fields = [{"name": "n", "type": "int", "default": "3"}]
+    writer = avro_writer("id:1", json.dumps({"type": "record", "name": "V", "fields": fields}))
+
+    assert writer.wire.get("n") == WireType("int")
+    assert "default" not in (writer.avro or "")
+
+
 def test_a_columns_comment_is_kept() -> None:
     """The source's comment comes as the field's doc."""
     text = '{"type":"record","name":"V","fields":[{"name":"id","type":"long","doc":"The number."}]}'
@@ -226,6 +280,102 @@ def test_what_avro_says_is_null_is_no_column(kind: Any) -> None:  # noqa: ANN401
     assert found.fields[1][1].fields == (("a", WireType("int")),)
 
 
+ANY = WireType(UNTYPED, optional=True, parameters={"ddl": "string"})
+A, B = {"properties": {"a": INT64}}, {"properties": {"b": INT64}}
+IS_A = WireType("record", fields=(("a", WireType("long")),))
+
+
+@pytest.mark.parametrize(
+    ("schema", "wire"),
+    [
+        (True, ANY),
+        ({"type": "object"}, ANY),
+        ({"type": "object", "properties": {}}, ANY),
+        ({"type": "object", "additionalProperties": True}, ANY),
+        ({"type": "object", "additionalProperties": False}, ANY),
+        ({"type": "object", "patternProperties": {"^x": INT64}}, ANY),
+        ({"type": "object", **A, "patternProperties": {"^x": INT64}}, ANY),
+        ({"type": "object", **A, "oneOf": [B, {"required": ["a"]}]}, ANY),
+        ({"type": "object", "oneOf": [A, B]}, ANY),
+        ({"type": ["string", "integer"]}, ANY),
+        ({"type": ["string", "integer", "null"], "description": "x"}, replace(ANY, doc="x")),
+        ({"oneOf": [{"type": "null"}, {"type": "string"}, {"type": "integer"}]}, ANY),
+        ({"anyOf": [True, {"type": "null"}]}, ANY),
+        ({"allOf": [{"type": "string"}, {"maxLength": 5}]}, ANY),
+        ({"allOf": [{"enum": ["a"]}], "enum": ["a", "b"]}, ANY),
+        ({"minimum": 5}, ANY),
+        ({"type": "array"}, WireType("array", items=ANY)),
+        ({"type": "array", "items": True}, WireType("array", items=ANY)),
+        ({"type": "array", "items": {"type": ["string", "integer"]}}, WireType("array", items=ANY)),
+        ({"type": "array", "items": [INT64, {"type": "string"}]}, ANY),
+        ({"type": "array", "prefixItems": [INT64], "items": False}, ANY),
+        ({"type": "object", "additionalProperties": {"type": "object"}}, WireType("map", items=ANY)),
+    ],
+)
+def test_what_a_json_schema_leaves_open_is_the_text_of_its_json(schema: Any, wire: WireType) -> None:  # noqa: ANN401
+    """It has a place for everything, and the other columns are read all the same; of a row it would be no columns."""
+    found = parse_json_schema(json.dumps({"type": "object", "properties": {"id": INT64, "v": schema}}))
+
+    assert found.fields == (("id", WireType("long")), ("v", wire))
+
+
+@pytest.mark.parametrize(
+    ("schema", "wire"),
+    [
+        ({"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, WireType("string")),
+        ({"type": "integer", "anyOf": [{"minimum": 5}, {"maximum": 1}]}, WireType("long")),
+        ({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}, {"const": None}]}, WireType("string", optional=True)),
+        (
+            {"anyOf": [{"type": "string", "maxLength": 1}, {"type": ["string", "null"]}]},
+            WireType("string", optional=True),
+        ),
+        ({"type": "object", **A, "anyOf": [{"required": ["a"]}, {"required": []}]}, IS_A),
+        (A, IS_A),
+        ({"title": "Meta", "allOf": [{"title": "meta", "type": "object", **A}]}, replace(IS_A, name="Meta")),
+        ({"connect.index": 1, "allOf": [{"allOf": [{"enum": ["a", "b"]}]}]}, WireType("string")),
+        ({"allOf": [{"type": "object", **A}, {"required": ["a"]}]}, IS_A),
+    ],
+)
+def test_what_only_narrows_a_type_leaves_it_as_it_is(schema: dict[str, Any], wire: WireType) -> None:
+    """Constants with titles, conditions of which properties there have to be, a reference in an `allOf` of one part."""
+    assert parse_json_schema(json.dumps({"type": "object", "properties": {"v": schema}})).get("v") == wire
+
+
+def test_the_parts_of_a_row_are_its_columns() -> None:
+    """Without a type beside them too; a column that is `false` has no value."""
+    assert parse_json_schema(json.dumps({"allOf": [A, B]})).fields == (("a", WireType("long")), ("b", WireType("long")))
+    assert parse_json_schema(json.dumps({"properties": {"a": INT64, "b": False}})) == replace(IS_A, nulls=("b",))
+
+
+EMPTY = {"type": "record", "name": "Empty", "fields": []}
+
+
+@pytest.mark.parametrize(
+    "kind", [EMPTY, ["null", EMPTY], {**EMPTY, "name": "Outer", "fields": [{"name": "n", "type": EMPTY}]}]
+)
+def test_a_record_without_fields_is_no_column(kind: Any) -> None:  # noqa: ANN401 - Avro types
+    """It says no more than null does; Spark's reader does not get one that takes no bytes."""
+    text = record(id="long", v=kind, s={"type": "record", "name": "S", "fields": [{"name": "a", "type": "int"}]})
+
+    found, (datum, _) = parse_avro(text), json.loads(avro_writer("id:1", text).avro or "")["fields"]
+
+    assert ([name for name, _ in found.fields], found.nulls) == (["id", "s"], ("v",))
+    assert [field["name"] for field in datum["type"]["fields"]] == (
+        ["id", "v", "s"] if isinstance(kind, list) else ["id", "s"]
+    )
+
+
+def test_a_connect_struct_without_fields_is_no_column() -> None:
+    """MongoDB's connector, behind its transform, writes an empty document so, in the schema of each message."""
+    empty = {"type": "struct", "fields": [], "optional": True}
+    parts = [{"field": "id", "type": "int64"}, {**empty, "field": "v"}]
+    row = {"type": "struct", "fields": [*parts, {"type": "struct", "fields": [{**empty, "field": "n"}], "field": "w"}]}
+
+    found = parse_connect(row)
+
+    assert (found.fields, found.nulls) == ((("id", WireType("long")),), ("v", "w"))
+
+
 def test_json_schemas_fields_are_in_connects_order() -> None:
     """JSON Schema has none: the converter writes it down."""
     parts = {"b": {**INT64, "connect.index": 1}, "a": {**INT64, "connect.index": 0}}
@@ -276,8 +426,14 @@ def test_json_schemas_properties_are_all_of_them_or_none(more: dict[str, Any]) -
         "{}",
         '{"$ref": "other.json"}',
         '{"type": "object"}',
-        '{"type": "object", "properties": {"v": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}}',
+        '{"type": "object", "properties": {}, "patternProperties": {"^x": {"type": "string"}}}',
+        '{"type": "object", "oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}',
         '{"type": ["string", "integer"]}',
+        '{"oneOf": [{"type": "string"}, {"type": "integer"}]}',
+        '{"type": "object", "properties": {"v": {"$ref": "other.json"}}}',
+        '{"type": "object", "properties": {"v": {"anyOf": [{"$ref": "other.json"}, {"type": "null"}]}}}',
+        '{"type": "object", "properties": {"v": {"allOf": [{"$ref": "a.json"}, {"$ref": "b.json"}]}}}',
+        '{"type": "object", "properties": {"v": {"type": "object", "patternProperties": {"": {"$ref": "a.json"}}}}}',
         '{"type": "decimal"}',
     ],
 )
