@@ -12,6 +12,10 @@ IdKind: TypeAlias = Literal["confluent", "apicurio-content", "apicurio-global", 
 #: A schema's name; a plain number is the one that stands in front of a datum.
 Wanted: TypeAlias = "int | SchemaName"
 
+#: Keywords of JSON Schema that no Avro schema has, and types that are none of Avro's.
+_JSON_SCHEMAS = frozenset({"$schema", "$ref", "properties", "oneOf", "anyOf", "allOf"})
+_JSON_SCHEMAS_OWN = ("object", "integer", "number")
+
 _GLOBAL: frozenset[IdKind] = frozenset({"apicurio-global", "apicurio-legacy"})
 
 
@@ -79,5 +83,6 @@ def kind_of(text: str) -> str:
         return "PROTOBUF"
     except RecursionError:  # JSON that nests deeper than Python goes, which no reader of a schema takes
         return "AVRO"
-    is_json_schema = isinstance(found, dict) and "fields" not in found and {"$schema", "properties"} & found.keys()
-    return "JSON" if is_json_schema else "AVRO"
+    if not isinstance(found, dict) or "fields" in found:
+        return "AVRO"
+    return "JSON" if _JSON_SCHEMAS & found.keys() or found.get("type") in _JSON_SCHEMAS_OWN else "AVRO"

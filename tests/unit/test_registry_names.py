@@ -340,6 +340,12 @@ def test_a_registry_without_apicurios_interface_is_asked_in_confluents_form(serv
     [
         ('{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}', "JSON"),
         ('{"type": "object", "properties": {"id": {"type": "integer"}}}', "JSON"),
+        ('{"oneOf": [{"type": "null"}, {"type": "object", "properties": {"id": {"type": "integer"}}}]}', "JSON"),
+        ('{"type": "object", "allOf": [{"properties": {"id": {"type": "integer"}}}]}', "JSON"),
+        ('{"$ref": "order.json"}', "JSON"),
+        ('{"type": "integer"}', "JSON"),
+        ('{"type": "string"}', "AVRO"),
+        ('{"type": ["null", "string"]}', "AVRO"),
         ('syntax = "proto3"; message Order { int64 id = 1; }', "PROTOBUF"),
         ('["null", "string"]', "AVRO"),
     ],
