@@ -24,8 +24,9 @@ _BYTES_MAX = 17
 DOUBLE_DIGITS = 15
 #: A number of Java's has an exponent if so many zeros follow its point.
 _ZEROS = 6
-#: The zeros that a whole number ends with before its exponent; each run of them is tried from its first alone.
-_ZEROS_LAST = r"(?<!0)(0++)(\.0*+)?[eE]"
+#: The zeros that a whole number ends with before its exponent; each run of them is tried from its first alone. Those
+#: behind a point are none of them: 1.00e-2 has two digits behind its point.
+_ZEROS_LAST = r"(?<![0.])(0++)(\.0*+)?[eE]"
 #: The scales of values that are plausible (Oracle's NUMBER ends at 10^-130): others would only fill memory with zeros.
 VARIABLE_SCALE_MAX = 1000
 
