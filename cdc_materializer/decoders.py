@@ -366,7 +366,8 @@ def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
     if found is None:
         return Unknown(str(name))
     if found.kind == "PROTOBUF":
-        return protobuf_writer(str(name), found.text, name.index)
+        exact = None if side == "key" else lookup.options.key_names
+        return protobuf_writer(str(name), found.text, name.index, exact)
     return (json_writer if found.kind == "JSON" else avro_writer)(str(name), found.text, _bare(side, lookup))
 
 

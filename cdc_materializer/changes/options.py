@@ -84,6 +84,11 @@ class Options:
     encoding: Form | None = None
     always_known: tuple[str, ...] = ()
 
+    @property
+    def key_names(self) -> frozenset[str]:
+        """The names that the configured key's columns have, and had."""
+        return frozenset((*self.key, *(old for name in self.key for old in self.evolution.former(name))))
+
     def row(self, writer: Writer) -> WireType | None:
         """The type of a row in a writer's values; None where they carry none."""
         return row_of(self.format, writer.wire)

@@ -302,7 +302,7 @@ public final class ProtobufToAvro implements UDF1, Serializable {
     }
 
     private static boolean isMessage(char kind) {
-      return "mTDONw".indexOf(kind) >= 0;
+      return "mTEDOKNw".indexOf(kind) >= 0;
     }
 
     private static boolean isPacked(char kind) {
@@ -505,8 +505,10 @@ public final class ProtobufToAvro implements UDF1, Serializable {
           return;
         case 'm':
         case 'T':
+        case 'E':
         case 'D':
         case 'O':
+        case 'K':
         case 'N':
         case 'w':
           Type type = program.types[field.type];
@@ -523,11 +525,19 @@ public final class ProtobufToAvro implements UDF1, Serializable {
 
     private void message(Field field, Type type, Object[] parts) {
       switch (field.kind) {
+        case 'E':
+          whole(plain(parts[1]));
+          number(micros(plain(parts[0]), plain(parts[1])));
+          return;
         case 'T':
           number(micros(plain(parts[0]), plain(parts[1])));
           return;
         case 'D':
           number(day(plain(parts[0]), plain(parts[1]), plain(parts[2])));
+          return;
+        case 'K':
+          whole(plain(parts[3]));
+          number(clock(plain(parts[0]), plain(parts[1]), plain(parts[2]), plain(parts[3])));
           return;
         case 'O':
           number(clock(plain(parts[0]), plain(parts[1]), plain(parts[2]), plain(parts[3])));
@@ -542,6 +552,13 @@ public final class ProtobufToAvro implements UDF1, Serializable {
           for (int index = 0; index < type.fields.length; index++) {
             field(type.fields[index], parts[index]);
           }
+      }
+    }
+
+    /** Of a key nothing is cut: two would become one. */
+    private static void whole(long nanos) {
+      if (nanos % 1000 != 0) {
+        throw new Damaged();
       }
     }
 

@@ -7,7 +7,7 @@ each datum. Logical types are those that Connect's converters mean by Google's a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,8 @@ _VALUES: Mapping[str, tuple[str, tuple[str, ...], Any]] = {
         {"type": "long", "logicalType": "time-micros"},
     ),
 }
+#: How it calls those with parts of a microsecond that are in a key: such parts are refused, and not cut.
+_EXACT: Mapping[str, str] = {"T": "E", "O": "K"}
 _DECIMAL = ".confluent.type.Decimal"
 _WRAPPERS = frozenset(
     f".google.protobuf.{name}Value"
@@ -88,7 +90,7 @@ class Translation:
     program: str
 
 
-def translation(bundled: str, index: bytes | None = None) -> Translation:
+def translation(bundled: str, index: bytes | None = None, exact: Container[str] | None = frozenset()) -> Translation:
     """How a message of a registered schema is read.
 
     Args:
@@ -96,6 +98,7 @@ def translation(bundled: str, index: bytes | None = None) -> Translation:
         index: the message's index array, where it stands elsewhere than before the message; None where the message
             begins with it, or with Apicurio's `Ref`. Which message of the file it is, is then told by the file: the
             one that is an envelope, or else the first.
+        exact: the names of fields that are in a key, of whose moments nothing is cut; None for all.
 
     Raises:
         WireSchemaInvalid: the text is no Protobuf schema, it has no such message, or no Avro schema says the same.
@@ -105,7 +108,7 @@ def translation(bundled: str, index: bytes | None = None) -> Translation:
     try:
         path = _envelope(messages) if index is None else _path(index)
         names = _names(messages, path)
-        writing = _Writing(files)
+        writing = _Writing(files, exact)
         _, avro = writing.message(".".join(["", *filter(None, [files[-1].package]), *names]))
     except (IndexError, KeyError, RecursionError) as error:
         message = "the Protobuf schema has no such message, or types nested too deep"
@@ -186,7 +189,8 @@ def _path(index: bytes) -> tuple[int, ...]:
 class _Writing:
     """Writes each type once: as a line of the program, and as a named type of Avro's."""
 
-    def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
+    def __init__(self, files: Sequence[FileDescriptorProto], exact: Container[str] | None) -> None:
+        self._exact = exact
         self.lines: list[str] = []
         self._messages: dict[str, tuple[DescriptorProto, str]] = {}
         self._enums: dict[str, EnumDescriptorProto] = {}
@@ -292,7 +296,8 @@ class _Writing:
         if name in _VALUES:
             kind, order, avro = _VALUES[name]
             if self._is_of_integers(name, order):
-                return kind, self._ordered(name, order), 0, avro
+                is_exact = self._exact is None or field.name in self._exact
+                return _EXACT.get(kind, kind) if is_exact else kind, self._ordered(name, order), 0, avro
         if name == _DECIMAL:
             return self._decimal(field)
         if name in _WRAPPERS:

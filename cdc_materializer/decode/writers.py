@@ -7,7 +7,7 @@ and turned into one `Writer` each. Always the writer's own schema, never a reade
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -243,18 +243,19 @@ def json_writer(selector: str, text: str, column: str | None = None) -> Writer:
     return _with_name(selector, parse_json_schema(text), column, wrapped=False, kind="an object")
 
 
-def protobuf_writer(selector: str, text: str, index: bytes | None) -> Writer:
+def protobuf_writer(selector: str, text: str, index: bytes | None, exact: Container[str] | None) -> Writer:
     """The decoder for a schema in Protobuf.
 
     Args:
         selector: the text by which messages choose it.
         text: the schema's text and those that it imports (`proto_files.bundle`).
         index: as `protobuf.translation` takes it.
+        exact: as it takes that, too.
 
     Raises:
         WireSchemaInvalid: the text is no Protobuf schema of a message that has a table form.
     """
-    found = translation(text, index)
+    found = translation(text, index, exact)
     return replace(avro_writer(selector, found.avro), protobuf=found.program)
 
 

@@ -26,9 +26,11 @@ _TEXT = (Path(__file__).parents[1] / "data" / "every_type.proto").read_text(enco
 _COUNT = 2000
 
 
-def _read(spark: "SparkSession", messages: Sequence[bytes], text: str = _TEXT) -> list[Any]:
+def _read(
+    spark: "SparkSession", messages: Sequence[bytes], text: str = _TEXT, exact: Sequence[str] | None = ()
+) -> list[Any]:
     """The Avro datum of each message, read; None where there is none."""
-    found = translation(text, b"")
+    found = translation(text, b"", exact)
     frame = spark.createDataFrame(list(enumerate(messages)), "at int, message binary").repartition(4)
     rows = frame.select("at", as_avro(frame["message"], found.program).alias("datum")).collect()
     schema = fastavro.parse_schema(_without_meanings(json.loads(found.avro)))
@@ -86,6 +88,21 @@ def test_every_message_says_what_its_own_library_reads(spark: "SparkSession") ->
 
     wrong = [at for at, datum in enumerate(found) if not _same(_in_order(datum), _in_order(told(messages[at])))]
     assert not wrong, (found[wrong[0]], told(messages[wrong[0]]))
+
+
+@pytest.mark.parametrize("field", ["at", "clock"])
+def test_parts_of_a_microsecond_are_cut_but_in_a_key(spark: "SparkSession", field: str) -> None:
+    """There a message with such parts is none: two of them would become one row."""
+    imports = 'import "google/protobuf/timestamp.proto"; import "google/type/timeofday.proto"; '
+    fields = "google.protobuf.Timestamp at = 1; google.type.TimeOfDay clock = 2;"
+    text = f'syntax = "proto3"; {imports} message Key {{ {fields} }}'
+    parts = {"at": bytes.fromhex("0a0310"), "clock": bytes.fromhex("120320")}
+    # 1000 and 1500 billionths of a second.
+    messages = [parts[field] + bytes.fromhex(nanos) for nanos in ("e807", "dc0b")]
+
+    assert [datum[field] for datum in _read(spark, messages, text)] == [1, 1]
+    whole, finer = _read(spark, messages, text, [field])
+    assert (whole[field], finer) == (1, None)
 
 
 def test_a_damaged_message_is_none_or_what_its_own_library_reads(spark: "SparkSession") -> None:

@@ -12,10 +12,11 @@ from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.columns import UNTOLD_SIGN, is_unsigned
+from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema import Column, Evolution, TableSchema
 from cdc_materializer.testing import (
     MemoryRegistry,
     avro_envelope_schema,
@@ -225,6 +226,25 @@ def test_a_key_that_is_one_value_is_the_only_key_column(
     found = decoders_of([row("json", "id:00000002")], Lookup(MemoryRegistry({2: schema}), None, options, table))
 
     assert [[name for name, _ in one.wire.fields] for one in found.writers.keys] == read
+
+
+@pytest.mark.parametrize(
+    ("key", "renames", "kinds"),
+    [((), {}, "TE"), (("at",), {}, "EE"), (("id",), {}, "TE"), (("since",), {"at": "since"}, "EE")],
+)
+def test_of_the_moments_of_a_key_in_protobuf_nothing_is_cut(
+    key: tuple[str, ...], renames: dict[str, str], kinds: str
+) -> None:
+    """Neither in Kafka's key nor in the columns of a configured one."""
+    at = 'import "google/protobuf/timestamp.proto"; message Row { google.protobuf.Timestamp at = 1; int64 id = 2; }'
+    registry = MemoryRegistry()
+    registry.add(bundle(f'syntax = "proto3"; {at}', {}), schema_id=1, kind="PROTOBUF")
+    options = Options(key=key, format=find("upsert"), evolution=Evolution(renames=renames))
+
+    found = decoders_of([row("id:00000001", "id:00000001")], Lookup(registry, None, options, None))
+
+    writers = (*found.writers.values, *found.writers.keys)
+    assert "".join((one.protobuf or "").splitlines()[1].split()[1].split(",")[1] for one in writers) == kinds
 
 
 @pytest.mark.parametrize("schema", ['"double"', '"null"', '{"type": "array", "items": "long"}', '["long", "string"]'])

@@ -40,6 +40,17 @@ def begins(text: str, index: bytes | None = None) -> list[str]:
     return translation(text, index).program.splitlines()[0].split()[1:]
 
 
+@pytest.mark.parametrize(("exact", "kinds"), [(None, "EK"), (["at"], "EO"), (["clock"], "TK"), ([], "TO")])
+def test_the_moments_of_a_key_are_not_cut(exact: list[str] | None, kinds: str) -> None:
+    """Two nanoseconds of one microsecond would be one row: what the program calls such fields refuses them."""
+    imports = 'import "google/protobuf/timestamp.proto"; import "google/type/timeofday.proto"; '
+    text = HEAD + imports + "message Key { google.protobuf.Timestamp at = 1; google.type.TimeOfDay clock = 2; }"
+
+    _, fields, *_ = translation(text, b"", exact).program.splitlines()
+
+    assert [one.split(",")[1] for one in fields.split()[1:]] == list(kinds)
+
+
 def test_each_type_becomes_its_column() -> None:
     """What stands for one value is that value; a message, a wrapper and what has presence can be NULL."""
     found = columns(EVERYTHING)
