@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
-from rich.text import Text
 
 from cdc_materializer import logs
 from cdc_materializer.errors import UsageError
@@ -23,10 +22,7 @@ from cdc_materializer.names import printable_lines
 from cdc_materializer.report.next_steps import NextSteps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rich.console import ConsoleOptions, RenderableType
-    from rich.segment import Segment
+    from rich.console import RenderableType
 
     from cdc_materializer.config import Config
     from cdc_materializer.report.models import Report
@@ -39,15 +35,7 @@ NEXT_STEPS = NextSteps()
 _NOT_TAKEN: list[OSError] = []
 
 
-class StepsConsole(Console):
-    """A console that names the pipeline's file in the commands of what it is given."""
-
-    def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
-        """Give what a view, or a part of one, looks like."""
-        return super().render(NEXT_STEPS.in_view(renderable) if isinstance(renderable, Text) else renderable, options)
-
-
-class _Console(StepsConsole):
+class _Console(Console):
     """A console whose reader may go away: Rich ends the process then, and closes standard output whichever it was."""
 
     def on_broken_pipe(self) -> None:
@@ -101,8 +89,9 @@ class Output:
 
     def show(self, report: "Report") -> None:
         """Write a command's result to standard output."""
+        report = NEXT_STEPS.in_report(report)
         if self.as_json:
-            write_out(NEXT_STEPS.in_report(report).to_json() + "\n")
+            write_out(report.to_json() + "\n")
         else:
             from cdc_materializer.report.terminal import render
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug, TableNames
-from cdc_materializer.cli.output import NEXT_STEPS, Output, StepsConsole, load, now, write_file, write_out
+from cdc_materializer.cli.output import NEXT_STEPS, Output, load, now, write_file, write_out
 from cdc_materializer.errors import EXIT_DONE
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ def _written(found: "ViolationReport", form: ReportFormat) -> str:
 
 
 def _as_text(found: "ViolationReport") -> str:
+    from rich.console import Console
+
     from cdc_materializer.report.terminal import render
 
-    text = io.StringIO()
-    StepsConsole(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
+    text, found = io.StringIO(), NEXT_STEPS.in_report(found)
+    Console(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from rich.text import Text
 
 # In backticks, as every sentence writes them; `demo` has no file, and what asks for help needs none.
 _COMMAND = re.compile(
     r"`cdcm (?:adopt|as-of|contract|doctor|init|maintain|quarantine|query|replay|report|run|status|verify|why)"
     r"(?=[ `])(?![^`]*(?: -c | --help))[^`]*(?=`)"
 )
-# Fields of reports that are a row's own.
-_VALUES = frozenset({"after", "before", "key", "keys", "values"})
+# Fields of reports that are sentences of ours; others have values of rows, and words of contracts and of users.
+_SENTENCES = frozenset(
+    {
+        *("contract_error", "do", "explanation", "hint", "message", "notes", "orphans_left"),
+        *("remarks", "remedy", "says", "summary"),
+    }
+)
 _Told = TypeVar("_Told", bound="BaseModel")
 
 
 class NextSteps:
-    """Names the pipeline's file in commands that a text, a view or a report tells the user to type.
+    """Names the pipeline's file in commands that a text or a report tells the user to type.
 
     Attributes:
         option: what comes behind a command; empty where the file is the one that is looked for.
@@ -39,34 +43,25 @@ class NextSteps:
         """Return ``text`` with the file in its commands."""
         return _COMMAND.sub(lambda found: found[0] + self.option, text) if self.option else text
 
-    def in_view(self, text: "Text") -> "Text":
-        """The same of a text with styles, which stay where they are."""
-        if not self.option:
-            return text
-        whole, done = text[:0], 0
-        for found in _COMMAND.finditer(text.plain):
-            whole = whole.append_text(text[done : found.end()]).append(self.option)
-            done = found.end()
-        return whole.append_text(text[done:]) if done else text
-
     def in_report(self, report: _Told) -> _Told:
-        """The same of all sentences of a report; values of rows are no sentences."""
+        """The same of all sentences of a report."""
         if not self.option:
             return report
         told = {
-            name: self._in_value(getattr(report, name)) for name in type(report).model_fields if name not in _VALUES
+            name: self._in_value(getattr(report, name), is_sentence=name in _SENTENCES)
+            for name in type(report).model_fields
         }
         return report.model_copy(update=told)
 
-    def _in_value(self, value: object) -> object:
+    def _in_value(self, value: object, *, is_sentence: bool) -> object:
         from pydantic import BaseModel  # a tenth of a second that `cdcm --help` has no use for
 
         if isinstance(value, BaseModel):
             return self.in_report(value)
-        if type(value) is str:
+        if type(value) is str and is_sentence:
             return self.in_text(value)
         if isinstance(value, list) and all(isinstance(one, str | BaseModel) for one in value):
-            return [self._in_value(one) for one in value]
+            return [self._in_value(one, is_sentence=is_sentence) for one in value]
         return value
 
 

@@ -1,5 +1,6 @@
 """What a terminal shows of `cdcm init` and `cdcm doctor`; registered in `terminal`."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG
     if not report.written:
         what = "No contract could be drafted" if report.read_from == "raw" else "No topic can be mirrored"
         return Group(*parts, Text(""), Text(f"{what}, so nothing was written.", style="yellow"))
-    at = "" if report.config == _DEFAULT_FILE else f" -c {report.config}"
+    at = "" if report.config == _DEFAULT_FILE else f" -c {shlex.quote(report.config)}"
     parts += [Text(""), Text("Written:", style="bold"), *(_below(path) for path in report.written)]
     parts += [Text(""), Text("Next:", style="bold")]
     steps = _steps_from_raw(report) if report.read_from == "raw" else _STEPS
@@ -40,7 +41,10 @@ def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG
 def _steps_from_raw(report: InitReport) -> list[tuple[str, str]]:
     why = "tries it on all that raw holds, once you have switched rules on"
     root = Path(report.config).parent
-    return [(f"contract test {root / (one.contract or '')} --table {one.mirror}", why) for one in _drafted(report)]
+    return [
+        (f"contract test {shlex.quote(str(root / (one.contract or '')))} --table {one.mirror}", why)
+        for one in _drafted(report)
+    ]
 
 
 def _drafted(report: InitReport) -> list[InitTopic]:

@@ -19,6 +19,7 @@ from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.report.groups import StatedRule
 from cdc_materializer.report.html import strips, to_html
 from cdc_materializer.report.markdown import to_markdown
+from cdc_materializer.report.models import Adopted
 from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.quarantined import quarantine_details
 from cdc_materializer.report.terminal import render
@@ -383,3 +384,12 @@ def test_reports_are_as_their_published_schema_says() -> None:
 
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema)
+
+
+def test_only_sentences_of_ours_name_the_file() -> None:
+    """What a user wrote into the record stays as it is, whatever it looks like."""
+    given = "as `cdcm doctor` said"
+    accepted = Adopted(what="gap", at=NOW, by="ops", reason=given, offsets={}, lost=1)
+
+    assert NextSteps(Path("other.yaml")).in_report(accepted).reason == given
+    assert NextSteps(Path("other.yaml")).in_text(given) == "as `cdcm doctor -c other.yaml` said"
