@@ -33,7 +33,7 @@ from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
 from cdc_materializer.standing import with_standing
 from cdc_materializer.sweeping import Watch
-from cdc_materializer.truncates import Truncate, beside, is_wiped
+from cdc_materializer.truncates import Truncate, beside, in_order, is_wiped
 
 
 def messages(raw: DataFrame, span: Span | None, id_bytes: int, partitions: int = 1) -> DataFrame:
@@ -242,7 +242,7 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
             sweeps = history.snapshots.since(sweeps)
             unreconciled = folded.snapshots.unreconciled + history.snapshots.unreconciled
             folded.snapshots = replace(folded.snapshots, unreconciled=unreconciled)
-        truncates = (*earlier, *truncates)
+        truncates = in_order((*earlier, *truncates))
         if past.lives:
             # Here truncates and snapshots end each row at their place; otherwise they leave out what it was before.
             sweeps = _located(sweeps, own, past, target)

@@ -377,7 +377,7 @@ def _bare(side: str, lookup: Lookup) -> str | None:
 
 
 def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial:
-    """The columns that some writer lacks, or whose values a writer may mark as unknown."""
+    """The columns that some writer lacks, or whose values a writer may mark as unknown or leave out of updates."""
     absent: dict[str, None] = {}
     unavailable: dict[str, None] = {}
     for writer in writers.changes:
@@ -390,9 +390,7 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
             told = told_names(row, column) if row is not None else ()
             kind = row.get(told[0]) if row is not None and told else None
             reading = reader.read(kind) if kind is not None else None
-            if reading is None or (
-                writer.is_plain and (reading.absent is not None or not options.format.needs_contract)
-            ):
+            if reading is None or (writer.is_plain and not options.format.needs_contract):
                 absent[column.name] = None
             if reading is not None and (reading.unavailable is not None or reading.absent is not None):
                 # A change of key does not know the values that it leaves out: they are in the old key's row.

@@ -113,7 +113,7 @@ def wants_history(
         past_matters = past_matters | F.col(fold.ORPHAN)
     if base.ELSEWHERE in states.columns:
         past_matters = past_matters | F.col(base.ELSEWHERE)
-    past_matters = past_matters | F.col(fold.WIPED) if lives else past_matters
+    past_matters = past_matters | F.col(fold.WIPED) | fold.is_truncated(recorded) if lives else past_matters
     if plain:
         lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
         past_matters = past_matters | (base.wants_base() & lacks & ~fold.is_delete())

@@ -174,7 +174,7 @@ def _guard(
     return placed.withColumns(
         {
             **told,
-            WIPED: (is_wiped(truncates) | _is_truncated(recorded)) & ~stays,
+            WIPED: (is_wiped(truncates) | is_truncated(recorded)) & ~stays,
             **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
@@ -217,7 +217,8 @@ def _is_shown(sweep: Sweep) -> Column:
     return F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
 
 
-def _is_truncated(recorded: Recorded) -> Column:
+def is_truncated(recorded: Recorded) -> Column:
+    """Whether a message is from before a truncate that was applied earlier."""
     found = F.lit(False)
     for position in recorded.truncated:
         found = found | (same_server(F.col(m.POSITION), position) & is_before_truncate(position))

@@ -34,8 +34,8 @@ _NAMES_TYPE = "array<string>"
 class Image:
     """The record that holds a row, its type, and its names where the message itself says which it has.
 
-    `changes` says whether the row was there before: what an update leaves out of it is a value that it had, and is not
-    known where the one before it is not.
+    `changes` says whether the row was there before: what an update leaves out is what it had, and not known where the
+    value before it is not. What a row leaves out that comes whole is NULL.
     """
 
     record: Column
@@ -104,10 +104,8 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
             told = F.arrays_overlap(source.names, F.array(*map(F.lit, names)))
             missing.append(F.when(~told, F.lit(column.name)))
         if reading.absent is not None:
-            left_out = F.when(reading.absent(on_wire), F.lit(column.name))
             is_change = F.coalesce(source.changes if source.changes is not None else F.lit(None), F.lit(False))
-            missing.append(F.when(~is_change, left_out))
-            unavailable.append(F.when(is_change, left_out))
+            unavailable.append(F.when(is_change & reading.absent(on_wire), F.lit(column.name)))
         # Of a twin that does not fit, its column is told: by that name the problem is carried and reported.
         for shown in dict.fromkeys((source_name(column.name), column.name)) if column.beside is None else ():
             problems += _problems(shown, reading, on_wire, misfit, unknown, reader)
