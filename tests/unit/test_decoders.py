@@ -100,7 +100,7 @@ def test_a_format_without_types_is_refused_where_no_contract_has_them(
 
 
 def test_a_contract_is_the_table_of_a_format_without_types(tmp_path: Path) -> None:
-    """Whatever the messages have; all of its columns may be left out, and those of a set are known as such."""
+    """Whatever the messages have; updates may leave out all of its columns, and those of a set are known as such."""
     contract = load_contract(write(tmp_path, "- {name: s, physicalType: 'set(''a'')'}"))
     options = Options(key=("id",), format=find("maxwell"))
 
@@ -108,7 +108,7 @@ def test_a_contract_is_the_table_of_a_format_without_types(tmp_path: Path) -> No
 
     assert found.plan.target.types == {"id": "bigint", "s": "string"}
     assert found.plan.target.key == ("id",)
-    assert found.partial.absent == ("id", "s")
+    assert (found.partial.absent, found.partial.unavailable) == ((), ("id", "s"))
     (wire,) = [dict(writer.wire.fields) for writer in found.writers.values]
     assert SET in wire["s"].parameters
     assert SET not in wire["id"].parameters
