@@ -230,7 +230,8 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         raise ConfigError(
             f"There is no configuration file {path}.",
-            "`cdcm init` writes one from what topics show; or name the right one with -c.",
+            "`cdcm init --bootstrap BROKER:9092` writes one from what topics show, `cdcm init --files FOLDER` from "
+            "recorded ones; or name the right one with -c.",
         ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Name a readable file with -c.") from error

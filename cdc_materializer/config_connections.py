@@ -20,6 +20,7 @@ from cdc_materializer.config_values import (
     refusal,
     reveal,
 )
+from cdc_materializer.names import nearest, shown
 
 #: Name of the catalog when the file gives none (design section 4.2).
 CATALOG_NAME = "lake"
@@ -38,6 +39,8 @@ _KAFKA_FILES = frozenset(
 )
 _PROBE = "probe"
 _NEVER_EMPTY = ("type", "catalog-impl", "uri", "warehouse")
+# The kinds of catalog that Iceberg has a name for (`CatalogUtil`); any other has its class in `catalog-impl`.
+_KINDS = ("jdbc", "rest", "glue", "hive", "hadoop", "nessie", "bigquery")
 # The kinds of catalog whose warehouse is a folder; to others, REST among them, it is a name of the server's own.
 _WAREHOUSE_IS_FOLDER = frozenset({"jdbc", "hadoop", "hive"})
 
@@ -197,7 +200,9 @@ def _completed(given: dict[str, str], root: Path) -> dict[str, str]:
     if empty is not None:
         raise refusal(f"has an empty `{empty}`", EMPTY)
     if "catalog-impl" not in properties:
-        properties.setdefault("type", _kind(properties.get("uri", _SQLITE)))
+        properties["type"] = _kind(properties.get("type"), properties.get("uri", _SQLITE))
+    if properties.get("type") == "rest" and "uri" not in properties:
+        raise refusal("has no `uri`", "Add the address of the REST catalog, like `https://catalog:8181`.")
     if properties.get("type") == "jdbc":
         properties.setdefault("uri", _SQLITE_URI)
     if properties.get("uri", "").startswith(_SQLITE):
@@ -214,8 +219,14 @@ def _completed(given: dict[str, str], root: Path) -> dict[str, str]:
     return properties
 
 
-def _kind(uri: str) -> str:
-    """Tell the kind of a catalog from its address."""
+def _kind(given: str | None, uri: str) -> str:
+    """Tell the kind of a catalog, in lower case as Iceberg takes it; from its address, where it is not given."""
+    if given is not None:
+        if given.lower() in _KINDS:
+            return given.lower()
+        near = nearest(given, _KINDS)
+        do = f"Did you mean `{near}`?" if near else f"Known are {', '.join(_KINDS)}; others have a `catalog-impl`."
+        raise refusal(f"has the unknown `type` `{shown(given)}`", do)
     kinds = {"jdbc": "jdbc", "http": "rest", "https": "rest", "thrift": "hive"}
     scheme = uri.partition(":")[0].lower()
     if scheme not in kinds:

@@ -28,6 +28,7 @@ from cdc_materializer.recognise import Recognised, recognise
 from cdc_materializer.registry import RegisteredSchema, Registry, Wanted, open_registry
 from cdc_materializer.registry.schemas import id_bytes_of
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
+from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import Message, Source, TopicState, open_source, state_of
 from cdc_materializer.source_settings import doubts
 from cdc_materializer.status import configured_tables
@@ -160,7 +161,7 @@ def _contract(config: Config, table: TableConfig, elsewhere: Elsewhere | None) -
         yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return
     first = file.problems[0]
-    message = f"{file.path} has {len(file.problems)} problems; line {first.line or 1}: {first.message}"
+    message = f"{file.path} has {quantity(len(file.problems), 'problem')}; line {first.line or 1}: {first.message}"
     do = f"{first.do} All of them: `cdcm contract lint`."
     yield DoctorCheck(name="contract", outcome="problem", message=message, do=do, table=name, exit_code=EXIT_USAGE)
 

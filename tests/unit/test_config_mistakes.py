@@ -60,7 +60,8 @@ def test_a_file_that_grows_through_aliases_is_refused(folder: Path) -> None:
 
 def test_a_missing_file_says_what_to_do(folder: Path) -> None:
     """A command writes one, and an option names one."""
-    with pytest.raises(ConfigError, match=r"no configuration file nowhere\.yaml\. `cdcm init` writes .* with -c\."):
+    said = r"no configuration file nowhere\.yaml\. `cdcm init --bootstrap \S+` writes .*`cdcm init --files .* with -c\."
+    with pytest.raises(ConfigError, match=said):
         load_config(Path("nowhere.yaml"))
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(folder)
@@ -198,6 +199,18 @@ def test_a_missing_file_says_what_to_do(folder: Path) -> None:
             "pipeline.yaml, catalog has no `type`, and its `uri` does not tell it.",
         ),
         (("tables", "catalog: {uri: 'jdbc:postgresql://h/d'}\ntables"), "pipeline.yaml, catalog has no `warehouse`. "),
+        (
+            ("tables", "catalog: {type: foo}\ntables"),
+            "pipeline.yaml, catalog has the unknown `type` `foo`. Known are jdbc, rest, ",
+        ),
+        (
+            ("tables", "catalog: {type: glu}\ntables"),
+            "pipeline.yaml, catalog has the unknown `type` `glu`. Did you mean `glue`?",
+        ),
+        (
+            ("tables", "catalog: {type: Rest}\ntables"),
+            "pipeline.yaml, catalog has no `uri`. Add the address of the REST ",
+        ),
         (
             ("tables", "catalog: {uri: 'jdbc:sqlite::memory:'}\ntables"),
             "pipeline.yaml, catalog keeps its catalog in memory, ",
