@@ -83,7 +83,6 @@ def prepare(folder: Path, bootstrap: str) -> Config:
     pipeline = {
         "name": "bench",
         "source": {"kafka": {"bootstrap.servers": bootstrap}},
-        "spark": {"spark.driver.memory": "6g"},
         "tables": [{"topic": TOPIC, "mirror": MIRROR, "contract": "orders.yaml"}],
     }
     (folder / "orders.yaml").write_text(yaml.safe_dump(contract), encoding="utf-8")

@@ -73,7 +73,7 @@ def is_of_documents(value: Column) -> Column:
     from pyspark.sql import functions as F
 
     connector = F.get_json_object(value, "$.source.connector")
-    return F.contains(value, F.lit(f'"{_CONNECTOR}"')) & F.coalesce(connector == _CONNECTOR, F.lit(False))
+    return F.contains(value, F.lit(_CONNECTOR)) & F.coalesce(connector == _CONNECTOR, F.lit(False))
 
 
 def with_columns(wire: WireType, types: Mapping[str, str], masks: Masks) -> WireType:

@@ -17,10 +17,26 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.bare_keys import BARE, bare_key, bare_text
 from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
-from cdc_materializer.changes.formats import HEADERS_TYPE, Part, Said
+from cdc_materializer.changes.formats import HEADERS_TYPE, Said
 from cdc_materializer.changes.identity import ENTRY, identified
-from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
+from cdc_materializer.changes.image import (
+    PROBLEMS_TYPE,
+    Image,
+    image,
+    image_type,
+    is_beyond,
+    names_by_message,
+    typed,
+)
 from cdc_materializer.changes.options import Options, Writers
+from cdc_materializer.changes.parts import (
+    entries_of,
+    is_named_later,
+    parts_of,
+    row_of,
+    said_of,
+    with_names,
+)
 from cdc_materializer.changes.positions import (
     SAID_FIELDS,
     Source,
@@ -110,9 +126,10 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
         *home.asked(named),
         bare_text(options),
         *_datums(read, options),
+        *(["value"] if any(is_named_later(at, one, options) for at, one in enumerate(read.changes)) else []),
     )
     datums = with_numbers(datums, _by_column(read))
-    parts = _parts(datums, read, options)
+    parts = with_names(parts_of(datums, read, options), read, options)
     kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer", *home.ASKED, BARE)
     columns, source = _images(read, target, options)
     images = parts.select(*kept, *columns)
@@ -145,10 +162,10 @@ def _coordinates(messages: DataFrame) -> list[Column]:
 def _datums(writers: Writers, options: Options) -> list[Column]:
     values, keys, names = [], [], []
     for at, writer in enumerate(writers.changes):
-        ddl = options.format.ddl(writer, _fields_ddl(_row(writer, options), writer, options), options)
+        ddl = options.format.ddl(writer, _fields_ddl(row_of(writer, options), writer, options), options)
         values.append(writer.datum(F.col("value"), F.col("value_writer"), ddl).alias(f"value{at}"))
         told = names_by_message(writer, options)
-        names += [told.alias(f"names{at}")] if told is not None else []
+        names += [told.alias(f"names{at}")] if told is not None and not is_named_later(at, writer, options) else []
     for at, writer in enumerate(writers.keys):
         ddl = _fields_ddl(writer.wire, writer, options)
         keys.append(writer.datum(F.col("key"), F.col("key_writer"), ddl).alias(f"key{at}"))
@@ -159,30 +176,6 @@ def _by_column(writers: Writers) -> dict[str, Writer]:
     """The writers by the columns of their datums."""
     values = {f"value{at}": writer for at, writer in enumerate(writers.changes)}
     return values | {f"key{at}": writer for at, writer in enumerate(writers.keys)}
-
-
-def _row(writer: Writer, options: Options) -> WireType:
-    row = options.row(writer)
-    if row is None:
-        message = "only messages about rows have images"
-        raise AssertionError(message)
-    return row
-
-
-def _entries(at: int, writer: Writer, options: Options) -> Column | None:
-    return options.format.entries(writer.body(F.col(f"value{at}")), writer)
-
-
-def _parts(datums: DataFrame, writers: Writers, options: Options) -> DataFrame:
-    """The datums with ENTRY, each once for every row that its message speaks of; at least once."""
-    found = {at: _entries(at, writer, options) for at, writer in enumerate(writers.changes)}
-    listed = {at: entries for at, entries in found.items() if entries is not None}
-    if not listed:
-        return datums.withColumn(ENTRY, F.lit(0))
-    opened = datums.withColumns({f"entries{at}": entries for at, entries in listed.items()})
-    count = F.greatest(F.lit(1), *[F.array_size(F.col(f"entries{at}")) for at in listed])
-    split = opened.select("*", F.explode(F.sequence(F.lit(0), count - 1)).alias(ENTRY))
-    return split.withColumns({f"entry{at}": F.get(F.col(f"entries{at}"), F.col(ENTRY)) for at in listed})
 
 
 def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
@@ -196,7 +189,7 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> tuple[list[Column], Source]:
     """The columns `value` and `wire_key`, and what the first says of where changes come from."""
-    said = [_said(at, writer, options) for at, writer in enumerate(writers.changes)]
+    said = [said_of(at, writer, options) for at, writer in enumerate(writers.changes)]
     source = Source.told_by(F.col("value")["source"], [one.source for one in said])
     values = [
         (writer.selectors, _value_struct(at, writer, told, source, target, options))
@@ -235,17 +228,10 @@ def _struct_ddl(fields: dict[str, str]) -> str:
     return "struct<" + ",".join(f"{quote(name)}:{ddl}" for name, ddl in fields.items()) + ">"
 
 
-def _said(at: int, writer: Writer, options: Options) -> Said:
-    """What the format says of each message of a writer."""
-    has_entries = _entries(at, writer, options) is not None
-    entry = F.col(f"entry{at}") if has_entries else None
-    return options.format.said(Part(writer.body(F.col(f"value{at}")), writer, _row(writer, options), options, entry))
-
-
 def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: TableSchema, options: Options) -> Column:
     datum = F.col(f"value{at}")
-    body, row, reader = writer.body(datum), _row(writer, options), options.reader(writer)
-    has_entries = _entries(at, writer, options) is not None
+    body, row, reader = writer.body(datum), row_of(writer, options), options.reader(writer)
+    has_entries = entries_of(at, writer, options) is not None
     names = F.col(f"names{at}") if names_by_message(writer, options) is not None else None
     if names is not None and has_entries and writer.is_plain:
         names = F.get(names, F.col(ENTRY))
@@ -273,7 +259,7 @@ def _was(said: Said, writer: Writer, names: Column | None, target: TableSchema, 
     """A hash of the row before a change; NULL where it is not asked for."""
     if not options.exact or said.was is None:
         return F.lit(None).cast("bigint")
-    before = image(Image(said.was, _row(writer, options), names), options.reader(writer), target, options)
+    before = image(Image(said.was, row_of(writer, options), names), options.reader(writer), target, options)
     return image_hash(before, target)
 
 
@@ -293,14 +279,14 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
 def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not _configured(target, options) or said.before is None:
         return F.lit(None)
-    return typed(said.before, _row(writer, options), options.key, options.reader(writer), target, options)
+    return typed(said.before, row_of(writer, options), options.key, options.reader(writer), target, options)
 
 
 def _elsewhere(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not options.doubtful_keys or said.before is None or not is_from_postgresql(writer.wire):
         return F.lit(False)
     keys = [name for key in target.key for name in target.column(key).wire_names]
-    return names_other_columns(said.before, _row(writer, options), keys, options.reader(writer))
+    return names_other_columns(said.before, row_of(writer, options), keys, options.reader(writer))
 
 
 def _key_struct(at: int, writer: Writer, target: TableSchema, options: Options) -> Column:

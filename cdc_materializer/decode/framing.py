@@ -183,7 +183,10 @@ def schema_block(octets: Column) -> Column:
     """
     text = octets.cast("string")
     first = F.substring_index(F.substring(text, F.lit(len('{"schema":') + 1), F.length(text)), ',"payload":', 1)
-    may_have = _is_object(text) & F.contains(text, F.lit('"schema"')) & F.contains(text, F.lit('"payload"'))
+    # Every envelope has quotes and a `schema`, in its source; the word that few have is looked for first.
+    may_have = F.contains(text, F.lit("payload")) & _is_object(text)
+    for name in ('"payload"', '"schema"'):
+        may_have = may_have & F.contains(text, F.lit(name))
     has_type = F.get_json_object(text, "$.schema.type").isNotNull()
     return F.when(text.startswith('{"schema":{"type":'), first).when(
         may_have & has_type, F.get_json_object(text, "$.schema")
@@ -207,7 +210,7 @@ def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
     text = octets.cast("string")
     required = F.array(*[F.lit(name) for name in sorted(CLOUD_EVENT_FIELDS)])
     has_fields = F.size(F.array_except(required, F.json_object_keys(text))) == 0
-    is_cloud_event = F.contains(text, F.lit('"specversion"')) & F.coalesce(has_fields, F.lit(False))
+    is_cloud_event = F.contains(text, F.lit("specversion")) & F.coalesce(has_fields, F.lit(False))
     is_by_id = text.startswith('{"schemaId":') & text.rlike(_BY_ID) & _has_only(text, "schemaId", "payload")
     object_ = F.when(is_cloud_event, CLOUD_EVENT).when(is_by_id, JSON_BY_ID).otherwise(PLAIN_JSON)
     in_bytes = _named_in_bytes(octets, id_bytes)

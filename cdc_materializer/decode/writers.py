@@ -85,7 +85,7 @@ class Writer:
             text = text if self.wrapped else F.coalesce(around, F.lit(_NO_TEXT))
         elif not self.wrapped:
             # No value, as a payload that is null is none.
-            is_read = is_read & (F.trim(text) != "null")
+            is_read = is_read & (text.startswith("{") | (F.trim(text) != "null"))
         # Spark's JSON reader puts other characters in the place of bytes that are no text.
         ended = F.when(F.is_valid_utf8(text), _with_end(text)).otherwise(F.lit(_NO_TEXT))
         read = read_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string")
@@ -134,8 +134,10 @@ def read_json(ended: Column, fields: str) -> Column:
 
 def _with_end(text: Column) -> Column:
     """A JSON object with one more field, its last."""
-    object_ = F.rtrim(text, F.lit(_BLANKS))
-    ended = F.concat(F.substring(object_, F.lit(1), F.length(object_) - 1), F.lit(f',"{_JSON_END}":true}}'))
+    object_ = F.when(text.endswith("}"), text).otherwise(F.rtrim(text, F.lit(_BLANKS)))
+    # Of bytes, because to cut off a text's last character Spark counts all that are before it, twice.
+    octets = object_.cast("binary")
+    ended = F.concat(F.substring(octets, F.lit(1), F.length(octets) - 1), F.lit(_JSON_ENDING)).cast("string")
     return F.when(object_.endswith("}"), ended).otherwise(text)
 
 
@@ -148,6 +150,7 @@ _END = bytes.fromhex("e3a1f0c55a0f1e7d")
 #: Spark's JSON reader stops behind the first object and leaves the rest unseen. So each has this field put before its
 #: last brace; if it is not read, that brace was not the end of the first object.
 _JSON_END = "__cdc_end"
+_JSON_ENDING = f',"{_JSON_END}":true}}'.encode()
 #: What is read in the place of bytes that are no UTF-8: no JSON either.
 _NO_TEXT = "?"
 #: What may stand behind a JSON text (RFC 8259, section 2).
