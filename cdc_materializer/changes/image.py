@@ -114,8 +114,20 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
         F.struct(*values).alias("row"),
         F.when(present, m.listed(missing, _NAMES_TYPE)).alias("absent"),
         F.when(present, m.listed(unavailable, _NAMES_TYPE)).alias("unavailable"),
-        F.when(present, m.listed(problems, PROBLEMS_TYPE)).alias("problems"),
+        _listed(problems, present).alias("problems"),
     )
+
+
+def _listed(problems: Sequence[tuple[Column, Column]], present: Column) -> Column:
+    """The problems whose tests are true; NULL where there is no row.
+
+    The tests are asked outside of any branch, so that what they have in common with the values is evaluated once.
+    """
+    found, empty = any_of(test for test, _ in problems), F.array().cast(PROBLEMS_TYPE)
+    if found is None:
+        return F.when(present, empty)
+    told = F.array_compact(F.array(*[F.when(test, problem) for test, problem in problems]))
+    return F.when(present & found, told).when(present, empty)
 
 
 def names_by_message(writer: Writer, options: Options) -> Column | None:
@@ -202,7 +214,8 @@ def _placed(
 
 def _problems(
     name: str, reading: Reading, on_wire: Column, misfit: Column | None, unknown: Column | None, reader: Reader
-) -> list[Column]:
+) -> list[tuple[Column, Column]]:
+    """What may be wrong with a value: tests, each with its problem."""
     tests = [
         (misfit, Code.SCHEMA_INCOMPATIBLE),
         (reading.foreign(on_wire) if reading.foreign else None, Code.SCHEMA_INCOMPATIBLE),
@@ -212,7 +225,7 @@ def _problems(
         tests.append((reading.special(on_wire), Code.OUT_OF_RANGE))
     known = ~unknown if unknown is not None else F.lit(True)
     return [
-        F.when(test & known, F.struct(F.lit(name).alias("column"), F.lit(str(code)).alias("code")))
+        (test & known, F.struct(F.lit(name).alias("column"), F.lit(str(code)).alias("code")))
         for test, code in tests
         if test is not None
     ]

@@ -205,6 +205,12 @@ def _images(writers: Writers, target: TableSchema, options: Options) -> tuple[li
 
 
 def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: str) -> Column:
+    """The choice whose selectors have the one of the message; NULL for none."""
+    if len(choices) == 1:
+        # What an expression has twice, Spark evaluates once a row, but not in the branches of a CASE. There the reading
+        # of a text is made anew for its value and for each of its tests: of JSON that took two thirds more.
+        selectors, column = choices[0]
+        return F.get(F.array(column), F.when(F.col(name).isin(*selectors), F.lit(0)))
     chosen = F.lit(None).cast(ddl)
     for selectors, column in reversed(choices):
         # Not cast: Spark would make each struct anew, because no field of theirs is NULL that never is.

@@ -8,15 +8,20 @@ import yaml
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes.image import Image, image
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.reading import Reading, Special
+from cdc_materializer.decode.types import Reader
+from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import CORRUPT
 from cdc_materializer.decoders import Lookup, decoders_of
+from cdc_materializer.schema import Column as TableColumn
+from cdc_materializer.schema import TableSchema
 from tests.unit.contracts import write
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -25,16 +30,20 @@ TYPES: dict[str, list[list[Any]]] = yaml.safe_load(_FILE.read_text(encoding="utf
 _POLICIES: tuple[Special, ...] = ("null", "clamp")
 
 
-def _reading(folder: Path, declared: str, policy: Special) -> Reading:
+def _kind(folder: Path, declared: str, options: Options) -> tuple[Reader, WireType]:
     """How a run reads the column `v` of a contract."""
-    options = Options(special_values=policy)
     contract = load_contract(write(folder, f"- {{name: v, {declared}}}"))
     named = Row(value_writer="json", key_writer="json", value_block=None, key_block=None, last=(0, 0))
     (writer,) = decoders_of([named], Lookup(None, contract, options, None)).writers.values
     row = options.row(writer)
     kind = row.get("v") if row is not None else None
     assert kind is not None
-    return options.reader(writer).read(kind)
+    return options.reader(writer), kind
+
+
+def _reading(folder: Path, declared: str, policy: Special) -> Reading:
+    reader, kind = _kind(folder, declared, Options(special_values=policy))
+    return reader.read(kind)
 
 
 def _shown(reading: Reading, given: "Column") -> "Column":
@@ -55,14 +64,19 @@ def _codes(reading: Reading, given: "Column", corrupt: "Column") -> "Column":
     return F.array_compact(F.array(*found, *others))
 
 
+def _read(spark: "SparkSession", declared: str, reading: Reading) -> "DataFrame":
+    """The documents of a type by their number, as Spark's JSON reader gives them."""
+    documents = [(at, f'{{"v":{document}}}') for at, (document, *_) in enumerate(TYPES[declared])]
+    given = spark.createDataFrame(documents, "at int, document string").coalesce(1)
+    fields, options = f"v {reading.wire}, {CORRUPT} string", {"columnNameOfCorruptRecord": CORRUPT}
+    return given.select("at", F.from_json("document", fields, options).alias("read"))
+
+
 @pytest.mark.parametrize("declared", TYPES)
 def test_a_value_is_read_exactly_or_has_its_code(spark: "SparkSession", tmp_path: Path, declared: str) -> None:
     """Under each policy for what is no day; nothing is rounded, guessed, or lost as NULL."""
     readings = {policy: _reading(tmp_path, declared, policy) for policy in _POLICIES}
-    documents = [(at, f'{{"v":{document}}}') for at, (document, *_) in enumerate(TYPES[declared])]
-    given = spark.createDataFrame(documents, "at int, document string").coalesce(1)
-    fields, options = f"v {readings['null'].wire}, {CORRUPT} string", {"columnNameOfCorruptRecord": CORRUPT}
-    read = given.select("at", F.from_json("document", fields, options).alias("read"))
+    read = _read(spark, declared, readings["null"])
     value, corrupt = F.col("read")["v"], F.col("read")[CORRUPT]
     shown = [_shown(reading, value).alias(policy) for policy, reading in readings.items()]
 
@@ -73,4 +87,28 @@ def test_a_value_is_read_exactly_or_has_its_code(spark: "SparkSession", tmp_path
         code, clamp = (more[0] if more else None), (more[1] if len(more) > 1 else text)
         expected, found = (text, clamp, [code] if code else []), (row["null"], row["clamp"], row["codes"])
         wrong += [(document, found, expected)] if found != expected else []
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("declared", TYPES)
+def test_a_row_shows_what_its_readings_say(spark: "SparkSession", tmp_path: Path, declared: str) -> None:
+    """What values and tests have in common Spark evaluates once a row, before either of them asks for it."""
+    options = Options()
+    reader, kind = _kind(tmp_path, declared, options)
+    reading = reader.read(kind)
+    target = TableSchema((TableColumn("v", reading.ddl),), ())
+    read = _read(spark, declared, reading).coalesce(1)
+    shown = image(Image(F.col("read"), WireType("record", fields=(("v", kind),))), reader, target, options)
+    value = Reading(reading.ddl, reading.ddl)
+
+    found = read.select("at", F.col("read")[CORRUPT].alias("corrupt"), shown.alias("image"))
+    columns = (_shown(value, F.col("image.row.v")).alias("value"), "corrupt", "image.problems", "image.unavailable")
+    rows = found.select("at", *columns).orderBy("at").collect()
+
+    wrong = []
+    for (document, text, *more), row in zip(TYPES[declared], rows, strict=True):
+        codes = [problem["code"] for problem in row["problems"]]
+        codes += ["UNAVAILABLE"] * len(row["unavailable"]) + ["UNDECODABLE"] * (row["corrupt"] is not None)
+        expected = [code for code in more[:1] if code not in {None, "SPECIAL"}]
+        wrong += [(document, row["value"], codes)] if (row["value"], codes) != (text, expected) else []
     assert not wrong, "\n".join(map(str, wrong))
