@@ -24,6 +24,7 @@ from cdc_materializer.names import TableName, is_table_topic, nearest, shown
 from cdc_materializer.observed import observe
 from cdc_materializer.recognise import recognise
 from cdc_materializer.registry import ConfluentRegistry, RecordedRegistry, Registry, RegistryAccess
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.setup_models import InitReport, InitTopic
 from cdc_materializer.source import KafkaSource, RecordedSource, Source
 
@@ -80,15 +81,18 @@ def initialise(
     entries = list(_entries(source, registry, _wanted(origin.topics, existing), tell))
     taken = [entry for entry in entries if entry.mirror is not None]
     name = pipeline_name([entry.found.topic for entry in taken])
+    option = NextSteps(config).option
     written: list[Path] = []
     if taken:
         files = {
-            config.parent / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed)
+            config.parent / (entry.contract or ""): contract_text(
+                entry.found, entry.mirror, entry.observed, option=option
+            )
             for entry in taken
             if entry.mirror is not None
         }
         # The pipeline's file comes last: it is not there before all that it names is.
-        files[config] = pipeline_text(name, _place(origin, config.absolute().parent), entries)
+        files[config] = pipeline_text(name, _place(origin, config.absolute().parent), entries, option)
         refuse_existing(files, force=force)
         write_files(files, config.absolute().parent, config)
         written = [config, *(path for path in files if path != config)]

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from cdc_materializer.contract.types import Family, family, physical_type
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.init_text import comment, commented, scalar
+from cdc_materializer.init_text import comment, comment_with, commented, scalar
 from cdc_materializer.names import TableName
 from cdc_materializer.observed import NOTHING_SEEN, Observed
 from cdc_materializer.recognise import Recognised
@@ -14,7 +14,6 @@ from cdc_materializer.report.wording import quantity
 from cdc_materializer.schema import Column
 
 _HEAD = """\
-# Check it with:  cdcm contract lint
 #
 # What happens to a row that breaks a rule is the rule's own business (customProperties: action):
 #   quarantine  the change is held, readers keep the row's last good version (the default)
@@ -64,6 +63,7 @@ def contract_text(
     mirror: TableName,
     observed: Mapping[str, Observed] = NOTHING_SEEN,
     origin: str | None = None,
+    option: str = "",
 ) -> str:
     """Return a contract, as ODCS 3 in YAML, for the table that was recognised.
 
@@ -72,6 +72,7 @@ def contract_text(
         mirror: its name.
         observed: what rows showed of its columns.
         origin: the messages that were looked at, in words; those of the topic if left out.
+        option: what comes behind a command, where the pipeline's file is not the one that is looked for.
     """
     origin = origin or f"messages of the topic {found.topic}"
     about = (
@@ -85,6 +86,7 @@ def contract_text(
         )
     lines = [
         *comment(about),
+        comment_with(f"cdcm contract lint{option}", "Check it with"),
         *_HEAD.splitlines(),
         *([*_MASKS] if any(is_personal(column.name) for column in found.schema.columns) else []),
         "apiVersion: v3.1.0",

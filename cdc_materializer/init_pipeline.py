@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc_materializer.init_text import comment, commented, scalar
+from cdc_materializer.init_text import comment, comment_with, commented, scalar
 from cdc_materializer.names import TableName
 from cdc_materializer.observed import Observed
 from cdc_materializer.recognise import Recognised
@@ -40,12 +40,19 @@ class Entry:
     origin: str | None = None
 
 
-def pipeline_text(name: str, place: Place, entries: Sequence[Entry]) -> str:
-    """Return pipeline.yaml: every topic that can be mirrored, and the others as comments with the reason."""
+def pipeline_text(name: str, place: Place, entries: Sequence[Entry], option: str = "") -> str:
+    """Return pipeline.yaml: every topic that can be mirrored, and the others as comments with the reason.
+
+    Args:
+        name: the pipeline's name.
+        place: where messages and schemas come from.
+        entries: the topics.
+        option: what comes behind a command, where the file is not the one that is looked for.
+    """
     lines = [
         *comment(f"Written by `cdcm init` from what the topics of {place.shown} show."),
-        "# Check the set-up with:  cdcm doctor",
-        "# Bring the mirrors up to the ends of the topics with:  cdcm run",
+        comment_with(f"cdcm doctor{option}", "Check the set-up with"),
+        comment_with(f"cdcm run{option}", "Bring the mirrors up to the ends of the topics with"),
         f"name: {_value(name)}",
         "source:",
         *_source(place),

@@ -19,6 +19,7 @@ from cdc_materializer.names import RESERVED_COLUMN_PREFIX, TableName
 from cdc_materializer.observed import observe
 from cdc_materializer.recognise import Recognised, recognise
 from cdc_materializer.registry import Registry, open_registry
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.setup_models import InitReport
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.schema import Column, TableSchema
@@ -67,9 +68,9 @@ def draft_from_raw(
     # The name of a contract that is in use is not for another table.
     taken = {one.contract.stem.lower() for one in config.tables if one.contract is not None}
     entries = [_entry(table, lake, registry, taken, tell) for table in tables]
-    folder = config.path.absolute().parent
+    folder, option = config.path.absolute().parent, NextSteps(config.path).option
     files = {
-        folder / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed, entry.origin)
+        folder / (entry.contract or ""): contract_text(entry.found, entry.mirror, entry.observed, entry.origin, option)
         for entry in entries
         if entry.mirror is not None
     }

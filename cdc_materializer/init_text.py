@@ -29,6 +29,11 @@ def comment(text: str, indent: int = 0) -> list[str]:
     )
 
 
+def comment_with(command: str, text: str) -> str:
+    """Return a comment that ends with a command; on one line however long it is, for it is there to be copied."""
+    return f"# {text}:  " + "".join(character if character.isprintable() else "?" for character in command)
+
+
 def commented(lines: list[str], indent: int) -> list[str]:
     """Return lines of YAML as comments that become YAML when `# ` is taken away."""
     return [f"{' ' * indent}# {line}" for line in lines]

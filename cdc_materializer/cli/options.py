@@ -6,13 +6,14 @@ from typing import Annotated
 import typer
 
 from cdc_materializer.cli.output import NEXT_STEPS
+from cdc_materializer.report.next_steps import PIPELINE_FILE
 
-#: Where the pipeline's file is when nobody says (design section 4.1).
-CONFIG_DEFAULT = Path("pipeline.yaml")
+#: The pipeline's file when nobody names one.
+CONFIG_DEFAULT = PIPELINE_FILE
 
 
 def _named(config: Path) -> Path:
-    NEXT_STEPS.name_file(None if config == CONFIG_DEFAULT else config)
+    NEXT_STEPS.name_file(config)
     return config
 
 

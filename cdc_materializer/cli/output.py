@@ -83,19 +83,18 @@ class Output:
     def note(self, text: str) -> None:
         """Write one plain text to standard error; above the progress display, if there is one."""
         try:
-            self.err.print(printable_lines(text), soft_wrap=True)
+            self.err.print(printable_lines(NEXT_STEPS.in_text(text)), soft_wrap=True)
         except OSError:  # there is no other place to tell it
             self.err.drop()
 
     def show(self, report: "Report") -> None:
         """Write a command's result to standard output."""
-        report = NEXT_STEPS.in_report(report)
         if self.as_json:
-            write_out(report.to_json() + "\n")
+            write_out(NEXT_STEPS.in_report(report).to_json() + "\n")
         else:
             from cdc_materializer.report.terminal import render
 
-            self.draw(render(report, now=now()))
+            self.draw(render(report, now=now(), steps=NEXT_STEPS))
 
     def draw(self, *parts: "RenderableType") -> None:
         """Write parts of a result for people to standard output."""

@@ -132,6 +132,6 @@ def _as_text(found: "ViolationReport") -> str:
 
     from cdc_materializer.report.terminal import render
 
-    text, found = io.StringIO(), NEXT_STEPS.in_report(found)
-    Console(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(render(found, now=found.as_of))
+    text, view = io.StringIO(), render(found, now=found.as_of, steps=NEXT_STEPS)
+    Console(file=text, width=FILE_COLUMNS, highlight=False, no_color=True).print(view)
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())

@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from cdc_materializer.cli.output import now
+from cdc_materializer.cli.output import NEXT_STEPS, now
 from cdc_materializer.report.terminal import render
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ def tour(found: "DemoReport", here: Path) -> RenderableType:
 
 def _parts(found: "DemoReport", here: Path) -> Iterator[RenderableType]:
     yield from _chapter("1. The run", _what_ran(found))
-    yield render(_without_codes(found.run), now=now())
+    yield render(_without_codes(found.run), now=now(), steps=NEXT_STEPS)
     failed = [run for run in found.run.tables if run.error]
     if not failed:
         yield from _chapter("2. What was held back, and why", "")
         yield from _stories(found)
         yield _text("`cdcm report` says the same, for whoever has to act on it:")
         yield Text("")
-        yield render(found.violations, now=now())
+        yield render(found.violations, now=now(), steps=NEXT_STEPS)
     yield from _chapter("3. The proof", _PROVEN if found.verify is not None else _NOT_AGAIN)
     if found.verify is not None:
-        yield render(found.verify, now=now())
+        yield render(found.verify, now=now(), steps=NEXT_STEPS)
     yield _text("The database's own answer, recorded when the topics were, beside the mirrors:")
     yield _proofs(found.truth)
     kept = [f"{proof.table} {name}" for proof in found.truth for name in proof.extra_columns]

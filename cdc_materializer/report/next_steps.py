@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+#: Where the pipeline's file is looked for when nobody names one (design section 4.1).
+PIPELINE_FILE = Path("pipeline.yaml")
 # In backticks, as every sentence writes them; `demo` has no file, and what asks for help needs none.
 _COMMAND = re.compile(
     r"`cdcm (?:adopt|as-of|contract|doctor|init|maintain|quarantine|query|replay|report|run|status|verify|why)"
@@ -36,8 +38,8 @@ class NextSteps:
         self.name_file(config)
 
     def name_file(self, config: Path | None) -> None:
-        """From now on name this file, as the user wrote it; None: it is where it is looked for."""
-        self.option = "" if config is None else f" -c {shlex.quote(str(config))}"
+        """From now on name this file, as the user wrote it; None, or the default: it is where it is looked for."""
+        self.option = "" if config in {None, PIPELINE_FILE} else f" -c {shlex.quote(str(config))}"
 
     def in_text(self, text: str) -> str:
         """Return ``text`` with the file in its commands."""

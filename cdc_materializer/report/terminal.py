@@ -38,6 +38,7 @@ from cdc_materializer.report.models import (
     TableStatus,
     VerifyReport,
 )
+from cdc_materializer.report.next_steps import NO_FILE, NextSteps
 from cdc_materializer.report.plan_models import PlanReport
 from cdc_materializer.report.query_models import AsOfReport, QueryReport
 from cdc_materializer.report.row_models import WhyReport
@@ -92,13 +93,19 @@ _STYLES: Mapping[TableVerdict, str] = {
 }
 
 
-def render(report: Report, *, now: datetime) -> RenderableType:
-    """Return what a terminal shows of a report; ``now`` (with a zone) is what ages are counted from."""
-    return Printable(_render(report, now))
+def render(report: Report, *, now: datetime, steps: NextSteps = NO_FILE) -> RenderableType:
+    """Return what a terminal shows of a report, with its commands as `steps` writes them.
+
+    Args:
+        report: what a command found or did.
+        now: the time that ages are counted from, with a zone.
+        steps: names the pipeline's file.
+    """
+    return Printable(_render(steps.in_report(report), now, steps))
 
 
 @singledispatch
-def _render(report: Report, now: datetime) -> RenderableType:
+def _render(report: Report, now: datetime, steps: NextSteps) -> RenderableType:
     message = f"no view of {type(report).__name__}"
     raise NotImplementedError(message)
 
@@ -107,7 +114,7 @@ def _render(report: Report, now: datetime) -> RenderableType:
 
 
 @_render.register
-def _run(report: RunReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def _run(report: RunReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     table = new_table("table", "read", "upserted", "deleted", "held", "other", "seconds", numbers=_RUN_NUMBERS)
     for run in report.tables:
         other = run.unchanged + run.superseded + run.replayed + run.ignored
@@ -115,7 +122,7 @@ def _run(report: RunReport, now: datetime) -> RenderableType:  # noqa: ARG001 - 
         counts = (run.read, run.upserted, run.deleted, run.quarantined, other)
         table.add_row(name, *map(number, counts), f"{run.seconds:.1f}")
     below = [failure(run.table, run.error) for run in report.tables if run.error]
-    violations = _run_violations(report.tables)
+    violations = _run_violations(report.tables, steps)
     nothing = not any(run.read or run.error for run in report.tables)
     done = [Text("Nothing new to read.", style="dim")] if nothing else []
     swept = [
@@ -123,33 +130,33 @@ def _run(report: RunReport, now: datetime) -> RenderableType:  # noqa: ARG001 - 
         for run in report.tables
         if run.swept
     ]
-    return Group(table, *done, *swept, *_meddled(report.tables), *violations, *below)
+    return Group(table, *done, *swept, *_meddled(report.tables, steps), *violations, *below)
 
 
-def _meddled(tables: Iterable[TableRun | TableStatus]) -> list[Text]:
+def _meddled(tables: Iterable[TableRun | TableStatus], steps: NextSteps) -> list[Text]:
     """Which tables another program has written to."""
     found = [(one.table, quantity(one.foreign_commits, "commit")) for one in tables if one.foreign_commits]
-    do = "compare with `cdcm verify`."
+    do = steps.in_text("compare with `cdcm verify`.")
     return [Text(f"{name}: changed by {commits} of another program; {do}", style="yellow") for name, commits in found]
 
 
 _RUN_NUMBERS = ("read", "upserted", "deleted", "held", "other", "seconds")
 
 
-def _run_violations(tables: Iterable[TableRun]) -> list[RenderableType]:
+def _run_violations(tables: Iterable[TableRun], steps: NextSteps) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for run in tables:
         if run.violations:
             found = ", ".join(f"{code} × {count}" for code, count in sorted(run.violations.items()))
             lines.append(Text.assemble((f"{run.table}: ", "bold"), (found, "yellow")))
-    return [*lines, Text("See `cdcm report`.", style="dim")] if lines else []
+    return [*lines, Text(steps.in_text("See `cdcm report`."), style="dim")] if lines else []
 
 
 # --- status -------------------------------------------------------------------------------------------------------
 
 
 @_render.register
-def _status(report: StatusReport, now: datetime) -> RenderableType:
+def _status(report: StatusReport, now: datetime, steps: NextSteps) -> RenderableType:
     table = new_table("table", "rows", "lag", "behind", "held", "files", "published", numbers=("rows", "lag", "held"))
     for status in report.tables:
         files = _files(status.files)
@@ -168,12 +175,13 @@ def _status(report: StatusReport, now: datetime) -> RenderableType:
     legend = "lag and held in messages; files: data+deletes, size; as of " + moment(report.as_of, now)
     waiting = [line for status in report.tables if (line := _held(status, now))]
     failures = [failure(status.table, status.error) for status in report.tables if status.error]
+    see = steps.in_text("see `cdcm maintain --plan`")
     hints = [
-        Text(f"{status.table}: {status.files.hint}; see `cdcm maintain --plan`", style="dim")
+        Text(f"{status.table}: {status.files.hint}; {see}", style="dim")
         for status in report.tables
         if status.files is not None and status.files.hint is not None
     ]
-    return Group(table, Text(legend, style="dim"), *waiting, *_meddled(report.tables), *hints, *failures)
+    return Group(table, Text(legend, style="dim"), *waiting, *_meddled(report.tables, steps), *hints, *failures)
 
 
 def _held(status: TableStatus, now: datetime) -> Text | None:
@@ -193,7 +201,7 @@ def _files(files: FileHealth | None) -> str:
 
 
 @_render.register
-def _violations(report: ViolationReport, now: datetime) -> RenderableType:
+def _violations(report: ViolationReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     is_well = all(table.verdict in {TableVerdict.CLEAN, TableVerdict.EMPTY} for table in report.tables)
     summary = Text(headline(report), style="green" if is_well else "")
     title = Text.assemble((f"Contract violations, pipeline {report.pipeline}", "bold"))
@@ -257,7 +265,7 @@ def _samples(group: ViolationGroup, columns: Iterable[str]) -> RenderableType:
 
 
 @_render.register
-def _quarantine(report: QuarantineList, now: datetime) -> RenderableType:
+def _quarantine(report: QuarantineList, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     if not report.rows:
         return Text("Nothing in quarantine that matches.", style="green")
     parts: list[RenderableType] = []
@@ -299,7 +307,7 @@ def _rows(rows: Iterable[QuarantineRow], widths: Mapping[str, int], now: datetim
 
 
 @_render.register
-def _details(report: QuarantineDetails, now: datetime) -> RenderableType:
+def _details(report: QuarantineDetails, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     parts: list[RenderableType] = []
     for found in report.violations:
         status = ("yellow" if found.status == "open" else "dim", found.status)
@@ -339,7 +347,7 @@ _render.register(DoctorReport, doctor_view)
 
 
 @_render.register
-def _lint(report: LintReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def _lint(report: LintReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     parts: list[RenderableType] = []
     for file in report.files:
         if not file.problems:

@@ -8,22 +8,23 @@ from rich.text import Text
 
 from cdc_materializer.report.layout import failure, new_table, number, size
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.wording import quantity
 
 
-def maintain_view(report: MaintainReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def maintain_view(report: MaintainReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """A row a table that has something to do, and a sentence where none has."""
     table = new_table("table", "files", "rewritten", "saved", "ratio", "snapshots", "orphans", numbers=_NUMBERS)
     table.columns[0].no_wrap = True
     busy = [found for found in report.tables if _is_busy(found, planned=report.planned)]
     for found in busy:
         table.add_row(found.table, *_rewritten(found), _snapshots(found), _orphans(found, planned=report.planned))
-    notes = [Text(f"{found.table}: {line}") for found in report.tables for line in _notes(found)]
+    notes = [Text(f"{found.table}: {line}") for found in report.tables for line in _notes(found, steps)]
     failures = [failure(found.table, found.error) for found in report.tables if found.error]
     idle = len(report.tables) - len(busy)
     rest = f"{quantity(idle, 'table')} {'needs' if idle == 1 else 'need'} nothing." if idle else ""
     if not report.tables:
-        rest = "No table is there yet; `cdcm run` makes them."
+        rest = steps.in_text("No table is there yet; `cdcm run` makes them.")
     said = "Nothing was changed. " if report.planned else ""
     below = [Text((said + rest).strip(), style="dim")] if said or rest else []
     return Group(*([table] if busy else []), *notes, *below, *failures)
@@ -57,13 +58,13 @@ def _orphans(found: MaintainedTable, *, planned: bool) -> str:
     return "looked for" if found.orphans_due and planned else "–"
 
 
-def _notes(found: MaintainedTable) -> Iterator[str]:
+def _notes(found: MaintainedTable, steps: NextSteps) -> Iterator[str]:
     if found.manifests:
         yield f"{quantity(found.manifests, 'manifest')} rewritten"
     if found.marked:
         yield "the head is marked again"
     if found.foreign_commits:
         commits = quantity(found.foreign_commits, "commit")
-        yield f"changed by {commits} of another program; compare with `cdcm verify`"
+        yield f"changed by {commits} of another program; {steps.in_text('compare with `cdcm verify`')}"
     if found.orphans_left:
         yield f"no orphan is looked for: {found.orphans_left}"

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cdc_materializer.report.layout import fact_list, failure, heading
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.plan_models import DeclaredPlan, MisfitPlan, PlanReport, TablePlan
 from cdc_materializer.report.wording import quantity
 
@@ -13,7 +14,7 @@ _NOTES = {"create": ("green", "would be made"), "change": ("yellow", "would chan
 _HANDLING = {"hold": "what does not fit is held", "stop": "what does not fit stops the table"}
 
 
-def plan_view(report: PlanReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def plan_view(report: PlanReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """Each table with what would be added, changed, renamed or refused."""
     parts: list[RenderableType] = []
     for table in report.tables:
@@ -22,11 +23,11 @@ def plan_view(report: PlanReport, now: datetime) -> RenderableType:  # noqa: ARG
             continue
         style, note = _NOTES.get(table.action, ("", ""))
         read = f"{note} ({quantity(table.messages, 'message')} looked at)"
-        parts += [Text(""), heading(table.table, style, read), fact_list(_facts(table))]
+        parts += [Text(""), heading(table.table, style, read), fact_list(_facts(table, steps))]
     return Group(*parts, Text(""), Text("Nothing was written. Values are looked at only by the run.", style="dim"))
 
 
-def _facts(table: TablePlan) -> list[tuple[str, RenderableType]]:
+def _facts(table: TablePlan, steps: NextSteps) -> list[tuple[str, RenderableType]]:
     key = [("key", ", ".join(table.key))] if table.action == "create" else []
     renamed = [("rename", f"{one.old} → {one.new}") for one in table.renamed]
     added = [
@@ -39,14 +40,14 @@ def _facts(table: TablePlan) -> list[tuple[str, RenderableType]]:
     ]
     comments = [("comment", ", ".join(table.comments))] if table.comments else []
     misfits = [("misfit", _misfit(one)) for one in table.misfits]
-    declared = [("contract", _declared(one)) for one in table.declared]
+    declared = [("contract", _declared(one, table.table, steps)) for one in table.declared]
     unknown = [("unknown", quantity(table.unknown_schemas, "schema"))] if table.unknown_schemas else []
     refused = [("refused", what) for what in table.refused]
     return [*key, *renamed, *added, *types, *comments, *misfits, *declared, *unknown, *refused]
 
 
-def _declared(found: DeclaredPlan) -> str:
-    remedy = "`cdcm replay --publish` rebuilds it"
+def _declared(found: DeclaredPlan, mirror: str, steps: NextSteps) -> str:
+    remedy = steps.in_text(f"`cdcm replay {mirror} --publish` rebuilds it")
     return f"{found.column} is {found.table_type}, the contract says {found.declared_type}: {remedy}"
 
 

@@ -14,12 +14,13 @@ from cdc_materializer.report.models import (
     TableVerify,
     VerifyReport,
 )
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.wording import printable, quantity
 
 # --- verify -------------------------------------------------------------------------------------------------------
 
 
-def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
+def verify_view(report: VerifyReport, now: datetime, steps: NextSteps) -> RenderableType:
     """What `cdcm verify` found."""
     table = new_table("table", "rows", "missing", "unexpected", "different", "held", "verdict", numbers=_VERIFY_NUMBERS)
     for found in report.tables:
@@ -33,7 +34,7 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
             parts += [
                 Text(""),
                 heading(found.table, "red", f"differs from {_AGAINST[found.method]}"),
-                _verify_facts(found, now),
+                _verify_facts(found, now, steps),
             ]
         elif found.left_out or found.unsettled:
             color = "yellow" if found.unsettled else "green"
@@ -45,7 +46,7 @@ def verify_view(report: VerifyReport, now: datetime) -> RenderableType:
         told = f"No row is known to differ, and {quantity(unsettled, 'key')} could not be compared; run it again."
         parts.append(Text(told, style="yellow"))
     elif report.equal and all(map(_is_missing, report.tables)):
-        parts.append(Text("There is no mirror yet; `cdcm run` makes them.", style="yellow"))
+        parts.append(Text(steps.in_text("There is no mirror yet; `cdcm run` makes them."), style="yellow"))
     elif report.equal:
         methods = sorted({found.method for found in report.tables})
         which = "Every mirror that is there" if any(map(_is_missing, report.tables)) else "Every mirror"
@@ -73,19 +74,17 @@ def _verify_verdict(found: TableVerify) -> Text:
     return Text("equal", style="green") if found.equal else Text("differs", style="red")
 
 
-def _verify_facts(found: TableVerify, now: datetime) -> RenderableType:
+def _verify_facts(found: TableVerify, now: datetime, steps: NextSteps) -> RenderableType:
     columns = ", ".join(f"{name} × {count}" for name, count in found.columns.items())
     facts: list[tuple[str, RenderableType]] = [("columns", columns)] if columns else []
     if found.method == "ledger":
         told = f"{quantity(found.buckets, 'bucket')} of keys, of 16; {found.expected:,} rows expected. "
-        facts.append(("ledger", f"{told}`cdcm verify` tells which rows."))
+        facts.append(("ledger", told + steps.in_text("`cdcm verify` tells which rows.")))
     facts += [("last written", place_line(place, now)) for place in found.places]
     facts += [("keys", printable(" ".join(found.keys)))] if found.keys else []
     if found.judged_otherwise:
-        told = (
-            f"by another contract than today's, in part: `cdcm replay {found.table}` judges every message by this one"
-        )
-        facts.append(("judged", told))
+        told = steps.in_text(f"`cdcm replay {found.table}` judges every message by this one")
+        facts.append(("judged", f"by another contract than today's, in part: {told}"))
     return fact_list([*facts, *_uncompared_facts(found)])
 
 
@@ -107,7 +106,7 @@ def _uncompared_facts(found: TableVerify) -> list[tuple[str, RenderableType]]:
 _REPLAY_NUMBERS = ("live", "rebuilt", "gone", "new", "changed")
 
 
-def replay_view(report: ReplayReport, now: datetime) -> RenderableType:
+def replay_view(report: ReplayReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """What `cdcm replay` found and did."""
     table = new_table("table", *_REPLAY_NUMBERS, "outcome", numbers=_REPLAY_NUMBERS)
     parts: list[RenderableType] = [table]
@@ -182,7 +181,7 @@ _ADOPTED = {
 }
 
 
-def adopt_view(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def adopt_view(report: AdoptReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """What `cdcm adopt` accepted."""
     parts: list[RenderableType] = [heading(report.table, "yellow", "accepted, on the record")]
     for found in report.adopted:
@@ -192,13 +191,13 @@ def adopt_view(report: AdoptReport, now: datetime) -> RenderableType:  # noqa: A
         facts += [("by", found.by), *([("reason", found.reason)] if found.reason else [])]
         parts.append(fact_list(facts))
     note = "Rows that the source lost stay in the mirror until a complete snapshot with `snapshot_sweep`."
-    return Group(*parts, Text(""), Text(f"`cdcm run` goes on. {note}", style="dim"))
+    return Group(*parts, Text(""), Text(steps.in_text(f"`cdcm run` goes on. {note}"), style="dim"))
 
 
 # --- quarantine release -------------------------------------------------------------------------------------------
 
 
-def release_view(report: ReleaseReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def release_view(report: ReleaseReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """What `cdcm quarantine release` judged again."""
     if not report.tried:
         return Text(f"Nothing that matches is held in {report.table}.", style="green")

@@ -9,13 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from cdc_materializer.report.layout import new_table
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.query_models import AsOfReport, QueryColumn, QueryReport
 from cdc_materializer.report.wording import printable, quantity
 
 _NUMBERS = ("int", "bigint", "float", "double", "decimal")
 
 
-def query_view(report: QueryReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def query_view(report: QueryReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """The rows as a table, and how fresh they are."""
     notes = [_counted(report.rows, more=report.more)]
     for one in report.fresh:
@@ -26,7 +27,7 @@ def query_view(report: QueryReport, now: datetime) -> RenderableType:  # noqa: A
     return Group(_table(report.columns, report.rows), *notes)
 
 
-def as_of_view(report: AsOfReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def as_of_view(report: AsOfReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """The rows as a table, where they come from, and what is not certain of them."""
     snapshot = f" Snapshot {report.snapshot} holds just these rows." if report.snapshot else ""
     moment = Text(f"{report.table} as of {report.position}.{snapshot}", style="dim")

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cdc_materializer.report.layout import INDENT, fact_list, heading
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.row_models import Became, ColumnChange, RowMessage, RowViolation, WhyReport
 from cdc_materializer.report.wording import moment, printable, quantity
 
@@ -16,7 +17,7 @@ _STYLES: dict[Became, str] = {"quarantined": "yellow", "upserted": "green", "del
 _VALUES = "values are shown with `--values` alone, masked as the contract says"
 
 
-def why_view(report: WhyReport, now: datetime) -> RenderableType:
+def why_view(report: WhyReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """The life of a row, the oldest message first, and why it is as it is."""
     parts: list[RenderableType] = [
         heading(report.table, "", printable(report.key or "a message without a key that can be read")),

@@ -9,16 +9,16 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport, InitReport, InitTopic
 from cdc_materializer.report.wording import quantity
 
 _INDENT = 2
 _OUTCOMES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
-_DEFAULT_FILE = "pipeline.yaml"
 _STEPS = (("doctor", "checks the set-up"), ("run", "brings the mirrors up to the ends of the topics"))
 
 
-def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def init_view(report: InitReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """Return what `cdcm init` shows: each topic, what was written, and what to do next."""
     parts: list[RenderableType] = []
     for topic in report.topics:
@@ -26,11 +26,11 @@ def init_view(report: InitReport, now: datetime) -> RenderableType:  # noqa: ARG
     if not report.written:
         what = "No contract could be drafted" if report.read_from == "raw" else "No topic can be mirrored"
         return Group(*parts, Text(""), Text(f"{what}, so nothing was written.", style="yellow"))
-    at = "" if report.config == _DEFAULT_FILE else f" -c {shlex.quote(report.config)}"
+    at = NextSteps(Path(report.config)).option
     parts += [Text(""), Text("Written:", style="bold"), *(_below(path) for path in report.written)]
     parts += [Text(""), Text("Next:", style="bold")]
-    steps = _steps_from_raw(report) if report.read_from == "raw" else _STEPS
-    for command, why in steps:
+    commands = _steps_from_raw(report) if report.read_from == "raw" else _STEPS
+    for command, why in commands:
         parts.append(_below(Text.assemble((f"cdcm {command}{at}", "bold cyan"), (f"  {why}", "dim"))))
     if report.read_from == "raw":
         said = "Then give the table its contract in pipeline.yaml; the next run judges by it:"
@@ -51,7 +51,7 @@ def _drafted(report: InitReport) -> list[InitTopic]:
     return [topic for topic in report.topics if topic.contract is not None]
 
 
-def doctor_view(report: DoctorReport, now: datetime) -> RenderableType:  # noqa: ARG001 - one signature for all
+def doctor_view(report: DoctorReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """Return what `cdcm doctor` shows: a line a check, how to mend what is wrong, and the sum."""
     parts: list[RenderableType] = []
     about: str | None = None

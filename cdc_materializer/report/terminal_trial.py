@@ -7,13 +7,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cdc_materializer.report.layout import fact_list, heading, new_table, number, place_line
+from cdc_materializer.report.next_steps import NextSteps
 from cdc_materializer.report.trial_models import LimitTrial, RuleTrial, TrialReport
 from cdc_materializer.report.wording import quantity, share, utc
 
 _NUMBERS = ("broken", "share", "rows", "held")
 
 
-def trial_view(report: TrialReport, now: datetime) -> RenderableType:
+def trial_view(report: TrialReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """Every rule with how often history breaks it, and where the first message is that does."""
     style, note = ("green", "nothing breaks it") if not report.broken else ("yellow", _broken(report))
     since = f" since {utc(report.since)}" if report.since else ""

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import signal
 import sys
@@ -205,8 +206,11 @@ def test_commands_to_go_on_with_name_the_file(
     assert main(["run", "-c", config]) == EXIT_DONE
     view = capsys.readouterr().out
     assert said in " ".join(view.split())
+    assert f"See `cdcm report{option}`." in view
     assert main(["run", "--json", "-c", config]) == EXIT_DONE
     assert said in json.loads(capsys.readouterr().out)["tables"][0]["error"]["message"]
+    logging.getLogger("cdc_materializer").warning("Compare with `cdcm verify`.")
+    assert f"Compare with `cdcm verify{option}`." in capsys.readouterr().err
     assert main(["why", "shop.orders", "--key", "1", "--json", "-c", config]) == EXIT_USAGE
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["message"].endswith(f"`cdcm run{option}` makes it.")

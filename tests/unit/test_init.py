@@ -194,6 +194,24 @@ def test_paths_of_the_file_start_from_where_it_is(tmp_path: Path, capsys: pytest
     assert "files: recorded/schemas #" in (tmp_path / "p.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("file", "option"), [("pipeline.yaml", ""), ("of us.yaml", " -c 'of us.yaml'"), ("a\nb.yaml", " -c 'a?b.yaml'")]
+)
+def test_commands_in_what_is_written_name_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, option: str
+) -> None:
+    """Where it is not the one that is looked for, each on a line of its own."""
+    monkeypatch.chdir(tmp_path)
+    _record(tmp_path, {"id": "long"}, {"id": 1})
+
+    assert main(["init", "--files", "recorded", "-c", file]) == EXIT_DONE
+    written = (tmp_path / file).read_text(encoding="utf-8").splitlines()
+    assert f"# Check the set-up with:  cdcm doctor{option}" in written
+    assert f"# Bring the mirrors up to the ends of the topics with:  cdcm run{option}" in written
+    contract = (tmp_path / "contracts" / "orders.yaml").read_text(encoding="utf-8").splitlines()
+    assert f"# Check it with:  cdcm contract lint{option}" in contract
+
+
 _ROW_SCHEMA = {"type": "struct", "fields": [{"field": "id", "type": "int64"}], "optional": False, "name": "s.t.Value"}
 _HEARTBEAT = {**_ROW_SCHEMA, "name": "io.debezium.connector.common.Heartbeat"}
 _ENVELOPE = connect_envelope_schema(_TOPIC, {"id": {"type": "int64", "optional": False}})

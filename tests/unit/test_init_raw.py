@@ -92,6 +92,7 @@ def test_a_contract_is_drafted_from_what_raw_holds(lake: Lake) -> None:
     drafted = path.read_text(encoding="utf-8")
     assert "from 50 messages of shop.orders__raw" in " ".join(drafted.replace("#", " ").split())
     assert "# Seen in 50 rows: never NULL, between 300 and 6000.\n" in drafted
+    assert f"# Check it with:  cdcm contract lint -c {lake.root / 'pipeline.yaml'}\n" in drafted
     assert "c0-3" not in drafted
 
 

@@ -42,7 +42,7 @@ _FAILED = TablePlan(
 
 def test_every_part_of_a_plan_is_shown() -> None:
     """One line each, in words that the document has too."""
-    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console = Console(file=io.StringIO(), width=120, color_system=None)
     console.print(
         render(PlanReport(pipeline="shop", tables=[_ORDERS, _FAILED]), now=datetime(2026, 11, 21, tzinfo=UTC))
     )
@@ -56,7 +56,7 @@ def test_every_part_of_a_plan_is_shown() -> None:
         "place.label string",
         "v is int, messages have string: what does not fit goes to v__string",
         "id is bigint, messages have string: what does not fit is held",
-        "price is string, the contract says decimal(12,2): `cdcm replay --publish` rebuilds it",
+        "price is string, the contract says decimal(12,2): `cdcm replay shop.orders --publish` rebuilds it",
         "Protobuf.",
         "shop.users  DUPLICATE_COLUMN",
         "Nothing was written.",

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cdc_materializer.names import TableName
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
-from cdc_materializer.report.terminal_query import query_view
+from cdc_materializer.report.terminal import render
 from cdc_materializer.table_names import named_in, renamed, view_names
 
 TABLES: list[tuple[str, ...]] = [("shop", "orders"), ("shop", "order items")]
@@ -78,7 +78,7 @@ def test_values_and_names_move_no_cursor_and_colour_nothing() -> None:
         rows=[[f"a{evil}", [evil]]],
     )
     console = Console(width=90, file=io.StringIO(), record=True)
-    console.print(query_view(report, datetime(2026, 1, 2, tzinfo=UTC)))
+    console.print(render(report, now=datetime(2026, 1, 2, tzinfo=UTC)))
     shown = console.export_text()
 
     assert shown.replace("\n", "").isprintable()
@@ -97,7 +97,7 @@ def test_an_answer_is_shown_with_what_is_new_in_it() -> None:
         fresh=[Freshness(table="shop.orders", messages=3, held=1, newest=newest), Freshness(table="shop.items")],
     )
     console = Console(width=90, file=io.StringIO(), record=True)
-    console.print(query_view(report, newest))
+    console.print(render(report, now=newest))
     shown = console.export_text()
 
     assert [line.split() for line in shown.splitlines()[3:5]] == [["1", "a"], ["2", "NULL"]]

@@ -1,8 +1,10 @@
 """Reports on a terminal."""
 
 import io
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from cdc_materializer.report import (
     violation_models,
 )
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
+from cdc_materializer.report.next_steps import NO_FILE, NextSteps
 from cdc_materializer.report.query_models import AsOfReport, Freshness, QueryColumn, QueryReport
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import (
@@ -245,10 +248,10 @@ REPORTS: list[models.Report] = [
 ]  # fmt: skip
 
 
-def _shown(report: models.Report, width: int = 80, *, colour: bool = False) -> str:
+def _shown(report: models.Report, width: int = 80, *, colour: bool = False, steps: NextSteps = NO_FILE) -> str:
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=colour, no_color=not colour, legacy_windows=False).print(
-        render(report, now=NOW)
+        render(report, now=NOW, steps=steps)
     )
     return out.getvalue()
 
@@ -283,6 +286,15 @@ def test_a_report_loses_nothing_without_colour(report: models.Report) -> None:
     assert [text for text in _texts(report.model_dump(mode="json")) if "".join(text.split()) not in shown] == []
     assert "\x1b" not in _shown(report)
     assert "\x1b[" in _shown(report, colour=True)
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
+def test_a_report_names_the_file_in_its_commands(report: models.Report) -> None:
+    """In what the views say as in what the report does: as many commands, each with the file."""
+    plain = re.findall("`(cdcm [^`]*)`", _shown(report, 300))
+    named = re.findall("`(cdcm [^`]*)`", _shown(report, 300, steps=NextSteps(Path("of us.yaml"))))
+
+    assert named == [f"{command} -c 'of us.yaml'" for command in plain]
 
 
 def _spiked(value: Any) -> Any:  # noqa: ANN401 - a report, or what is in one
