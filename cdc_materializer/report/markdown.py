@@ -79,7 +79,7 @@ def _facts(report: ViolationReport, group: ViolationGroup) -> Iterator[tuple[str
         yield "code", _name(group.code, in_table=True)
     if group.states:
         yield "rule", _plain(group.states)
-    yield "happened", group.explanation
+    yield "happened", _sentence(group.explanation)
     if group.column:
         yield "column", _name(group.column, in_table=True)
     yield "found", wording.found_words(group)
@@ -90,7 +90,7 @@ def _facts(report: ViolationReport, group: ViolationGroup) -> Iterator[tuple[str
     if group.since:
         yield "open since", wording.moment(group.since, report.as_of)
     if group.open or group.action == "reported":
-        yield "to do", group.remedy
+        yield "to do", _sentence(group.remedy)
 
 
 def _place(report: ViolationReport, group: ViolationGroup, end: wording.End) -> str:
@@ -116,6 +116,11 @@ def _name(name: str, *, in_table: bool = False) -> str:
 def _plain(text: str) -> str:
     """Write somebody's words so that Markdown shows them as they are; a word joiner keeps an @ from calling anybody."""
     return _SPECIAL.sub(r"\\\1", _printable(text)).replace("@", "@\N{WORD JOINER}")
+
+
+def _sentence(text: str) -> str:
+    """Write a sentence of ours into a table: its code stays code, and no file's name in it ends the cell."""
+    return _printable(text).replace("|", r"\|")
 
 
 def _printable(text: str) -> str:

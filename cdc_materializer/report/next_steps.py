@@ -39,7 +39,7 @@ class NextSteps:
 
     def name_file(self, config: Path | None) -> None:
         """From now on name this file, as the user wrote it; None, or the default: it is where it is looked for."""
-        self.option = "" if config in {None, PIPELINE_FILE} else f" -c {shlex.quote(str(config))}"
+        self.option = "" if config in {None, PIPELINE_FILE} else f" -c {_quoted(str(config))}"
 
     def in_text(self, text: str) -> str:
         """Return ``text`` with the file in its commands."""
@@ -65,6 +65,14 @@ class NextSteps:
         if isinstance(value, list) and all(isinstance(one, str | BaseModel) for one in value):
             return [self._in_value(one, is_sentence=is_sentence) for one in value]
         return value
+
+
+def _quoted(path: str) -> str:
+    """A path as a shell takes it, without a backtick: what shows a sentence takes these for the ends of its code."""
+    if "`" not in path:
+        return shlex.quote(path)
+    escaped = path.replace("\\", "\\\\").replace("'", "\\'").replace("`", "\\140")
+    return f"$'{escaped}'"
 
 
 #: What writes commands as they are.

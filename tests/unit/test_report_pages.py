@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import re
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -256,6 +257,21 @@ def test_pages_name_the_file_in_their_commands(form: Callable[[ViolationReport, 
     assert "cdcm quarantine release shop.orders -c 'of us.yaml'" in seen
     assert "cdcm replay shop.orders --publish -c 'of us.yaml'" in seen
     assert "cdcm quarantine show shop.orders 0/1 -c 'of us.yaml'" in seen
+
+
+def test_no_name_of_the_file_ends_the_code_or_the_cell_that_it_stands_in() -> None:
+    """A backtick is written as shells take it in quotes, a bar as Markdown takes it in tables; HTML needs neither."""
+    steps = NextSteps(Path("a|b`c'd\\e.yaml"))
+    option = r"-c $'a|b\140c\'d\\e.yaml'"
+    markdown = to_markdown(_report(), steps)
+
+    assert subprocess.run(["bash", "-c", f"echo {option}"], capture_output=True, text=True, check=True).stdout == (
+        "-c a|b`c'd\\e.yaml\n"
+    )
+    assert f"<code>cdcm quarantine release shop.orders {option}</code>" in html.unescape(to_html(_report(), steps))
+    assert f"`cdcm quarantine release shop.orders {option.replace('|', chr(92) + '|')}`" in markdown
+    rows = [re.findall(r"(?<!\\)\|", row) for row in markdown.splitlines() if row.startswith("| **")]
+    assert {len(bars) for bars in rows} == {3}
 
 
 def test_markdown_says_the_same() -> None:
