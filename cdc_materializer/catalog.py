@@ -369,8 +369,8 @@ class _RemoteCatalog:
         if given not in _KINDS:
             raise LakeUnavailable(
                 f"The catalog `{config.name}` is of the kind `{given}`, which can only be read through Spark.",
-                "Use a command that starts it (`cdcm run`, `cdcm verify`, `cdcm why`, `cdcm query`), or a catalog of "
-                "the kind REST, Glue, Hive or SQLite.",
+                "Use a command that starts it (`cdcm run`, `cdcm verify`, `cdcm why TABLE`, `cdcm query SQL`), or a "
+                "catalog of the kind REST, Glue, Hive or SQLite.",
             )
         self._name = config.name
         try:

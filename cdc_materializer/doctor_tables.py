@@ -138,7 +138,8 @@ def _marker(lake: Tables, table: TableName, name: str) -> tuple[list[DoctorCheck
     if others:
         commits, by = quantity(len(others), "commit"), shown(others[0].summary.get("engine-name", "an unnamed engine"))
         what = f"{table} was changed by {commits} of another program, the last {others[0].at:%Y-%m-%d %H:%M} by {by}."
-        do = "Stop the other writer, then compare with `cdcm verify`; `cdcm replay` rebuilds the mirror from raw."
+        rebuild = f"`cdcm replay {name} --publish`"
+        do = f"Stop the other writer, then compare with `cdcm verify`; {rebuild} rebuilds the mirror from raw."
         return [DoctorCheck(name="tables", outcome="warning", message=what, do=do, table=name)], marker
     return [], marker
 

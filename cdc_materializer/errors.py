@@ -306,7 +306,8 @@ class RuleNotJudged(ContractBlocked):
         """Say which rules fail, and by what."""
         named = ", ".join(f"{name} cannot be judged ({reason})" for name, reason in sorted(why.items()))
         what = f"The contract of {mirror} lets nothing pass: {named}. Raw has the messages; the mirror was not changed."
-        do = "Mend the rule so that it can judge every row, try it with `cdcm contract test`, and run again."
+        test = f"`cdcm contract test --table {mirror}`"
+        do = f"Mend the rule so that it can judge every row, try it with {test}, and run again."
         super().__init__(what, do, unjudged=tuple(sorted(why)))
 
 

@@ -339,7 +339,8 @@ def _logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
         raise BatchBlocked(
             f"The topic's messages are from more than {LOGS_MAX:,} logs (`source.gtid`, `source.file`), which no"
             " database has; the mirror would keep each of them. Nothing of the batch was published.",
-            "Look for what else writes to the topic; once it has the database's own messages alone, run `cdcm replay`.",
+            "Look for what else writes to the topic; once it has the database's own messages alone, run "
+            "`cdcm replay TABLE --publish`.",
         )
     return after
 

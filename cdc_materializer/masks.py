@@ -148,8 +148,8 @@ class Masks:
         hidden = next((name for name in names if name != whole and self.of(name) is not None), None)
         if whole in names and hidden is not None and self.of(whole) is None:
             what = f"{self._file(hidden)} hides `{hidden}`, and `{whole}`, which the mirror has too, shows it as it is."
-            do = f"Declare `{whole}` with `drop: true` or a mask, and rebuild the mirror: `cdcm replay … --publish`."
-            raise ContractInvalid(what, do)
+            do = f"Declare `{whole}` with `drop: true` or a mask, and rebuild the mirror: "
+            raise ContractInvalid(what, f"{do}`cdcm replay TABLE --publish`.")
 
     def stored(self, schema: TableSchema) -> TableSchema:
         """A mirror's columns as it stores them under these masks."""

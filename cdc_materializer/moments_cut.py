@@ -26,8 +26,8 @@ KNOWN = (
     m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.SOURCE_TIME, m.STREAMING, m.LOG, m.LOG_NUMBER,
 )  # fmt: skip
 
-_SHOWN = "Write it as `cdcm why` and `__cdc.position` show it."
-_OTHERWISE = "See `cdcm why` or `__cdc.position` for positions that it has."
+_SHOWN = "Write it as `cdcm why TABLE` and `__cdc.position` show it."
+_OTHERWISE = "See `cdcm why TABLE` or `__cdc.position` for positions that it has."
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _lost(log: Known, cut: Cut) -> Iterator[str]:
         yield f"Raw has no message at {quantity(missing, 'offset')} up to then: {why}."
     for one in log.adopted:
         if any(p not in cut.first or at <= cut.first[p] for p, at in one.offsets.items()):
-            yield f"Source data that was lost or rewound before then was accepted on {one.at} (`cdcm adopt`)."
+            yield f"Source data that was lost or rewound before then was accepted on {one.at} (`adopt`)."
 
 
 def _split(log: Known, cut: Cut) -> Iterator[str]:

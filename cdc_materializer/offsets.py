@@ -14,7 +14,7 @@ from cdc_materializer.strict_json import as_offset, read_partitions, write
 
 _BATCH_ID_LENGTH = 16
 _BUG = "This is a bug; please report it with the output of `--debug`."
-_ADOPT = "accept it with `cdcm adopt`, best after the connector was made to snapshot the table again."
+_ADOPT = "accept it with `cdcm adopt TABLE`, best after the connector was made to snapshot the table again."
 
 
 class Offsets(Mapping[int, int]):

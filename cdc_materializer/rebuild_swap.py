@@ -84,7 +84,8 @@ def take_back(line: Line) -> None:
         # A swap keeps what it replaces: this was a rollback that was killed, and it is ended.
         return
     if live.mirror is None or held is None or held.head is None or before is None:
-        raise UsageError(_KEEPS_NONE.format(name), "Only what `cdcm replay --publish` replaced can be taken back.")
+        do = f"Only what `cdcm replay {name} --publish` replaced can be taken back."
+        raise UsageError(_KEEPS_NONE.format(name), do)
     # What comes back is marked anew, in the columns of now: nothing would tell of those that are gone.
     check_dropped(live.mirror, live.mirror.dropped)
     _check_hidden(line, before)

@@ -134,7 +134,7 @@ class Evolution:
         both = [(old, new) for old, new in found if new in names]
         if both:
             what = f"{self._says} {_pairs(both)}, and the table has both columns. Nothing was written."
-            do = "Drop the later one in the lake; the next run renames the other, `cdcm replay --publish` fills it."
+            do = "Drop the later one in the lake; a run renames the other, `cdcm replay TABLE --publish` fills it."
             raise SchemaRefused(what, do)
         keys = [(old, new) for old, new in found if old in schema.key]
         if keys:

@@ -123,7 +123,7 @@ class _Compiler:
         at = f"Contract {self.file}{line}: the" if self.file else "The"
         return ContractInvalid(
             f"{at} rule {self.rule.name} cannot be applied: {why}.",
-            "Mend the rule, check it with `cdcm contract lint` and try it with `cdcm contract test`.",
+            "Mend the rule, check it with `cdcm contract lint` and try it with `cdcm contract test --table TABLE`.",
         )
 
     def _names(self) -> dict[str, str]:

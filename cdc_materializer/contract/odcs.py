@@ -33,7 +33,7 @@ from cdc_materializer.names import TableName, nearest
 from cdc_materializer.report.models import LintFile, LintProblem, LintReport
 
 _ODCS_MAJOR = "v3."
-_OTHER_TYPE = "Declare the type that the table has; `cdcm replay` gives it this one where values can be read so."
+_OTHER_TYPE = "Declare the type that the table has; `cdcm replay TABLE --publish` gives it this one where values allow."
 
 
 def load_contract(path: Path, table: str | None = None, root: Path | None = None) -> Contract:

@@ -43,7 +43,7 @@ REFUSALS: Mapping[str, Refusal] = {
     BEFORE_IMAGE: Refusal(
         "The message of AWS DMS has an object beside `data` and `metadata` that is not read: a before image, it seems.",
         "Name it in the table's `before_image`, as the task's `BeforeImageSettings` do in `FieldName`, "
-        "then `cdcm replay`.",
+        "then `cdcm replay … --publish`.",
     ),
 }
 

@@ -11,7 +11,7 @@ from cdc_materializer.errors import MAX_QUARANTINED, Code
 About = Literal["messages", "table", "rule"]
 
 #: A command that is about one table, without the table, or with a sign for it.
-_COMMAND = re.compile(r"`cdcm (quarantine release|adopt|replay)(?: …)?(?=[ `])")
+_COMMAND = re.compile(r"`cdcm (quarantine release|adopt|replay|contract test --table)(?: …)?(?=[ `])")
 
 _NEW_TYPE = "`cdcm replay … --publish` rebuilds the table with the new type; or change it back."
 
@@ -70,7 +70,7 @@ _TOO_MANY = (
 )
 _UNJUDGED = (
     "The rule cannot be judged, so nothing of the batch is published: what breaks it would pass unseen.",
-    "Mend the rule so that it can judge every row; the run says what goes wrong, and `cdcm contract test` tries it.",
+    "Mend the rule so that it can judge every row; the run says what goes wrong, `cdcm contract test --table …` tries.",
 )
 #: Of a row, where it is not held.
 _OF_ROW: Mapping[str, tuple[str, str]] = {

@@ -287,7 +287,7 @@ def _reason(told: Told, by: Told | None, batch: Publication | None, violations: 
 
 def _published(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> str:
     if any(found.status == "open" and found.action not in _REPORTED for found in violations):
-        return "It is held; by today's rules it would be published (`cdcm quarantine release`)."
+        return "It is held; by today's rules it would be published (`cdcm quarantine release TABLE`)."
     if told.outcome == "deleted":
         return "The source truncated the table." if told.op == TRUNCATE else "It ended the row."
     if by is not None:

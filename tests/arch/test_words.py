@@ -10,6 +10,13 @@ if TYPE_CHECKING:
 
 _EMPTY_WORDS = re.compile(r"(?:^|_)(utils?|helpers?|managers?|handlers?)(?:_|$)|(?:Util|Helper|Manager|Handler)s?$")
 
+#: A command that needs a table, or SQL, without it; `contract test` needs one where there are several.
+_INCOMPLETE = re.compile(
+    r"`cdcm (?:adopt|as-of|contract test|quarantine (?:release|show)|query|replay|why)(?: …)?(?: --(?!table )[\w-]+)*`"
+)
+#: Where a table's name comes into the sentences afterwards (`remedies.remedy`).
+_COMPLETED_LATER = {"cdc_materializer.report.remedies", "cdc_materializer.decode.refusals"}
+
 
 def _public(node: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.ClassDef]]:
     """Give every public class and function of a module, and every public method of its public classes."""
@@ -59,3 +66,27 @@ def test_names_say_something(modules: "tuple[Module, ...]") -> None:
     empty = [f"{place} {name}" for place, name in named if _EMPTY_WORDS.search(name)]
 
     assert not empty, f"{empty}: these words fit any code; name what it is (a noun of the glossary) or does (a verb)."
+
+
+def test_commands_that_are_printed_run_as_they_stand(modules: "tuple[Module, ...]") -> None:
+    """What tells a user to type a command names the table that it needs, or TABLE, as its help does."""
+    incomplete = []
+    for module in modules:
+        if module.name in _COMPLETED_LATER:
+            continue
+        # Docstrings, and what options and fields are for, name commands without telling anyone to type them.
+        names = [
+            *(node.value for node in module.nodes if isinstance(node, ast.Expr)),
+            *(one.value for one in module.nodes if isinstance(one, ast.keyword) and one.arg in {"description", "help"}),
+        ]
+        spared = {id(part) for node in names for part in ast.walk(node)}
+        texts = [
+            node
+            for node in module.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spared
+        ]
+        incomplete += [
+            f"{module.place}:{node.lineno} {found}" for node in texts for found in _INCOMPLETE.findall(str(node.value))
+        ]
+
+    assert not incomplete, f"{incomplete}: name the table, or write TABLE (SQL) where it is not known."

@@ -743,7 +743,7 @@ def test_a_contract_is_checked_against_the_table_it_is_for(write_contract: "Writ
         (10, "Did you mean amount?"),
         (
             11,
-            "Declare the type that the table has; `cdcm replay` gives it this one where values can be read so.",
+            "Declare the type that the table has; `cdcm replay TABLE --publish` gives it this one where values allow.",
         ),
     ]
 

@@ -163,8 +163,8 @@ def _faults(found: DoctorReport, table: str) -> list[DoctorCheck]:
 @pytest.mark.parametrize(
     ("table", "outcome", "ends", "said", "do"),
     [
-        ("gap", "problem", EXIT_REWOUND, "up to 1 messages are lost", "`cdcm adopt`"),
-        ("rewound", "problem", EXIT_REWOUND, "the partition ends at offset 10", "`cdcm adopt`"),
+        ("gap", "problem", EXIT_REWOUND, "up to 1 messages are lost", "`cdcm adopt TABLE`"),
+        ("rewound", "problem", EXIT_REWOUND, "the partition ends at offset 10", "`cdcm adopt TABLE`"),
         ("ahead", "problem", EXIT_LAKE, "ahead of raw in partition 0 (9 past 7)", "Restore raw"),
         ("unmarked", "problem", EXIT_LAKE, "has rows and no marker", "another `mirror`"),
         ("unreadable", "problem", EXIT_LAKE, "has version 99", "newer version"),

@@ -299,6 +299,7 @@ def test_a_rule_that_cannot_be_judged_is_broken_by_nothing(scope: str, column: s
     assert found_words(group) == "once, about the rule itself, still so"
     assert group.explanation.startswith("The rule cannot be judged")
     assert group.remedy.startswith("Mend the rule so that it can judge every row")
+    assert "`cdcm contract test --table shop.orders`" in group.remedy
     assert table.contract is not None
     assert (table.contract.judged[0].count, table.contract.judged[0].unjudged) == (0, True)
     assert rule_words(table.contract.judged[0])[1:] == ("cannot be judged", "–", "–")
