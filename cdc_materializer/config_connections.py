@@ -14,6 +14,7 @@ from cdc_materializer.config_values import (
     EMPTY,
     FilePath,
     Properties,
+    Secret,
     Settings,
     below_root,
     read_properties,
@@ -38,7 +39,9 @@ _KAFKA_FILES = frozenset(
     }
 )
 _PROBE = "probe"
-_NEVER_EMPTY = ("type", "catalog-impl", "uri", "warehouse")
+_NEVER_EMPTY = ("type", "catalog-impl", "uri", "warehouse", "credential", "token", "jdbc.password")
+# What a broker would take for a wrong login, or for none.
+_KAFKA_LOGIN = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
 # The kinds of catalog that Iceberg has a name for (`CatalogUtil`); any other has its class in `catalog-impl`.
 _KINDS = ("jdbc", "rest", "glue", "hive", "hadoop", "nessie", "bigquery")
 # The kinds of catalog whose warehouse is a folder; to others, REST among them, it is a name of the server's own.
@@ -90,6 +93,10 @@ class SourceConfig(Settings):
             raise refusal(
                 "has no `bootstrap.servers` under `kafka`", "Add it, like `bootstrap.servers: localhost:9092`."
             )
+        given = reveal(self.kafka or {})
+        empty = next((name for name in _KAFKA_LOGIN if name in given and not given[name].strip()), None)
+        if empty is not None:
+            raise refusal(f"has an empty `{empty}` under `kafka`", EMPTY)
         return self
 
 
@@ -97,7 +104,7 @@ class BasicAuth(Settings):
     """A user's name and password."""
 
     user: str = Field(description="The user's name.")
-    password: SecretStr = Field(description="The password; take it from the environment with `${NAME}`.")
+    password: Secret = Field(description="The password; take it from the environment with `${NAME}`.")
 
 
 class TlsFiles(Settings):
@@ -120,7 +127,7 @@ class RegistryConfig(Settings):
     )
     basic_auth: BasicAuth | None = Field(default=None, description="User and password for the registry.")
     tls: TlsFiles | None = Field(default=None, description="Certificates for the registry.")
-    headers: Mapping[str, SecretStr] = Field(default={}, description="HTTP headers sent to the registry.")
+    headers: Mapping[str, Secret] = Field(default={}, description="HTTP headers sent to the registry.")
 
     @field_validator("url")
     @classmethod

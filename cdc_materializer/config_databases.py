@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, field_validator
 
-from cdc_materializer.config_values import Duration, Properties, Settings, holds_secret, refusal
+from cdc_materializer.config_values import Duration, Properties, Secret, Settings, holds_secret, refusal
 
 #: What a database's address begins with, by its kind. The driver for MariaDB speaks to MySQL too.
 SCHEMES = {"jdbc:postgresql://": "postgresql", "jdbc:mariadb://": "mysql", "jdbc:mysql://": "mysql"}
@@ -18,7 +18,7 @@ class DatabaseConfig(Settings):
         "without user, password or `?…`."
     )
     user: str = Field(description="A user who may read the tables.")
-    password: SecretStr | None = Field(
+    password: Secret | None = Field(
         default=None, description="The password; take it from the environment with `${NAME}`."
     )
     properties: Properties = Field(

@@ -152,6 +152,13 @@ def _not_empty(given: object) -> object:
     return given
 
 
+def _has_text(given: SecretStr) -> SecretStr:
+    # To a server it would be a wrong one, or none at all.
+    if not given.get_secret_value().strip():
+        raise refusal("is empty, where a secret belongs", EMPTY)
+    return given
+
+
 def below_root(path: Path, info: ValidationInfo) -> Path:
     """Make a path of the file absolute: relative ones are relative to the file's folder (design section 4.2)."""
     root = (info.context or {}).get("root")
@@ -189,6 +196,9 @@ Duration = Annotated[
 
 #: A file or folder, absolute once the file was read.
 FilePath = Annotated[Path, BeforeValidator(_not_empty), AfterValidator(below_root), WithJsonSchema({"type": "string"})]
+
+#: A password or the like; nothing and blanks are none.
+Secret = Annotated[SecretStr, AfterValidator(_has_text)]
 
 #: Some names; one alone may be written without the brackets.
 Names = Annotated[

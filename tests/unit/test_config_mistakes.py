@@ -339,12 +339,32 @@ def test_a_variable_that_is_not_there_is_named(folder: Path, value: str, said: s
         (("tables", "registry: {files: ' '}\ntables"), "registry.files is empty, where a path belongs. "),
         (("tables", "catalog: {uri: '${CDCM_EMPTY}'}\ntables"), "catalog has an empty `uri`. "),
         (("tables", "catalog: {type: hadoop, warehouse: ''}\ntables"), "catalog has an empty `warehouse`. "),
+        (
+            ("tables", "registry: {url: 'http://r', basic_auth: {user: u, password: '${CDCM_EMPTY}'}}\ntables"),
+            "registry.basic_auth.password is empty, where a secret belongs. ",
+        ),
+        (
+            ("tables", "registry: {url: 'http://r', headers: {Authorization: '${CDCM_EMPTY}'}}\ntables"),
+            "registry.headers.Authorization is empty, where a secret belongs. ",
+        ),
+        (
+            ("tables", "databases: {d: {url: 'jdbc:mysql://h/', user: u, password: '${CDCM_EMPTY}'}}\ntables"),
+            "databases.d.password is empty, where a secret belongs. ",
+        ),
+        (
+            ("files: recorded", "kafka: {bootstrap.servers: b, sasl.password: '${CDCM_EMPTY}'}"),
+            "source has an empty `sasl.password` under `kafka`. ",
+        ),
+        (
+            ("tables", "catalog: {uri: 'http://c', token: '${CDCM_EMPTY}'}\ntables"),
+            "catalog has an empty `token`. ",
+        ),
     ],
 )
 def test_what_an_empty_variable_leaves_empty_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], said: str
 ) -> None:
-    """As a path it would be the folder of the file."""
+    """As a path it would be the folder of the file, as a secret a wrong one or none."""
     monkeypatch.setenv("CDCM_EMPTY", "")
     do = "Give it a value, or leave it out; an environment variable that it takes may be empty."
 
