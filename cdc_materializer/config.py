@@ -97,6 +97,8 @@ class PipelineFile(Settings):
         if not isinstance(data, Mapping):
             return data
         given = {"catalog": {}, **_with_values(data)}
+        if "tables" in data:
+            given.setdefault("tables", [])  # nothing behind it is an empty list, as to the eye
         defaults, tables = given.get("defaults"), given.get("tables")
         if isinstance(defaults, Mapping):
             given["defaults"] = _with_values(defaults)

@@ -26,12 +26,17 @@ class ResolvedTables:
 
 
 def check_mirrors(tables: Iterable[TableConfig]) -> None:
-    """Check that each table that is no glob has a mirror of its own; raise ConfigError otherwise.
+    """Check that each glob is there once and each other table has a mirror of its own; raise ConfigError otherwise.
 
     Names that differ only in case count as one: they would share a folder on some file systems.
     """
     topic_by_mirror: dict[str, str] = {}
-    for table in tables:
+    entry_by_glob: dict[str, int] = {}
+    for at, table in enumerate(tables):
+        first = entry_by_glob.setdefault(table.topic, at) if table.is_glob else at
+        if first != at:
+            what = f"The glob {shown(table.topic)} has two entries, tables[{first}] and tables[{at}]."
+            raise ConfigError(what, "Leave one of them out: the first takes all topics that it matches.")
         if table.is_glob and table.given_mirror is None:
             continue
         mirror = _folded(table)

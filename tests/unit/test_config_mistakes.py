@@ -110,7 +110,11 @@ def test_a_missing_file_says_what_to_do(folder: Path) -> None:
                 "belongs. Correct it in the file."
             ),
         ),
-        (("[{topic: shop.public.orders}]", ""), "pipeline.yaml, tables is missing. Add it to the file."),
+        (("tables: [{topic: shop.public.orders}]", ""), "pipeline.yaml, tables is missing. Add it to the file."),
+        (
+            ("[{topic: shop.public.orders}]", ""),
+            "pipeline.yaml, tables is empty: there is nothing to mirror. Add an entry, like `- topic: ",
+        ),
         (
             ("{topic: shop.public.orders}", ""),
             "pipeline.yaml, tables is empty: there is nothing to mirror. Add an entry, like `- topic: ",
@@ -377,6 +381,15 @@ def test_an_entry_that_is_there_twice_is_named_as_such(folder: Path) -> None:
     said = refusal(folder, SMALL.replace(table, f"{table}, {table}"))
 
     assert said.startswith("The topic shop.public.orders has two entries in `tables:`, both of the mirror")
+
+
+@pytest.mark.parametrize("second", ["deletes: soft", "mirror: shop.all"])
+def test_a_glob_that_is_there_twice_is_named_with_both_entries(folder: Path, second: str) -> None:
+    """The second would be given no topic, and its settings to no table."""
+    table = "{topic: shop.public.orders}"
+    said = refusal(folder, SMALL.replace(table, f"{{topic: 'a.*'}}, {table}, {{topic: 'a.*', {second}}}"))
+
+    assert said.startswith("The glob a.* has two entries, tables[0] and tables[2]. Leave one of them out: ")
 
 
 def test_a_mistake_in_the_defaults_is_named_there(folder: Path) -> None:
