@@ -31,7 +31,7 @@ from cdc_materializer.decoders_selectors import selectors_of
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
-from cdc_materializer.registry import RegisteredSchema, Registry
+from cdc_materializer.registry import ADD_REGISTRY, RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 from cdc_materializer.schema_types import becomes, holds, outgrown
 
@@ -167,7 +167,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, is_cut: bool = False) ->
     is_blind = lookup.registry is None and writers.unknown
     if is_blind and not any(_is_read(row, *pair, lookup.options) for row, pair in zip(rows, pairs, strict=True)):
         what = "The topic's messages name schemas by id, and no registry is configured."
-        raise ConfigError(what, "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml.")
+        raise ConfigError(what, ADD_REGISTRY)
     described, masks = _described(pairs, lookup), lookup.options.masks
     anew = _read_by(Declared.of(lookup, sent, anew=True), made_anew(as_sent, lookup))
     last = _described(_by_last_message(rows, anew, keys), lookup)

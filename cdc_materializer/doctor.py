@@ -23,9 +23,9 @@ from cdc_materializer.contract.model import Limit
 from cdc_materializer.contract.relations import Elsewhere, columns_elsewhere
 from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.doctor_topics import check_compacted
-from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ContractInvalid, worst_exit_code
-from cdc_materializer.recognise import Recognised, recognise
-from cdc_materializer.registry import RegisteredSchema, Registry, Wanted, open_registry
+from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ConfigError, ContractInvalid, worst_exit_code
+from cdc_materializer.recognise import NO_REGISTRY, Recognised, recognise
+from cdc_materializer.registry import ADD_REGISTRY, RegisteredSchema, Registry, Wanted, open_registry
 from cdc_materializer.registry.schemas import id_bytes_of
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
 from cdc_materializer.report.wording import quantity
@@ -278,7 +278,9 @@ def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[Doc
     """What a topic's messages say of the settings that they were written with."""
     name = str(table.mirror)
     needs_settings = found.reason is not None and (table.contract is not None or table.key)
-    if found.reason is not None and not needs_settings:
+    if found.reason == NO_REGISTRY:
+        yield problem("topic", ConfigError(f"{topic} cannot be read: {found.reason}.", ADD_REGISTRY), name)
+    elif found.reason is not None and not needs_settings:
         message = f"{topic} cannot be mirrored as it is: {found.reason}."
         do = "Mend the topic's connector, or the table's settings."
         yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=name)

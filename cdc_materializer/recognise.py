@@ -43,6 +43,8 @@ class Plain:
     fields: Mapping[str, Any]
 
 
+#: Why messages that name schemas cannot be read where there is no registry.
+NO_REGISTRY = "its messages name schemas by id, and no registry was given"
 #: What a key or value is: its schema, the object itself where it has none, or why it cannot be read.
 Read = WireType | Plain | str | None
 
@@ -252,7 +254,7 @@ class _Writers:
 
     def _look_up(self, name: SchemaName) -> WireType | str:
         if self._registry is None:
-            return "its messages name schemas by id, and no registry was given"
+            return NO_REGISTRY
         found = self._registry.schema(name)
         if found is None:
             return "the registry does not know the schema that its messages name"

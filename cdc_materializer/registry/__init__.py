@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cdc_materializer.config_connections import RegistryConfig
 
 __all__ = [
+    "ADD_REGISTRY",
     "ApicurioRegistry",
     "ConfluentRegistry",
     "RecordedRegistry",
@@ -23,6 +24,9 @@ __all__ = [
     "Wanted",
     "open_registry",
 ]
+
+#: What to do where messages name schemas and the configuration has no registry.
+ADD_REGISTRY = "Add `registry:` with its `url` (or `files` for recorded schemas) to pipeline.yaml."
 
 
 def open_registry(config: "RegistryConfig | None", deadline: Deadline = NEVER) -> Registry | None:

@@ -35,7 +35,7 @@ from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.recognise import recognise
+from cdc_materializer.recognise import NO_REGISTRY, recognise
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport
 from cdc_materializer.source import Message, TopicState
 from cdc_materializer.source_settings import doubts
@@ -469,6 +469,23 @@ def test_a_registry_that_is_down_is_not_taken_for_none(tmp_path: Path) -> None:
     (told,) = (c for c in found if c.name == "topic" and c.outcome == "warning")
     assert (told.table, "the registry cannot be asked" in told.message) == ("public.named", True)
     assert [c.name for c in found if c.table == "public.named"] == ["topic", "tables"]
+
+
+@pytest.mark.parametrize("settings", ["", "defaults: {key: [id]}\n"])
+def test_a_topic_that_needs_a_registry_is_a_problem_where_there_is_none(tmp_path: Path, settings: str) -> None:
+    """As a run would end, with what it says to do, whatever else is set; other topics need none."""
+    path = _pipeline(tmp_path, ["named", "plain"], settings)
+    topic = TopicBuilder("s.public.named")
+    topic.add(b"\0\0\0\0\1x", b"\0\0\0\0\2x")
+    topic.write(tmp_path / "recorded")
+
+    found = examine(path, load_config)
+
+    (told,) = (check for check in found.checks if check.outcome == "problem")
+    assert (told.name, told.table, exit_code(found)) == ("topic", "public.named", EXIT_USAGE)
+    assert told.message == f"s.public.named cannot be read: {NO_REGISTRY}."
+    assert told.do is not None
+    assert told.do.startswith("Add `registry:` with its `url`")
 
 
 def test_a_source_that_is_not_there_leaves_the_lake_to_be_checked(tmp_path: Path) -> None:
