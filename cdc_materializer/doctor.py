@@ -161,7 +161,8 @@ def _contract(config: Config, table: TableConfig, elsewhere: Elsewhere | None) -
         yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return
     first = file.problems[0]
-    message = f"{file.path} has {quantity(len(file.problems), 'problem')}; line {first.line or 1}: {first.message}"
+    at = f"has {quantity(len(file.problems), 'problem')}; line {first.line}" if first.line else "cannot be read"
+    message = f"{file.path} {at}: {first.message}"
     do = f"{first.do} All of them: `cdcm contract lint`."
     yield DoctorCheck(name="contract", outcome="problem", message=message, do=do, table=name, exit_code=EXIT_USAGE)
 

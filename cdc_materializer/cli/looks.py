@@ -1,6 +1,5 @@
 """The commands that look: `status`, `quarantine`, `contract lint`. None of them starts Spark."""
 
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -155,7 +154,7 @@ def contract_lint(
     are held to the columns that the mirrors have, too.
     """
     output = Output.begin(as_json=as_json, debug=debug)
-    found = _linted(files) if files else _linted_of(config)
+    found = _linted(files) if files else _linted_of(config, output)
     output.show(found)
     return EXIT_DONE if found.valid else EXIT_USAGE
 
@@ -167,7 +166,7 @@ def _linted(files: list[Path]) -> "LintReport":
     return LintReport(files=[found for path in files for found in lint(path).files])
 
 
-def _linted_of(config: Path) -> "LintReport":
+def _linted_of(config: Path, output: Output) -> "LintReport":
     """Check the contracts that the configuration names, each for its table and the columns that it has."""
     from cdc_materializer.contract import lint
     from cdc_materializer.contract.relations import columns_elsewhere
@@ -177,7 +176,7 @@ def _linted_of(config: Path) -> "LintReport":
     loaded = load(config)
     known = configured_tables(loaded, ())
     tables = [table for table in known if table.contract is not None]
-    stored = _stored(loaded, [table.mirror for table in tables])
+    stored = _stored(loaded, [table.mirror for table in tables], output)
     elsewhere = columns_elsewhere(loaded, [table.mirror for table in known])
     linted = [
         lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names, elsewhere)
@@ -188,18 +187,21 @@ def _linted_of(config: Path) -> "LintReport":
 
 
 def _stored(
-    config: "Config", mirrors: "Sequence[TableName]"
+    config: "Config", mirrors: "Sequence[TableName]", output: Output
 ) -> "dict[TableName, tuple[dict[str, str], Collection[str]]]":
-    """The columns and the keys of the mirrors that are there; of none from where on the catalog cannot be asked."""
+    """The columns and the keys of the mirrors that are there; of none where the catalog cannot be asked, as is told."""
     from cdc_materializer.catalog import open_tables
     from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 
     known: dict[TableName, tuple[dict[str, str], Collection[str]]] = {}
-    with suppress(CdcError):
+    try:
         lake = open_tables(config.catalog)
         for mirror in mirrors:
             found = lake.columns_of(mirror)
             if found is not None:
                 own = [name for name in found[0] if not name.startswith(RESERVED_COLUMN_PREFIX)]
                 known[mirror] = {name: found[0][name] for name in own}, found[1]
+    except CdcError as error:
+        output.note(f"warning: The contracts were not held to the columns of their mirrors. {error}")
+        return {}
     return known

@@ -358,7 +358,8 @@ def _lint(report: LintReport, now: datetime, steps: NextSteps) -> RenderableType
             continue
         parts.append(heading(file.path, "red", quantity(len(file.problems), "problem")))
         for problem in file.problems:
-            at = f"line {problem.line}" if problem.line else "file"
+            at = f"line {problem.line}" if problem.line else ""
             parts.append(fact_list([(at, Text.assemble(problem.message, " ", (problem.do, "italic")))]))
-            parts.append(Padding(Text(problem.where, style="dim"), (0, 0, 0, INDENT * 2)))
+            if problem.line:
+                parts.append(Padding(Text(problem.where, style="dim"), (0, 0, 0, INDENT * 2)))
     return Group(*parts) if parts else Text("No contract to check.", style="dim")

@@ -548,6 +548,38 @@ def test_a_contract_of_the_pipeline_is_held_to_its_mirror(pipeline: Path, capsys
     ]
 
 
+def test_a_catalog_that_cannot_be_asked_is_told_beside_the_contracts(
+    pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were read by themselves alone; that is no problem of theirs, and the document stays one."""
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", f"contract: {_CONTRACT}")
+    pipeline.write_text(
+        f"{text}\ncatalog: {{type: nessie, uri: 'http://localhost:1', warehouse: w}}\n", encoding="utf-8"
+    )
+
+    assert main(["contract", "lint", "--json"]) == EXIT_DONE
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["valid"] is True
+    assert shown.err.startswith("warning: The contracts were not held to the columns of their mirrors. The catalog ")
+
+
+def test_a_contract_that_is_not_there_is_told_without_a_line(
+    pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `lint` and by `doctor`: a file that nobody wrote has none."""
+    text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: gone.yaml")
+    pipeline.write_text(text, encoding="utf-8")
+
+    assert main(["contract", "lint"]) == EXIT_USAGE
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "gone.yaml  1 problem"
+    assert " ".join(lines[1:]).strip().startswith("there is no such file. Mend the path,")
+    assert "file" not in lines
+    assert main(["doctor", "--json"]) == EXIT_USAGE
+    (told,) = [check for check in json.loads(capsys.readouterr().out)["checks"] if check["name"] == "contract"]
+    assert told["message"] == "gone.yaml cannot be read: there is no such file."
+
+
 def test_a_relationship_of_the_pipeline_refers_to_a_table_that_is_there_or_will_be(
     pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
