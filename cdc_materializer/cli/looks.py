@@ -189,7 +189,7 @@ def _linted_of(config: Path, output: Output) -> "LintReport":
 def _stored(
     config: "Config", mirrors: "Sequence[TableName]", output: Output
 ) -> "dict[TableName, tuple[dict[str, str], Collection[str]]]":
-    """The columns and the keys of the mirrors that are there; of none where the catalog cannot be asked, as is told."""
+    """The columns and the keys of the mirrors that are there; it is told where the catalog cannot be asked for all."""
     from cdc_materializer.catalog import open_tables
     from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 
@@ -202,6 +202,5 @@ def _stored(
                 own = [name for name in found[0] if not name.startswith(RESERVED_COLUMN_PREFIX)]
                 known[mirror] = {name: found[0][name] for name in own}, found[1]
     except CdcError as error:
-        output.note(f"warning: The contracts were not held to the columns of their mirrors. {error}")
-        return {}
+        output.note(f"warning: Not all contracts were held to the columns of their mirrors. {error}")
     return known

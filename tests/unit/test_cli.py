@@ -560,7 +560,7 @@ def test_a_catalog_that_cannot_be_asked_is_told_beside_the_contracts(
     assert main(["contract", "lint", "--json"]) == EXIT_DONE
     shown = capsys.readouterr()
     assert json.loads(shown.out)["valid"] is True
-    assert shown.err.startswith("warning: The contracts were not held to the columns of their mirrors. The catalog ")
+    assert shown.err.startswith("warning: Not all contracts were held to the columns of their mirrors. The catalog ")
 
 
 def test_a_contract_that_is_not_there_is_told_without_a_line(
