@@ -11,13 +11,14 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc_materializer.config import load_config
 from cdc_materializer.config_connections import web_address
 from cdc_materializer.contract import lint
-from cdc_materializer.errors import ConfigError, InvalidName, InvariantBroken, UsageError
+from cdc_materializer.errors import ConfigError, InvalidName, InvariantBroken, SourceUnavailable, UsageError
 from cdc_materializer.init_contract import contract_text, is_personal
 from cdc_materializer.init_pipeline import Entry, Place, pipeline_name, pipeline_text
 from cdc_materializer.names import TableName, is_table_topic, nearest, shown
@@ -38,6 +39,20 @@ _TOLD = 10
 CONTRACTS = "contracts"
 #: The folder of schemas beside recorded topics, where nobody names another.
 SCHEMAS = "schemas"
+#: What errors call a setting of the pipeline's file, and the option that stands for it here.
+_OPTIONS = {
+    "source.files in the configuration": "--files",
+    "registry.files in the configuration": "--schemas",
+    "under registry.files": "with --schemas",
+    "registry.url": "--registry",
+}
+#: What to do about a file that is there already.
+_ELSEWHERE = "Take it away, name another place with -c, or replace what is there with --force."
+_KAFKA_SETTINGS = "under source.kafka"
+_OF_KAFKA = (
+    "Check --bootstrap and that the broker runs. Where it asks for TLS or a login, write the pipeline's file yourself, "
+    "with their properties under `source.kafka`; after a run `cdcm init --raw` drafts the contracts."
+)
 
 
 @dataclass(frozen=True)
@@ -76,9 +91,10 @@ def initialise(
     """
     origin = _checked(origin)
     refuse_existing([config], force=force)
-    source, registry = _opened(origin)
-    existing = source.topics()
-    entries = list(_entries(source, registry, _wanted(origin.topics, existing), tell))
+    with _options_named():
+        source, registry = _opened(origin)
+        existing = source.topics()
+        entries = list(_entries(source, registry, _wanted(origin.topics, existing), tell))
     taken = [entry for entry in entries if entry.mirror is not None]
     name = pipeline_name([entry.found.topic for entry in taken])
     option = NextSteps(config).option
@@ -101,6 +117,18 @@ def initialise(
     )
 
 
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Name the command's options where an error names settings of the pipeline's file: that is yet to be written."""
+    try:
+        yield
+    except SourceUnavailable as error:
+        do = _OF_KAFKA if _KAFKA_SETTINGS in error.do else error.do
+        for setting, option in _OPTIONS.items():
+            do = do.replace(setting, option)
+        raise type(error)(error.what, do) from error
+
+
 def _checked(origin: Origin) -> Origin:
     if (origin.files is None) == (origin.bootstrap is None):
         what = "Nothing says where to look." if origin.files is None else "Both a folder and a broker are named."
@@ -111,7 +139,9 @@ def _checked(origin: Origin) -> Origin:
         parts = web_address(origin.registry)
         if parts is None or "@" in parts.netloc:
             what = "The registry's address must begin with http:// or https://, and have no user or password in it."
-            raise UsageError(what, "Write `registry:` with `basic_auth` in pipeline.yaml where it asks for them.")
+            raise UsageError(
+                what, "Where it asks for them, write the file yourself, with `basic_auth` under `registry`."
+            )
     beside = origin.files / SCHEMAS if origin.files is not None else None
     if origin.schemas is None and origin.registry is None and beside is not None and beside.is_dir():
         return replace(origin, schemas=beside)
@@ -215,12 +245,12 @@ def told(entry: Entry) -> InitTopic:
     )
 
 
-def refuse_existing(paths: Sequence[Path] | Mapping[Path, str], *, force: bool) -> None:
-    """Raise UsageError where one of some files is there, unless it is to be replaced."""
+def refuse_existing(paths: Sequence[Path] | Mapping[Path, str], *, force: bool, do: str = _ELSEWHERE) -> None:
+    """Raise UsageError where one of some files is there, unless it is to be replaced; `do` says what to do then."""
     there = [str(path) for path in paths if path.exists()]
     if there and not force:
         what = f"{', '.join(there)} {'is' if len(there) == 1 else 'are'} there already; nothing was written."
-        raise UsageError(what, "Take it away, name another place with -c, or replace what is there with --force.")
+        raise UsageError(what, do)
 
 
 def write_files(files: Mapping[Path, str], root: Path, config: Path | None = None) -> None:

@@ -74,7 +74,9 @@ def draft_from_raw(
         for entry in entries
         if entry.mirror is not None
     }
-    refuse_existing(files, force=force)
+    drafted = ", ".join(f"{entry.mirror}: contract: {entry.contract}" for entry in entries if entry.mirror is not None)
+    do = f"Give the table its contract under `tables` ({drafted}), or draft it anew with --force, over what is there."
+    refuse_existing(files, force=force, do=do)
     write_files(files, folder)
     return InitReport(
         pipeline=config.name,

@@ -12,7 +12,7 @@ import pytest
 from cdc_materializer.cli import main
 from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint, load_contract
-from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE, UsageError
+from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE, SourceUnavailable, UsageError
 from cdc_materializer.init import Origin, initialise
 from cdc_materializer.init_contract import is_personal
 from cdc_materializer.observed import rounded
@@ -317,6 +317,32 @@ def test_an_address_that_is_none_is_a_mistake_of_the_call(tmp_path: Path, regist
         initialise(Origin(bootstrap="localhost:9092", registry=registry), tmp_path / "pipeline.yaml")
 
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("origin", "says"),
+    [
+        (Origin(files=Path("gone")), "Correct --files."),
+        (Origin(bootstrap="localhost:1"), "Check --bootstrap and that the broker runs. "),
+        (Origin(files=Path("recorded"), schemas=Path("gone")), "Correct --schemas."),
+        (
+            Origin(files=Path("recorded"), registry="http://localhost:1"),
+            "Check --registry and that the ",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_told_by_the_options_that_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: Origin, says: str
+) -> None:
+    """There is no file yet that has settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cdc_materializer.source.kafka.KafkaSource._timeout_seconds", 0.5)
+    _record(tmp_path, {"id": "long"}, {"id": 1})
+
+    with pytest.raises(SourceUnavailable) as caught:
+        initialise(origin, tmp_path / "pipeline.yaml")
+
+    assert caught.value.do.startswith(says)
 
 
 _SEEN_COLUMNS: dict[str, Any] = {

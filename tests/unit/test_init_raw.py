@@ -165,7 +165,11 @@ def test_a_contract_that_is_there_is_not_drafted_anew(
     (lake.root / "contracts").mkdir()
     (lake.root / "contracts" / "orders.yaml").write_text("mine", encoding="utf-8")
     assert main(["init", "--raw"]) == EXIT_USAGE
-    assert "orders.yaml is there already" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "orders.yaml is there already" in said
+    assert (
+        "Give the table its contract under `tables` (shop.orders: contract: contracts/orders.yaml), or draft it" in said
+    )
     assert (lake.root / "contracts" / "orders.yaml").read_text(encoding="utf-8") == "mine"
     assert main(["init", "--raw", "--force"]) == EXIT_DONE
     assert "cdcm contract test contracts/orders.yaml --table shop.orders" in " ".join(capsys.readouterr().out.split())
