@@ -14,8 +14,9 @@ from cdc_materializer.report.wording import quantity
 
 def maintain_view(report: MaintainReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all
     """A row a table that has something to do, and a sentence where none has."""
-    table = new_table("table", "files", "rewritten", "saved", "ratio", "snapshots", "orphans", numbers=_NUMBERS)
-    table.columns[0].no_wrap = True
+    table = new_table("table", "files", *_NUMBERS, numbers=_NUMBERS)
+    for column in table.columns[2:]:
+        column.no_wrap = True  # where there is no room a long name is broken, and no heading
     busy = [found for found in report.tables if _is_busy(found, planned=report.planned)]
     for found in busy:
         table.add_row(found.table, *_rewritten(found), _snapshots(found), _orphans(found, planned=report.planned))
@@ -30,7 +31,7 @@ def maintain_view(report: MaintainReport, now: datetime, steps: NextSteps) -> Re
     return Group(*([table] if busy else []), *notes, *below, *failures)
 
 
-_NUMBERS = ("rewritten", "saved", "ratio", "snapshots", "orphans")
+_NUMBERS = ("rewritten", "saved", "snapshots", "orphans")
 
 
 def _is_busy(found: MaintainedTable, *, planned: bool) -> bool:
@@ -39,12 +40,11 @@ def _is_busy(found: MaintainedTable, *, planned: bool) -> bool:
     return bool(found.rewrite or found.manifests or found.marked or found.snapshots or orphans)
 
 
-def _rewritten(found: MaintainedTable) -> tuple[str, str, str, str]:
+def _rewritten(found: MaintainedTable) -> tuple[str, str, str]:
     if found.rewrite is None:
-        return "–", "–", "–", "–"
+        return "–", "–", "–"
     step = found.rewrite
-    files = f"{step.files}+{step.delete_files} → {step.files_after}, {step.reason}"
-    return files, size(step.bytes), size(step.saved), f"{step.ratio:.1f}"
+    return f"{step.files}+{step.delete_files} → {step.files_after}", size(step.bytes), size(step.saved)
 
 
 def _snapshots(found: MaintainedTable) -> str:
@@ -55,10 +55,12 @@ def _snapshots(found: MaintainedTable) -> str:
 def _orphans(found: MaintainedTable, *, planned: bool) -> str:
     if found.orphans is not None:
         return number(found.orphans)
-    return "looked for" if found.orphans_due and planned else "–"
+    return "due" if found.orphans_due and planned else "–"
 
 
 def _notes(found: MaintainedTable, steps: NextSteps) -> Iterator[str]:
+    if found.rewrite is not None:
+        yield f"rewritten for {found.rewrite.reason}, {found.rewrite.ratio:.1f} bytes for each that is saved"
     if found.manifests:
         yield f"{quantity(found.manifests, 'manifest')} rewritten"
     if found.marked:

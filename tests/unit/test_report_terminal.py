@@ -278,6 +278,19 @@ def test_a_report_fits_the_terminal(report: models.Report, width: int) -> None:
     assert "…" not in shown
 
 
+@pytest.mark.parametrize("table", ["shop.orders", "shop.customer_orders__quarantine"])
+def test_headings_of_maintenance_stay_whole(table: str) -> None:
+    """At 80 columns and at 60: a long name is broken in their place."""
+    (report,) = (report for report in REPORTS if isinstance(report, MaintainReport))
+    tables = [report.tables[0].model_copy(update={"table": table})]
+
+    for width in (60, 80):
+        shown = _shown(report.model_copy(update={"tables": tables}), width).splitlines()
+        assert shown[1].split() == ["table", "files", "rewritten", "saved", "snapshots", "orphans"]
+        told = f"{table}: rewritten for overlapping ranges, 2.0 bytes for each that is saved"
+        assert told in " ".join(" ".join(shown).split())
+
+
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: type(report).__name__)
 def test_a_report_loses_nothing_without_colour(report: models.Report) -> None:
     """Names, codes, messages and remedies are all there as words, in full, and markup in data is only text."""
