@@ -3,8 +3,8 @@
 ``${NAME}`` in pipeline.yaml is config's business; everything else that looks at an environment variable is here.
 """
 
-import getpass
 import os
+import pwd
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,12 +14,18 @@ VARIABLES: Mapping[str, str] = {
     "CDCM_JARS": "A folder of Java libraries: every `*.jar` in it is used, and nothing is downloaded.",
     "XDG_CACHE_HOME": "The folder of caches, an absolute path, in which `cdc-materializer/jars` keeps the Java "
     "libraries that were downloaded; unset: `~/.cache`.",
+    "HOME": "The folder that `~` stands for, there and in paths of pipeline.yaml; unset: the one that the system knows "
+    "of the user; empty: `/`.",
     "JAVA_HOME": "The Java to start, `bin/java` in this folder; unset: the `java` on the `PATH`.",
     "PATH": "Where `java` is looked for without `JAVA_HOME`.",
     "JAVA_TOOL_OPTIONS": "Options that every JVM takes by itself. Where they name a garbage collector, the one that a "
     "run would choose is left out.",
     "JDK_JAVA_OPTIONS": "Likewise, of every `java` command; the place for options of Spark's JVM that have a secret.",
     "_JAVA_OPTIONS": "Likewise, of every JVM.",
+    "LOGNAME": "Who accepts a loss with `adopt`, for the record.",
+    "USER": "Likewise, without the one before.",
+    "LNAME": "Likewise.",
+    "USERNAME": "Likewise; without any of the four the name is the system's.",
     "CDCM_CRASH_AT": "For tests: the point at which the process kills itself (`mirror.staged`); one that there is not "
     "is an error that names those that there are.",
 }
@@ -36,7 +42,9 @@ def cache_folder() -> Path:
     A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification asks.
     """
     named = _path("XDG_CACHE_HOME")
-    return named if named is not None and named.is_absolute() else Path("~/.cache").expanduser()
+    if named is not None and named.is_absolute():
+        return named
+    return (_path("HOME") or Path("~").expanduser()) / ".cache"
 
 
 def java_home() -> Path | None:
@@ -52,9 +60,12 @@ def java_on_path() -> Path | None:
 
 def user_name() -> str:
     """Return the name of the user who runs the process; its number where the system knows no name for it."""
+    named = next(filter(None, map(_value, ("LOGNAME", "USER", "LNAME", "USERNAME"))), None)
+    if named is not None:
+        return named
     try:
-        return getpass.getuser()
-    except (OSError, KeyError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         return str(os.getuid())
 
 
