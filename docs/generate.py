@@ -3,6 +3,7 @@
 With a folder as argument the pages go there; the tests compare them with those in the repository.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -618,5 +619,12 @@ def write(folder: Path, tell: Callable[[str], object] = sys.stdout.write) -> Non
         tell(f"{path}\n")
 
 
+def main() -> None:
+    """Write the pages to the folder that the command line names."""
+    parser = argparse.ArgumentParser(description="Write the reference pages from the code.")
+    parser.add_argument("folder", nargs="?", type=Path, default=DOCS, help="where they go; docs if left out")
+    write(parser.parse_args().folder)
+
+
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS)
+    main()

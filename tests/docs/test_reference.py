@@ -2,7 +2,9 @@
 
 import importlib.util
 import re
+import sys
 from collections.abc import Collection
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -39,6 +41,22 @@ def test_the_pages_are_those_that_the_code_gives(generator: ModuleType) -> None:
     ]
 
     assert not stale, f"{stale} differ from the code: run `make docs` and commit what it writes."
+
+
+def test_help_of_the_generator_is_no_folder(
+    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option is none either; what is named is."""
+    monkeypatch.chdir(tmp_path)
+    for word in ("--help", "--folder"):
+        monkeypatch.setattr(sys, "argv", ["generate.py", word])
+        with pytest.raises(SystemExit):
+            generator.main()
+    assert list(tmp_path.iterdir()) == []
+
+    monkeypatch.setattr(sys, "argv", ["generate.py", "pages"])
+    generator.main()
+    assert (tmp_path / "pages" / "reference" / "commands.md").exists()
 
 
 def test_every_command_has_help_and_a_place_in_the_reference() -> None:
