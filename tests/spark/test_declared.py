@@ -9,6 +9,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes.image import Image, image
+from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.reading import Reading, Special
@@ -112,3 +113,37 @@ def test_a_row_shows_what_its_readings_say(spark: "SparkSession", tmp_path: Path
         expected = [code for code in more[:1] if code not in {None, "SPECIAL"}]
         wrong += [(document, row["value"], codes)] if (row["value"], codes) != (text, expected) else []
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_what_a_value_and_its_tests_have_in_common_is_evaluated_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """A text is taken out of a variant for its value, and for what may be wrong with it: most of what JSON costs."""
+    contract = load_contract(write(tmp_path, "- {name: v, logicalType: string}"))
+    named = Row(value_writer="json", key_writer="json", value_block=None, key_block=None, last=(0, 0))
+    options = Options()
+    found = decoders_of([named], Lookup(None, contract, options, None))
+    columns = {"topic": "'t'", "partition": "0", "offset": "id", "timestamp": "current_timestamp()"}
+    columns |= dict.fromkeys(("key", "value"), "CAST(CAST(id AS STRING) AS BINARY)")
+    columns |= dict.fromkeys(("key_writer", "value_writer"), "CASE WHEN id > 0 THEN 'json' END")
+    message = spark.range(2).select(*[F.expr(sql).alias(name) for name, sql in columns.items()])
+
+    shared = _evaluated_once(to_changes(message, found.writers, found.plan.target, options))
+
+    assert any("variant_get" in one for one in shared), shared
+
+
+def _evaluated_once(frame: "DataFrame") -> list[str]:
+    """What Spark finds more than once in a projection of a plan, and so evaluates once a row."""
+    jvm: Any = frame.sparkSession._jvm
+    java: Any = frame._jdf
+    found, plans = [], [java.queryExecution().optimizedPlan()]
+    while plans:
+        plan = plans.pop()
+        plans += [plan.children().apply(at) for at in range(plan.children().size())]
+        if plan.nodeName() != "Project":
+            continue
+        equal = jvm.org.apache.spark.sql.catalyst.expressions.EquivalentExpressions(False)  # noqa: FBT003
+        for at in range(plan.projectList().size()):
+            equal.addExprTree(plan.projectList().apply(at), getattr(equal, "addExprTree$default$2")())
+        common = equal.getCommonSubexpressions()
+        found += [common.apply(at).toString() for at in range(common.size())]
+    return found
