@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from cdc_materializer.changes.bare_keys import bare_column
 from cdc_materializer.changes.document_columns import DOCUMENT, ID
@@ -19,7 +21,7 @@ from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.decode.columns import with_declared, with_moments
-from cdc_materializer.decode.framing import OWN_JSON, PLAIN_JSON, UNREAD
+from cdc_materializer.decode.framing import OWN_JSON, PLAIN_JSON, UNREAD, schema_block
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
@@ -27,16 +29,12 @@ from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, j
 from cdc_materializer.decoders_contract import Declared, with_unsigned
 from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
 from cdc_materializer.decoders_keys import with_signs
-from cdc_materializer.decoders_selectors import selectors_of
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
 from cdc_materializer.registry import ADD_REGISTRY, RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
 from cdc_materializer.schema_types import becomes, holds, outgrown
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Decoders:
         plan: the mirror's columns, masked ones as they are stored.
         partial: the columns that messages may leave out.
         folded: the columns that are folded: the mirror's, and unmasked twins of those that rules see so.
-        lookup: where the writers were found.
         outgrown: the types that columns of the mirror would have, were it made anew for these writers, by their names.
         kept: the types that the contract declares, of columns that the mirror has in a type of another kind.
     """
@@ -76,7 +73,6 @@ class Decoders:
     plan: SchemaPlan
     partial: Partial
     folded: TableSchema
-    lookup: Lookup
     outgrown: Mapping[str, str] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
 
@@ -88,17 +84,13 @@ class Decoders:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Where writers are found, by name in a registry or by column in a contract; the table now; its topics.
-
-    What the registry does not know is not asked for again: a lookup, and what is made of it, is one batch's.
-    """
+    """Where writers are found, by name in a registry or by column in a contract; the table now; its topics."""
 
     registry: Registry | None
     contract: Contract | None
     options: Options
     current: TableSchema | None
     topics: tuple[str, ...] = ()
-    _missed: set[SchemaName] = field(default_factory=set, compare=False, repr=False)
 
     def registered(self, side: str, name: SchemaName) -> RegisteredSchema | None:
         """The schema of a key or value by its name; None where no registry knows it.
@@ -106,17 +98,13 @@ class Lookup:
         Raises:
             RegistryUnavailable: the registry cannot be asked.
         """
+        if self.registry is None:
+            return None
         if name.kind == "fingerprint":
             # It is no address; the subject is the one that Confluent's serializers choose by default.
             named = [replace(name, subject=f"{topic}-{side}") for topic in self.topics]
-            return next((found for one in named if (found := self._schema(one)) is not None), None)
-        return self._schema(name)
-
-    def _schema(self, name: SchemaName) -> RegisteredSchema | None:
-        found = self.registry.schema(name) if self.registry is not None and name not in self._missed else None
-        if found is None:
-            self._missed.add(name)
-        return found
+            return next((found for one in named if (found := self.registry.schema(one)) is not None), None)
+        return self.registry.schema(name)
 
     def is_unknown(self, side: str, selector: str) -> bool:
         """Whether a selector names a schema that the registry does not know."""
@@ -124,11 +112,11 @@ class Lookup:
         return name is not None and name.is_lookup and self.registered(side, name) is None
 
 
-def find_decoders(read: DataFrame, lookup: Lookup, first: Column | None = None) -> Decoders:
+def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
     """Look up the writers that the messages name, and plan the table for them.
 
     Reads one small row a distinct writer to the driver. Writers come in the order of their first messages, so that a
-    table's types do not depend on how the log is cut. `first` is that of `selectors_of`.
+    table's types do not depend on how the log is cut.
 
     Raises:
         ConfigError: all messages need a registry, and there is none.
@@ -136,15 +124,13 @@ def find_decoders(read: DataFrame, lookup: Lookup, first: Column | None = None) 
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, the former name of one, or probably not the one that it means.
     """
-    rows, is_cut = selectors_of(as_told(read, lookup.options), first)
-    return decoders_of(rows, lookup, is_cut=is_cut)
+    return decoders_of(_selectors(as_told(read, lookup.options)), lookup)
 
 
-def decoders_of(rows: Sequence[Row], lookup: Lookup, *, is_cut: bool = False) -> Decoders:
+def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     """The same, from the distinct pairs of `value_writer` and `key_writer` with `value_block` and `key_block`.
 
-    They come in the order of their first messages; `last` is the time, offset and partition of their last one. With
-    `is_cut` messages have more of them, which are held as those of unknown schemas are.
+    They come in the order of their first messages; `last` is the time, offset and partition of their last one.
     """
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = with_unsigned(_writers("value", rows, lookup), lookup)
@@ -153,14 +139,12 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, is_cut: bool = False) ->
     readings = Declared.of(lookup, sent)
     readings.check([found for found in values.values() if isinstance(found, Writer)], ", ".join(lookup.topics))
     values = _read_by(readings, values)
-    both = (*values.items(), *keys.items())
+    both = (*values.values(), *keys.values())
     writers = Writers(
         values=tuple(found for found in values.values() if isinstance(found, Writer)),
         keys=tuple(found for found in keys.values() if isinstance(found, Writer)),
-        unknown=tuple(found.selector for _, found in both if isinstance(found, Unknown)),
-        refused=tuple((found.selector, found.reason) for _, found in both if isinstance(found, Refused)),
-        unread=tuple(name for name, found in both if not isinstance(found, Writer | Unknown)),
-        is_cut=is_cut,
+        unknown=tuple(found.selector for found in both if isinstance(found, Unknown)),
+        refused=tuple((found.selector, found.reason) for found in both if isinstance(found, Refused)),
         format=lookup.options.format,
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
@@ -181,7 +165,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, is_cut: bool = False) ->
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
     grown = _outgrown(lookup, [masks.written(writer) for writer in last])
-    return Decoders(writers, plan, partial, folded, lookup, grown, readings.kept)
+    return Decoders(writers, plan, partial, folded, grown, readings.kept)
 
 
 def _read_by(readings: Declared, values: Mapping[str, Found]) -> dict[str, Found]:
@@ -204,6 +188,21 @@ def _is_read(row: Row, value: Found, key: Found, options: Options) -> bool:
     sides = ((row["value_writer"], value), (row["key_writer"], key))
     told = [found for selector, found in sides if selector is not None]
     return bool(told) and all(isinstance(found, Writer) for found in told)
+
+
+def _selectors(read: DataFrame) -> list[Row]:
+    """The pairs of value and key writers, in the order of their first messages, each with the schema blocks it has."""
+    blocks = [
+        F.first(F.when(F.col(f"{side}_writer").startswith("block:"), schema_block(F.col(side)))).alias(f"{side}_block")
+        for side in ("value", "key")
+    ]
+    found = read.groupBy("value_writer", "key_writer").agg(
+        F.min(F.struct("offset", "partition")).alias("first"),
+        # Offsets of partitions say nothing of each other: one that is idle for long may have the highest.
+        F.max(F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(0)), "offset", "partition")).alias("last"),
+        *blocks,
+    )
+    return sorted(found.collect(), key=lambda row: tuple(row["first"]))
 
 
 def _by_last_message(

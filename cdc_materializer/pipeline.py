@@ -240,7 +240,7 @@ def reading_of(
         own = own.unionByName(batch.messages(retried, None, line.id_bytes, partitions))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     with planned_for(line.lake.spark, span.count if retried is None else None):
-        decoders = find_decoders(own, line.lookup(current), batch.within(before, "partition", "offset"))
+        decoders = find_decoders(own, line.lookup(current))
     past = earlier if not before.is_empty else None
     return Reading(span, own, past, before if retried is not None else None, decoders)
 
@@ -256,7 +256,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     past = Past(
         raw=reading.earlier,
         retried=earlier,
-        lookup=replace(decoders.lookup, current=decoders.plan.target),
+        lookup=line.lookup(decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine, reading.span),
         recorded=line.recorded(tables.mirror, len(reading.span.end)),

@@ -15,7 +15,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from cdc_materializer import batch
 from cdc_materializer.decode.refusals import REFUSALS
@@ -117,8 +116,7 @@ def _plan(line: Line, backlog: Backlog) -> TablePlan:
     line = told_by(line, messages)
     mirror = line.load_mirror()
     pending = mirror.pending if mirror is not None else ()
-    lookup = line.lookup(mirror.schema if mirror is not None else None)
-    decoders = find_decoders(messages, lookup, F.lit(False))
+    decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
     check_layout(line, mirror, decoders.plan.target)
     return told.model_copy(
         update={

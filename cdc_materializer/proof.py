@@ -250,7 +250,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
         tables = settle(line, raw, tables)
     with refolded(line, raw, mirror) as fold:
         difference = difference_from(line, fold.expected, mirror)
-        if error is None and not difference.is_none and find_retries(line, raw, tables, every=True) is not None:
+        if error is None and not difference.is_none and find_retries(line, raw, tables) is not None:
             what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."
             raise SourceBehind(what, f"Nothing was repaired. `cdcm run --table {line.mirror}`, then verify it again.")
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, doubts, fold, rows, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
-from cdc_materializer.decoders_selectors import drawn
 from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
@@ -97,11 +96,8 @@ def unread(line: Line, quarantine: LakeTable | None, span: Span) -> DataFrame | 
     return held.select("partition", "offset")
 
 
-def find_retries(line: Line, raw: LakeTable, tables: Tables, *, every: bool = False) -> DataFrame | None:
-    """Raw's rows that were held for a schema which the registry knows by now; None where there are none.
-
-    Where they name too many, some are asked for, and others the next time (`drawn`), unless `every` one is to be.
-    """
+def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
+    """Raw's rows that were held for a schema which the registry knows by now; None where there are none."""
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
         return None
     held = line.lake.rows(tables.quarantine)
@@ -112,13 +108,11 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables, *, every: bool = Fa
     waiting = line.lake.rows(raw).join(F.broadcast(places), ["partition", "offset"])
     lookup = line.lookup(None)
     writers = {side: batch.writer(waiting, side, line.id_bytes) for side in ("key", "value")}
-    told = waiting.select(*[writer.alias(f"{side}_writer") for side, writer in writers.items()])
-    named, is_cut = (told.distinct().collect(), False) if every else drawn(told, int(line.now().timestamp()))
+    named = waiting.select(*[writer.alias(side) for side, writer in writers.items()]).distinct().collect()
     waits = []
     for side, writer in writers.items():
-        names = {row[f"{side}_writer"] for row in named} - {None}
-        unknown = {name for name in names if lookup.is_unknown(side, name)}
-        waits.append(~writer.isin(*sorted(names - unknown)) if is_cut else writer.isin(*sorted(unknown)))
+        names = {row[side] for row in named} - {None}
+        waits.append(writer.isin([name for name in names if lookup.is_unknown(side, name)]))
     ready = waiting.where(~F.coalesce(waits[0], F.lit(False)) & ~F.coalesce(waits[1], F.lit(False))) if named else None
     return ready.drop(_ITSELF) if ready is not None and not ready.where(_ITSELF).isEmpty() else None
 

@@ -9,15 +9,11 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.identity import is_silent
-from cdc_materializer.decode.naming import LOOKUPS
 from cdc_materializer.errors import Code
 from cdc_materializer.schema import TableSchema
 
 if TYPE_CHECKING:
     from cdc_materializer.changes.options import Options, Writers
-
-#: Up to so many unknown schemas are named in a plan; where there are more, those are named that are known.
-_NAMED_MAX = 1_000
 
 
 def code_of(
@@ -39,8 +35,8 @@ def code_of(
     is_needed = F.lit(not options.key) | ~has_key
     misfits = (*([Code.SCHEMA_INCOMPATIBLE] if options.format.needs_contract else []), Code.OUT_OF_RANGE)
     reasons = [
-        (_is_unknown("value", writers), Code.SCHEMA_UNKNOWN),
-        (_is_unknown("key", writers) & is_needed, Code.SCHEMA_UNKNOWN),
+        (value_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
+        (key_writer.isin(*writers.unknown) & is_needed, Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
         (key_writer.isNotNull() & ~key_writer.isin(*keys_readable) & is_needed, Code.UNDECODABLE),
         (value["corrupt"] | (wire_key["corrupt"] & is_needed), Code.UNDECODABLE),
@@ -57,19 +53,6 @@ def code_of(
     return found
 
 
-def _is_unknown(side: str, writers: Writers) -> Column:
-    """Whether a key or value names a schema that the registry does not know, or is one of which nothing was asked."""
-    chosen = F.col(f"{side}_writer")
-    if not writers.is_cut and len(writers.unknown) <= _NAMED_MAX:
-        return chosen.isin(*writers.unknown)
-    read = [writer.selector for writer in (writers.values if side == "value" else writers.keys)]
-    if writers.is_cut:
-        return ~chosen.isin(*read, *writers.unread)
-    is_name = F.substring_index(chosen, ":", 1).isin(*sorted(LOOKUPS))
-    unread = [selector for selector in writers.unread if selector.partition(":")[0] in LOOKUPS]
-    return is_name & ~chosen.isin(*read, *unread)
-
-
 def _is_in_key(image: Column, code: Code, target: TableSchema) -> Column:
     """Whether a column of the key has a value that does not fit."""
 
@@ -82,11 +65,6 @@ def _is_in_key(image: Column, code: Code, target: TableSchema) -> Column:
 def reason_of(writers: Writers) -> Column:
     """What a message is that is recognised and not read; NULL for others."""
     found = F.lit(None).cast("string")
-    names: dict[str, list[str]] = {}
     for name, reason in writers.refused:
-        names.setdefault(reason, []).append(name)
-    # A condition inside of the other for each of a thousand names would be deeper than Spark's planner goes.
-    for reason, refused in names.items():
-        is_it = F.col("value_writer").isin(*refused) | F.col("key_writer").isin(*refused)
-        found = F.when(is_it, reason).otherwise(found)
+        found = F.when((F.col("value_writer") == name) | (F.col("key_writer") == name), reason).otherwise(found)
     return found

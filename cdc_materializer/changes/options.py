@@ -25,8 +25,6 @@ class Writers:
         keys: those of keys.
         unknown: the selectors of schemas that the registry does not know.
         refused: the selectors of messages that are recognised and not read, each with what they are.
-        unread: the selectors of all that is known, or can be seen, and not read; those that are refused among them.
-        is_cut: whether messages have other selectors, too, of which nothing was asked.
         format: the format of the values.
     """
 
@@ -34,8 +32,6 @@ class Writers:
     keys: tuple[Writer, ...]
     unknown: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
-    unread: tuple[str, ...] = ()
-    is_cut: bool = False
     format: Format = field(default_factory=lambda: find("debezium"))
 
     @property

@@ -1,20 +1,16 @@
 """The wire at scale and in trouble: a damaged message among thousands, many writers, a registry that is away."""
 
-import itertools
 import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, decoders_selectors
-from cdc_materializer.changes import codes
-from cdc_materializer.changes import model as m
+from cdc_materializer import batch
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
@@ -29,7 +25,6 @@ from cdc_materializer.registry import RegisteredSchema, Wanted
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (
-    EPOCH,
     MemoryRegistry,
     TopicBuilder,
     avro_envelope_schema,
@@ -128,13 +123,11 @@ class _Away(MemoryRegistry):
     behind: MemoryRegistry
     is_down: bool = False
     hidden: set[int] = field(default_factory=set)
-    asked: list[int | None] = field(default_factory=list)
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         if self.is_down:
             raise RegistryUnavailable("The registry does not answer.", "Run again.")
         number = wanted if isinstance(wanted, int) else wanted.number
-        self.asked.append(number)
         return None if number in self.hidden else self.behind.schema(wanted)
 
 
@@ -190,48 +183,6 @@ def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> 
     assert (held, rows, waiting) == ({1: "SCHEMA_UNKNOWN"}, [0, 2], [0, 2])
     assert sorted(_rows(line)) == [0, 1, 2]
     assert _verify(line).equal
-
-
-def test_garbage_that_names_many_schemas_is_held_and_asked_for_in_turns(
-    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of most messages are looked up; the rest is held, and a good one has its turn among new garbage."""
-    monkeypatch.setattr(decoders_selectors, "PAIRS_MAX", 3)
-    monkeypatch.setattr(codes, "_NAMED_MAX", 2)
-    away, topic = _Away(MemoryRegistry({1: KEY, 2: VALUE, 200: "none", 900: VALUE})), TopicBuilder(TOPIC)
-    ticks, places, looks = itertools.count(), itertools.count(), itertools.count(1)
-    line = replace(line, registry=away, now=lambda: EPOCH + timedelta(seconds=next(ticks)))
-
-    def send(*names: int) -> Batch:
-        for name in names:
-            key, value = _message(next(places))
-            topic.add(key, value.replace(b"\x00\x00\x00\x00\x02", b"\x00" + name.to_bytes(4, "big"), 1))
-        topic.write(tmp_path)
-        done = advance(line, line.source.state(TOPIC))
-        assert done is not None
-        return done
-
-    first = send(2, 2, 2, 200, 200, 100, 101, 102, 103, 900)
-    held, rows, asked = _held(line), sorted(_rows(line)), set(away.asked)
-    while not send(*[name for name in range(110, 113) for _ in range(2)]).counts.get("upserted"):
-        assert next(looks) < 5
-
-    assert {name: found for name, found in first.counts.items() if found} == {"upserted": 3, "quarantined": 7}
-    assert held == dict.fromkeys((3, 4), "UNDECODABLE") | dict.fromkeys(range(5, 10), "SCHEMA_UNKNOWN")
-    assert asked == {1, 2, 100, 200}
-    assert (rows, sorted(_rows(line))) == ([0, 1, 2], [0, 1, 2, 9])
-    assert _held(line) == held | dict.fromkeys(range(10, next(places)), "SCHEMA_UNKNOWN")
-    assert _codes(line) == {at: code for at, code in _held(line).items() if at != 9}
-
-
-def _codes(line: Line) -> dict[int, str]:
-    """The codes that all messages of raw have when they are read again."""
-    raw = line.lake.load(line.mirror.raw)
-    assert raw is not None
-    messages = batch.messages(line.lake.rows(raw), None, line.id_bytes)
-    decoders = find_decoders(messages, line.lookup(None))
-    changes = to_changes(messages, decoders.writers, decoders.plan.target, line.options).select(m.OFFSET, m.CODE)
-    return {row[m.OFFSET]: row[m.CODE] for row in changes.collect() if row[m.CODE] is not None}
 
 
 def _verify(line: Line, *, repair: bool = False) -> TableVerify:

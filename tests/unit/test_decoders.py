@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from pyspark.sql import Row
@@ -16,7 +16,6 @@ from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
-from cdc_materializer.registry import RegisteredSchema, Wanted
 from cdc_materializer.schema import Column, Evolution, TableSchema
 from cdc_materializer.testing import (
     MemoryRegistry,
@@ -46,43 +45,6 @@ def test_without_a_registry_bytes_that_look_like_a_schemas_name_are_held_alone(n
 
     assert found.writers.unknown == (name,)
     assert [writer.selector for writer in found.writers.values] == ["json"]
-
-
-def test_what_the_registry_does_not_know_is_asked_for_once_in_a_batch() -> None:
-    """By whatever is made of its lookup; the next batch asks again."""
-    registry = _Counted({1: avro_key_schema("t", {"id": "long"})})
-    lookup = Lookup(registry, None, Options(), TABLE)
-    rows = [row("json", "id:00000001"), row("json", "id:00000007"), row("id:00000007", "id:00000007")]
-
-    found = decoders_of(rows, lookup)
-    decoders_of(rows, replace(found.lookup, current=found.plan.target))
-    again = decoders_of(rows, Lookup(registry, None, Options(), TABLE))
-
-    assert set(found.writers.unknown) == set(again.writers.unknown) == {"id:00000007"}
-    assert registry.asked.count(7) == 2
-
-
-class _Counted(MemoryRegistry):
-    """A registry that notes the numbers it is asked for."""
-
-    def __init__(self, schemas: dict[int, Any]) -> None:
-        super().__init__(schemas)
-        self.asked: list[int | None] = []
-
-    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
-        self.asked.append(wanted if isinstance(wanted, int) else wanted.number)
-        return super().schema(wanted)
-
-
-def test_writers_tell_what_was_asked_and_is_not_read() -> None:
-    """So that it is not taken for what nothing was asked of, where a batch has more selectors than are looked up."""
-    registry = MemoryRegistry({1: avro_key_schema("t", {"id": "long"}), 3: "no schema"})
-    rows = [row("json", "id:00000001"), row("id:00000003"), row("id:00000009"), row("encoding:41"), row("unknown")]
-
-    found = decoders_of(rows, Lookup(registry, None, Options(), TABLE), is_cut=True).writers
-
-    assert (found.is_cut, found.unknown) == (True, ("id:00000009",))
-    assert found.unread == ("id:00000003", "encoding:41", "unknown")
 
 
 @pytest.mark.parametrize(
