@@ -94,7 +94,9 @@ class SourceConfig(Settings):
                 "has no `bootstrap.servers` under `kafka`", "Add it, like `bootstrap.servers: localhost:9092`."
             )
         given = reveal(self.kafka or {})
-        empty = next((name for name in _KAFKA_LOGIN if name in given and not given[name].strip()), None)
+        # A file for brokers with and without a login has its names in both.
+        login = _KAFKA_LOGIN if given.get("security.protocol", "").lower().startswith("sasl") else ()
+        empty = next((name for name in login if name in given and not given[name].strip()), None)
         if empty is not None:
             raise refusal(f"has an empty `{empty}` under `kafka`", EMPTY)
         return self
@@ -104,7 +106,9 @@ class BasicAuth(Settings):
     """A user's name and password."""
 
     user: str = Field(description="The user's name.")
-    password: Secret = Field(description="The password; take it from the environment with `${NAME}`.")
+    password: SecretStr = Field(
+        description="The password, empty where the user's name is all; take it from the environment with `${NAME}`."
+    )
 
 
 class TlsFiles(Settings):

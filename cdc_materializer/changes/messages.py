@@ -219,10 +219,13 @@ def _by_selector(name: str, choices: list[tuple[tuple[str, ...], Column]], ddl: 
 
 
 def _value_type(target: TableSchema, options: Options, source: Source) -> str:
-    old_key = _struct_ddl({name: target.types[name] for name in _configured(target, options)} or {"none": "string"})
     flags = "corrupt:boolean,empty:boolean,elsewhere:boolean"
-    block = f"transaction:{m.TRANSACTION_TYPE},patch:string,was:bigint"
-    return f"struct<{flags},op:string,image:{image_type(target)},old_key:{old_key},source:{source.ddl},{block}>"
+    block = f"old_key:{_old_key_type(target, options)},source:{source.ddl},transaction:{m.TRANSACTION_TYPE}"
+    return f"struct<{flags},op:string,image:{image_type(target)},{block},patch:string,was:bigint>"
+
+
+def _old_key_type(target: TableSchema, options: Options) -> str:
+    return _struct_ddl({name: target.types[name] for name in _configured(target, options)} or {"none": "string"})
 
 
 def _key_type(target: TableSchema) -> str:
@@ -284,7 +287,7 @@ def _no_texts(said: Said, writer: Writer, row: WireType, options: Options) -> Co
 
 def _old_key(said: Said, writer: Writer, target: TableSchema, options: Options) -> Column:
     if not _configured(target, options) or said.before is None:
-        return F.lit(None)
+        return F.lit(None).cast(_old_key_type(target, options))
     return typed(said.before, row_of(writer, options), options.key, options.reader(writer), target, options)
 
 

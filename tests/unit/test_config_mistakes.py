@@ -344,10 +344,6 @@ def test_a_variable_that_is_not_there_is_named(folder: Path, value: str, said: s
         (("tables", "catalog: {uri: '${CDCM_EMPTY}'}\ntables"), "catalog has an empty `uri`. "),
         (("tables", "catalog: {type: hadoop, warehouse: ''}\ntables"), "catalog has an empty `warehouse`. "),
         (
-            ("tables", "registry: {url: 'http://r', basic_auth: {user: u, password: '${CDCM_EMPTY}'}}\ntables"),
-            "registry.basic_auth.password is empty, where a secret belongs. ",
-        ),
-        (
             ("tables", "registry: {url: 'http://r', headers: {Authorization: '${CDCM_EMPTY}'}}\ntables"),
             "registry.headers.Authorization is empty, where a secret belongs. ",
         ),
@@ -356,7 +352,7 @@ def test_a_variable_that_is_not_there_is_named(folder: Path, value: str, said: s
             "databases.d.password is empty, where a secret belongs. ",
         ),
         (
-            ("files: recorded", "kafka: {bootstrap.servers: b, sasl.password: '${CDCM_EMPTY}'}"),
+            ("files: recorded", "kafka: {bootstrap.servers: b, security.protocol: SASL_SSL, sasl.password: ''}"),
             "source has an empty `sasl.password` under `kafka`. ",
         ),
         (
@@ -373,6 +369,20 @@ def test_what_an_empty_variable_leaves_empty_is_named(
     do = "Give it a value, or leave it out; an environment variable that it takes may be empty."
 
     assert refusal(folder, SMALL.replace(*change, 1)) == f"pipeline.yaml, {said}{do}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("files: recorded", "kafka: {bootstrap.servers: b, security.protocol: plaintext, sasl.password: ''}"),
+        ("tables", "registry: {url: 'http://r', basic_auth: {user: key, password: ''}}\ntables"),
+    ],
+)
+def test_a_login_may_be_empty_where_none_is_asked_for(folder: Path, change: tuple[str, str]) -> None:
+    """One file for brokers with and without a login has its names in both; a key for a user needs no password."""
+    (folder / "pipeline.yaml").write_text(SMALL.replace(*change, 1), encoding="utf-8")
+
+    assert load_config(folder / "pipeline.yaml").tables
 
 
 def test_an_entry_that_is_there_twice_is_named_as_such(folder: Path) -> None:
