@@ -8,6 +8,7 @@ import yaml
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
+from cdc_materializer.changes.formats import all_formats, find
 from cdc_materializer.changes.image import Image, image
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
@@ -115,20 +116,41 @@ def test_a_row_shows_what_its_readings_say(spark: "SparkSession", tmp_path: Path
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_what_a_value_and_its_tests_have_in_common_is_evaluated_once(spark: "SparkSession", tmp_path: Path) -> None:
-    """A text is taken out of a variant for its value, and for what may be wrong with it: most of what JSON costs."""
-    contract = load_contract(write(tmp_path, "- {name: v, logicalType: string}"))
+def _changes(spark: "SparkSession", folder: Path, options: Options) -> "DataFrame":
+    """The changes of two messages in JSON without a schema, one of which has no value."""
+    contract = load_contract(write(folder, "- {name: v, logicalType: string}"))
     named = Row(value_writer="json", key_writer="json", value_block=None, key_block=None, last=(0, 0))
-    options = Options()
     found = decoders_of([named], Lookup(None, contract, options, None))
     columns = {"topic": "'t'", "partition": "0", "offset": "id", "timestamp": "current_timestamp()"}
     columns |= dict.fromkeys(("key", "value"), "CAST(CAST(id AS STRING) AS BINARY)")
     columns |= dict.fromkeys(("key_writer", "value_writer"), "CASE WHEN id > 0 THEN 'json' END")
-    message = spark.range(2).select(*[F.expr(sql).alias(name) for name, sql in columns.items()])
+    messages = spark.range(2).select(*[F.expr(sql).alias(name) for name, sql in columns.items()])
+    return to_changes(messages, found.writers, found.plan.target, options)
 
-    shared = _evaluated_once(to_changes(message, found.writers, found.plan.target, options))
+
+def test_what_a_value_and_its_tests_have_in_common_is_evaluated_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """A text is taken out of a variant for its value, and for what may be wrong with it: most of what JSON costs."""
+    shared = _evaluated_once(_changes(spark, tmp_path, Options()))
 
     assert any("variant_get" in one for one in shared), shared
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        pytest.param(name, key, id=f"{name}, {'a key' if key else 'no key'}")
+        for name, format_ in all_formats()
+        for key in (("id",), ())
+        if key or not format_.rows_name_themselves
+    ],
+)
+def test_what_a_format_does_not_tell_has_its_type(
+    spark: "SparkSession", tmp_path: Path, name: str, key: tuple[str, ...]
+) -> None:
+    """NULL of no type has no fields, which the next step asks for."""
+    changes = _changes(spark, tmp_path, Options(key=key, format=find(name)))
+
+    assert "void" not in changes.schema.simpleString()
 
 
 def _evaluated_once(frame: "DataFrame") -> list[str]:
