@@ -3,8 +3,8 @@
 ``${NAME}`` in pipeline.yaml is config's business; everything else that looks at an environment variable is here.
 """
 
+import getpass
 import os
-import pwd
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,9 +42,7 @@ def cache_folder() -> Path:
     A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification asks.
     """
     named = _path("XDG_CACHE_HOME")
-    if named is not None and named.is_absolute():
-        return named
-    return (_path("HOME") or Path("~").expanduser()) / ".cache"
+    return named if named is not None and named.is_absolute() else Path("~/.cache").expanduser()
 
 
 def java_home() -> Path | None:
@@ -60,12 +58,9 @@ def java_on_path() -> Path | None:
 
 def user_name() -> str:
     """Return the name of the user who runs the process; its number where the system knows no name for it."""
-    named = next(filter(None, map(_value, ("LOGNAME", "USER", "LNAME", "USERNAME"))), None)
-    if named is not None:
-        return named
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
+        return getpass.getuser()
+    except (OSError, KeyError):
         return str(os.getuid())
 
 

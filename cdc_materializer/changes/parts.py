@@ -64,11 +64,11 @@ def with_names(parts: DataFrame, writers: Writers, options: Options) -> DataFram
     """
     names: dict[str, Column] = {}
     for at, writer in enumerate(writers.changes):
-        told = names_by_message(writer, options)
-        if told is None or not is_named_later(at, writer, options):
-            continue
-        row = said_of(at, writer, options).after
-        names[f"names{at}"] = told if row is None else F.when(_lacks_values(row, row_of(writer, options)), told)
+        # Asked in this order: most writers are none of JSON without a schema, and columns cost questions to the JVM.
+        told = names_by_message(writer, options) if is_named_later(at, writer, options) else None
+        if told is not None:
+            row = said_of(at, writer, options).after
+            names[f"names{at}"] = told if row is None else F.when(_lacks_values(row, row_of(writer, options)), told)
     return parts.withColumns(names).drop("value") if names else parts
 
 
