@@ -58,9 +58,11 @@ class Declared:
         declared = {
             column.name: column.declared
             for column in (contract.columns if contract is not None else ())
-            if column.declared is not None and column.name not in key and options.masks.of(column.name) is None
+            if column.declared is not None and column.name not in key
         }
-        known = current.types if current is not None and not anew else {}
+        # What a mask has made of a column says nothing of the values that it hides.
+        there = current.types if current is not None and not anew else {}
+        known = {name: ddl for name, ddl in there.items() if not options.masks.rewrites(name)}
         return cls(options, contract.path.name if contract is not None else "", declared, dict(known))
 
     def read(self, writer: Writer) -> Writer:

@@ -72,6 +72,8 @@ class Masks:
         judged: the masked columns that rules read before the mask, with the type that the contract declares, if it
             declares one.
         declared: the names of all columns that the contract declares.
+        read_as: what the contract says of the values of columns that are hashed or shown by their ends, where it says
+            that these are no texts: a value's text is that of its type.
         key: the secret of the hashes; never shown.
         places: the file and line that declare each masked column, for errors.
     """
@@ -79,6 +81,7 @@ class Masks:
     methods: Mapping[str, Mask] = field(default_factory=dict)
     judged: Mapping[str, str | None] = field(default_factory=dict)
     declared: frozenset[str] = frozenset()
+    read_as: Mapping[str, str] = field(default_factory=dict)
     key: bytes | None = field(default=None, repr=False)
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -89,18 +92,23 @@ class Masks:
         folded = column.casefold()
         return next((mask for name, mask in self.methods.items() if name.casefold() == folded), None)
 
+    def rewrites(self, column: str) -> bool:
+        """Whether a column is stored as a text, whatever its values are."""
+        mask = self.of(column)
+        return mask is not None and not mask.hides_all
+
     def _file(self, column: str) -> str:
         known = {name.casefold(): place for name, place in self.places.items()}
         place = known.get(column.casefold())
         return f"Contract {place}" if place is not None else "The contract"
 
     def told(self) -> dict[str, str]:
-        """What a marker says of them, by column: the method, for hashes with a fingerprint of the key."""
+        """What a marker says of them, by column: the method, of hashes a fingerprint of the key, and `read_as`."""
         text = {name.casefold(): str(mask) for name, mask in self.methods.items()}
         if self.key is not None:
             digest = hmac.new(self.key, b"cdcm mask key", hashlib.sha256).hexdigest()[:_KEY_PRINT_LENGTH]
             text |= {name: f"{mask}:{digest}" for name, mask in text.items() if mask == Mask.HASH}
-        return text
+        return text | {name.casefold(): f"{text[name.casefold()]}:{said}" for name, said in self.read_as.items()}
 
     def changed(
         self, told: Mapping[str, str], columns: Iterable[str], then: Mapping[str, str] = MappingProxyType({})

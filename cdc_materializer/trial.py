@@ -153,7 +153,9 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     mirror = history.mirror
     messages = batch.messages(history.stored, None, line.id_bytes)
     line = told_by(line, messages)
-    decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
+    # With the types that this contract asks for, as a replay under it would have them: the mirror's are those of the
+    # contract in force.
+    decoders = find_decoders(messages, line.lookup(None))
     if not decoders.make_a_table:
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."
         raise UsageError(what, "Run `cdcm doctor`; JSON without a schema needs a contract with columns and a key.")

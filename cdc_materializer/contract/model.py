@@ -212,6 +212,7 @@ class Contract:
             methods={column.name: column.mask for column in masked if column.mask is not None},
             judged=judged,
             declared=frozenset(column.name for column in self.columns),
+            read_as={column.name: str(column.declared) for column in masked if _shows_a_type(column)},
             key=self.mask_key,
             places={column.name: f"{self.path.name}:{column.line}" for column in masked if column.line is not None},
         )
@@ -244,6 +245,12 @@ class Contract:
             content["max_quarantined"] = str(self.max_quarantined)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
+
+
+def _shows_a_type(column: ContractColumn) -> bool:
+    """Whether what a mask shows of a value depends on the type that the contract declares."""
+    shows = column.mask in {Mask.HASH, Mask.LAST4}
+    return shows and column.declared is not None and column.declared.ddl != "string"
 
 
 def _rule(rule: Rule) -> list[object]:

@@ -132,3 +132,40 @@ def test_a_message_of_several_rows_is_one_message(lake_config: Config, spark: "S
 def _snapshots(spark: "SparkSession") -> dict[str, int]:
     names = [row["tableName"] for row in spark.sql("SHOW TABLES IN lake.tried").collect()]
     return {name: spark.table(f"lake.tried.{name}.snapshots").count() for name in names}
+
+
+@pytest.mark.parametrize(
+    ("space", "in_force"),
+    [
+        ("tried_with_another_type", {"physicalType": "text"}),
+        ("tried_without_a_mask", {"customProperties": [{"property": "mask", "value": "redact"}]}),
+    ],
+)
+def test_a_contract_is_tried_with_its_own_types(
+    spark: "SparkSession", lake_config: Config, space: str, in_force: dict[str, Any]
+) -> None:
+    """Those of the mirror are of the contract in force: what a replay would hold is told, and rules fit their types."""
+    folder, schema = lake_config.root / space, {**_SCHEMAS[1], "fields": [_ID, {"name": "a", "type": "string"}]}
+    topic = TopicBuilder("rows")
+    for key, value in ((1, "5.00"), (2, "abc"), (3, "-1.00")):
+        topic.add(confluent_avro(9, _SCHEMAS[9], {"id": key}), confluent_avro(1, schema, {"id": key, "a": value}))
+    (folder / "schemas" / "ids").mkdir(parents=True)
+    topic.write(folder)
+    write_schemas(folder / "schemas", {1: schema, 9: _SCHEMAS[9]}, {})
+    head = {"apiVersion": "v3.0.2", "kind": "DataContract", "id": "rows", "version": "1.0.0", "status": "active"}
+    tried = {"physicalType": "numeric(12,2)", "logicalTypeOptions": {"minimum": 0}}
+    for name, column in (("in_force", in_force), ("tried", tried)):
+        columns = [{"name": "id", "primaryKey": True, "physicalType": "bigint"}, {"name": "a", **column}]
+        told = {**head, "schema": [{"name": "rows", "properties": columns}]}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(told), encoding="utf-8")
+    table = {"topic": "rows", "mirror": f"{space}.rows", "format": "upsert", "contract": f"{space}/in_force.yaml"}
+    path = lake_config.root / f"{space}.yaml"
+    where = {"source": {"files": space}, "registry": {"files": f"{space}/schemas"}}
+    path.write_text(yaml.safe_dump({"name": "tests", **where, "tables": [table]}), encoding="utf-8")
+    config = load_config(path)
+    assert run_once(config, spark).exit_code == 0
+
+    found = try_contract(config, f"{space}.rows", folder / "tried.yaml", None, spark)
+
+    assert [(one.code, one.messages) for one in found.codes] == [("SCHEMA_INCOMPATIBLE", 1)]
+    assert [(one.column, one.messages) for one in found.rules] == [("a", 1)]

@@ -147,6 +147,20 @@ def test_a_mirror_whose_rows_were_masked_otherwise_is_known() -> None:
     assert changed(mail=Mask.HASH, card=Mask.LAST4) == ["card", "gone"]
 
 
+def test_a_hash_is_of_the_value_that_the_contract_declares(write_contract: "Write") -> None:
+    """So another type than a text is another mask; where nothing of a value is seen, it is none."""
+    text = "- {name: a, physicalType: %s, customProperties: [{property: mask, value: %s}]}"
+
+    def told(physical: str, mask: str) -> str:
+        return load_contract(write_contract(text % (physical, mask))).masks.told()["a"]
+
+    assert told("text", "last4") == told("varchar(9)", "last4") == "last4"
+    assert told("int", "hash") == "hash:int"
+    assert told('"numeric(9,2)"', "last4") == "last4:decimal(9,2)"
+    assert told("time", "last4") == "last4:bigint clock"
+    assert told("int", "redact") == told("text", "redact") == "redact"
+
+
 def test_masks_are_compared_by_the_names_that_columns_had_when_rows_were_written() -> None:
     """A column that is renamed brings its rows along, as they were masked under the name that it had."""
     renamed, hash_ = {"client": "Customer"}, Masks({"customer": Mask.HASH}, key=_KEY).told()["customer"]
