@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from cdc_materializer.changes.bare_keys import bare_column
-from cdc_materializer.changes.document_columns import DOCUMENT, ID
-from cdc_materializer.changes.documents import with_columns
 from cdc_materializer.changes.image import told_names
 from cdc_materializer.changes.messages import check_readable, key_schema, table_schema
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.contract.model import Contract
-from cdc_materializer.decode.columns import with_declared, with_moments
-from cdc_materializer.decode.framing import OWN_JSON, PLAIN_JSON, UNREAD, schema_block
+from cdc_materializer.decode.framing import ENCODING, OWN_JSON, PLAIN_JSON, UNASKED, UNREAD
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
 from cdc_materializer.decode.wire import WireSchemaInvalid
@@ -29,12 +24,17 @@ from cdc_materializer.decode.writers import Writer, avro_writer, block_writer, j
 from cdc_materializer.decoders_contract import Declared, with_unsigned
 from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
 from cdc_materializer.decoders_keys import with_signs
+from cdc_materializer.decoders_selectors import selectors_of
+from cdc_materializer.decoders_types import preferred, with_types
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
 from cdc_materializer.registry import ADD_REGISTRY, RegisteredSchema, Registry
 from cdc_materializer.schema import SchemaPlan, TableSchema, plan_schema
-from cdc_materializer.schema_types import becomes, holds, outgrown
+from cdc_materializer.schema_types import outgrown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ class Decoders:
         plan: the mirror's columns, masked ones as they are stored.
         partial: the columns that messages may leave out.
         folded: the columns that are folded: the mirror's, and unmasked twins of those that rules see so.
+        lookup: where the writers were found.
         outgrown: the types that columns of the mirror would have, were it made anew for these writers, by their names.
         kept: the types that the contract declares, of columns that the mirror has in a type of another kind.
     """
@@ -73,6 +74,7 @@ class Decoders:
     plan: SchemaPlan
     partial: Partial
     folded: TableSchema
+    lookup: Lookup
     outgrown: Mapping[str, str] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
 
@@ -84,13 +86,17 @@ class Decoders:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Where writers are found, by name in a registry or by column in a contract; the table now; its topics."""
+    """Where writers are found, by name in a registry or by column in a contract; the table now; its topics.
+
+    What the registry does not know is not asked for again: a lookup, and what is made of it, is one batch's.
+    """
 
     registry: Registry | None
     contract: Contract | None
     options: Options
     current: TableSchema | None
     topics: tuple[str, ...] = ()
+    _missed: set[SchemaName] = field(default_factory=set, compare=False, repr=False)
 
     def registered(self, side: str, name: SchemaName) -> RegisteredSchema | None:
         """The schema of a key or value by its name; None where no registry knows it.
@@ -98,13 +104,22 @@ class Lookup:
         Raises:
             RegistryUnavailable: the registry cannot be asked.
         """
-        if self.registry is None:
-            return None
         if name.kind == "fingerprint":
             # It is no address; the subject is the one that Confluent's serializers choose by default.
             named = [replace(name, subject=f"{topic}-{side}") for topic in self.topics]
-            return next((found for one in named if (found := self.registry.schema(one)) is not None), None)
-        return self.registry.schema(name)
+            return next((found for one in named if (found := self._schema(one)) is not None), None)
+        return self._schema(name)
+
+    def _schema(self, name: SchemaName) -> RegisteredSchema | None:
+        found = self.registry.schema(name) if self.registry is not None and name not in self._missed else None
+        if found is None:
+            self._missed.add(name)
+        return found
+
+    @property
+    def found(self) -> list[str]:
+        """The selectors of schemas that the process has, so that nobody is asked for them."""
+        return [str(name) for name in self.registry.found] if self.registry is not None else []
 
     def is_unknown(self, side: str, selector: str) -> bool:
         """Whether a selector names a schema that the registry does not know."""
@@ -116,7 +131,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
     """Look up the writers that the messages name, and plan the table for them.
 
     Reads one small row a distinct writer to the driver. Writers come in the order of their first messages, so that a
-    table's types do not depend on how the log is cut.
+    table's types do not depend on how the log is cut. Of messages with MAY_WAIT not all are looked up.
 
     Raises:
         ConfigError: all messages need a registry, and there is none.
@@ -124,13 +139,14 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, the former name of one, or probably not the one that it means.
     """
-    return decoders_of(_selectors(as_told(read, lookup.options)), lookup)
+    return decoders_of(selectors_of(as_told(read, lookup.options), lookup), lookup)
 
 
-def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
+def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = False) -> Decoders:
     """The same, from the distinct pairs of `value_writer` and `key_writer` with `value_block` and `key_block`.
 
-    They come in the order of their first messages; `last` is the time, offset and partition of their last one.
+    They come in the order of their first messages; `last` is the time, offset and partition of their last one. With
+    `may_be_blind` all of them may need a registry that is not there.
     """
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = with_unsigned(_writers("value", rows, lookup), lookup)
@@ -145,10 +161,12 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
         keys=tuple(found for found in keys.values() if isinstance(found, Writer)),
         unknown=tuple(found.selector for found in both if isinstance(found, Unknown)),
         refused=tuple((found.selector, found.reason) for found in both if isinstance(found, Refused)),
+        known_values=_known(values),
+        known_keys=_known(keys),
         format=lookup.options.format,
     )
     pairs = [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
-    is_blind = lookup.registry is None and writers.unknown
+    is_blind = lookup.registry is None and writers.unknown and not may_be_blind
     if is_blind and not any(_is_read(row, *pair, lookup.options) for row, pair in zip(rows, pairs, strict=True)):
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, ADD_REGISTRY)
@@ -165,11 +183,15 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup) -> Decoders:
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
     grown = _outgrown(lookup, [masks.written(writer) for writer in last])
-    return Decoders(writers, plan, partial, folded, grown, readings.kept)
+    return Decoders(writers, plan, partial, folded, lookup, grown, readings.kept)
 
 
 def _read_by(readings: Declared, values: Mapping[str, Found]) -> dict[str, Found]:
     return {name: readings.read(found) if isinstance(found, Writer) else found for name, found in values.items()}
+
+
+def _known(found: Mapping[str, Found]) -> tuple[str, ...]:
+    return tuple(name for name, one in found.items() if not isinstance(one, Unknown))
 
 
 def _check_key(target: TableSchema, lookup: Lookup) -> None:
@@ -188,21 +210,6 @@ def _is_read(row: Row, value: Found, key: Found, options: Options) -> bool:
     sides = ((row["value_writer"], value), (row["key_writer"], key))
     told = [found for selector, found in sides if selector is not None]
     return bool(told) and all(isinstance(found, Writer) for found in told)
-
-
-def _selectors(read: DataFrame) -> list[Row]:
-    """The pairs of value and key writers, in the order of their first messages, each with the schema blocks it has."""
-    blocks = [
-        F.first(F.when(F.col(f"{side}_writer").startswith("block:"), schema_block(F.col(side)))).alias(f"{side}_block")
-        for side in ("value", "key")
-    ]
-    found = read.groupBy("value_writer", "key_writer").agg(
-        F.min(F.struct("offset", "partition")).alias("first"),
-        # Offsets of partitions say nothing of each other: one that is idle for long may have the highest.
-        F.max(F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(0)), "offset", "partition")).alias("last"),
-        *blocks,
-    )
-    return sorted(found.collect(), key=lambda row: tuple(row["first"]))
 
 
 def _by_last_message(
@@ -233,7 +240,8 @@ def _comments(described: Sequence[TableSchema]) -> dict[str, str]:
 def _writers(side: str, rows: Sequence[Row], lookup: Lookup) -> dict[str, Found]:
     """What is known of each selector of one side; only some have a schema block."""
     blocks = {row[f"{side}_writer"]: row[f"{side}_block"] for row in rows}
-    return {name: _writer(side, name, block, lookup) for name, block in blocks.items() if name is not None}
+    told = {name: block for name, block in blocks.items() if name is not None}
+    return {name: Unknown(name) if name == UNASKED else _writer(side, name, told[name], lookup) for name in told}
 
 
 def _described(pairs: Sequence[tuple[Found, Found]], lookup: Lookup) -> list[TableSchema]:
@@ -249,7 +257,7 @@ def _described(pairs: Sequence[tuple[Found, Found]], lookup: Lookup) -> list[Tab
             # A key that is one value may be written in another type than the column that the row has.
             is_told = isinstance(key, Writer) and key.bare and set(options.key) <= row.types.keys()
             described += [key_schema(key, options)] if isinstance(key, Writer) and not is_told else []
-    described = [_preferred(schema, lookup) for schema in described]
+    described = [preferred(schema, lookup) for schema in described]
     if options.shard is not None:
         return [options.shard.within(schema) for schema in described]
     return described
@@ -272,7 +280,7 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         if isinstance(found, Writer):
             if side == "value" and lookup.options.encoding not in (None, found.form):
                 return None
-            found = _as_declared(found, lookup)
+            found = with_types(found, lookup)
             refused = _refused(found, lookup.options) if side == "value" else None
             if refused is not None:
                 return Refused(name, refused)
@@ -298,59 +306,6 @@ def _refused(writer: Writer, options: Options) -> str | None:
     return None if is_read else WITH_SCHEMA
 
 
-def _wanted_types(lookup: Lookup) -> dict[str, str]:
-    """The types that a contract declares, of columns that are not there yet or that can be widened to them.
-
-    Of masked columns none: those are what their masks make of them.
-    """
-    known = lookup.current.types if lookup.current is not None else {}
-    columns = lookup.contract.columns if lookup.contract is not None else ()
-    declared = {one.name: one.type for one in columns if one.type and lookup.options.masks.of(one.name) is None}
-    return {
-        name: ddl
-        for name, ddl in declared.items()
-        if name not in known or known[name] == ddl or becomes(known[name], ddl)
-    }
-
-
-def _as_declared(writer: Writer, lookup: Lookup) -> Writer:
-    """The writer with the types of the contract, or else of the table, where the source leaves them open."""
-    types = (lookup.current.types if lookup.current is not None else {}) | _wanted_types(lookup)
-    if writer.is_plain:
-        return writer
-    types |= {old: types[new] for old, new in lookup.options.evolution.renames.items() if new in types}
-    wire = with_columns(writer.wire, _of_documents(lookup), lookup.options.masks)
-    writer = replace(writer, wire=with_moments(wire, lookup.options.format.moments))
-    fields = tuple(
-        (name, with_declared(kind, types) if name in {"before", "after"} else kind) for name, kind in writer.wire.fields
-    )
-    return replace(writer, wire=with_declared(replace(writer.wire, fields=fields), types))
-
-
-def _of_documents(lookup: Lookup) -> dict[str, str]:
-    """The columns that a contract declares of documents, with their types; none where it has only those of all.
-
-    A table that has documents goes on having them.
-    """
-    declared_columns = lookup.contract.columns if lookup.contract is not None else ()
-    known = lookup.current.types if lookup.current is not None else {}
-    of_all = {ID, DOCUMENT}
-    types = {one.name: one.type or "" for one in declared_columns if one.name != ID}
-    if not types.keys() - of_all:
-        return {}
-    return types | ({DOCUMENT: "string"} if DOCUMENT in known else {})
-
-
-def _preferred(schema: TableSchema, lookup: Lookup) -> TableSchema:
-    """The columns in the types that a contract declares, where those hold every value of the source's (§3)."""
-    types = _wanted_types(lookup)
-    columns = [
-        replace(column, type=types[column.name]) if holds(types.get(column.name, ""), column.type) else column
-        for column in schema.columns
-    ]
-    return replace(schema, columns=tuple(columns))
-
-
 def _check(side: str, writer: Writer, options: Options) -> None:
     if side == "value":
         check_readable(writer, options)
@@ -361,7 +316,7 @@ def _check(side: str, writer: Writer, options: Options) -> None:
 
 def _registered(side: str, name: SchemaName, lookup: Lookup) -> Found:
     if not name.is_lookup:
-        return Refused(str(name), AVRO_JSON)
+        return Refused(ENCODING, AVRO_JSON)
     found = lookup.registered(side, name)
     if found is None:
         return Unknown(str(name))

@@ -21,12 +21,14 @@ from cdc_materializer.config_values import reveal
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.contract.relations import Elsewhere, columns_elsewhere
+from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.doctor_topics import check_compacted
-from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, ConfigError, ContractInvalid, worst_exit_code
-from cdc_materializer.recognise import NO_REGISTRY, Recognised, recognise
+from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, Code, ConfigError, ContractInvalid, worst_exit_code
+from cdc_materializer.recognise import NO_REGISTRY, UNKNOWN_SCHEMA, Recognised, recognise
 from cdc_materializer.registry import ADD_REGISTRY, RegisteredSchema, Registry, Wanted, open_registry
 from cdc_materializer.registry.schemas import id_bytes_of
+from cdc_materializer.report.remedies import REMEDIES
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import Message, Source, TopicState, open_source, state_of
@@ -173,6 +175,7 @@ class _Silent:
 
     error: CdcError
     id_bytes: int
+    found: tuple[SchemaName, ...] = ()
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:  # noqa: ARG002 - as every registry is asked
         """Find no schema.
@@ -278,12 +281,14 @@ def _looked_at(
 def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[DoctorCheck]:
     """What a topic's messages say of the settings that they were written with."""
     name = str(table.mirror)
-    needs_settings = found.reason is not None and (table.contract is not None or table.key)
+    # What is missing otherwise, the settings may say.
+    is_set = found.reason != UNKNOWN_SCHEMA and (table.contract is not None or bool(table.key))
     if found.reason == NO_REGISTRY:
         yield problem("topic", ConfigError(f"{topic} cannot be read: {found.reason}.", ADD_REGISTRY), name)
-    elif found.reason is not None and not needs_settings:
+    elif found.reason is not None and not is_set:
         message = f"{topic} cannot be mirrored as it is: {found.reason}."
-        do = "Mend the topic's connector, or the table's settings."
+        is_unknown = found.reason == UNKNOWN_SCHEMA
+        do = REMEDIES[Code.SCHEMA_UNKNOWN] if is_unknown else "Mend the topic's connector, or the table's settings."
         yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=name)
     elif found.why:
         yield fine("topic", f"{topic}: {found.why}.", name)

@@ -25,7 +25,8 @@ from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
 from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import asked_again, backlogs, plan_reading
-from cdc_materializer.quarantine import find_retries, rewound_topics
+from cdc_materializer.quarantine import rewound_topics
+from cdc_materializer.quarantine_retries import find_retries
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
 from cdc_materializer.settling import held_with
@@ -172,7 +173,7 @@ def _decide(line: Line, tables: Tables, topic: TopicState) -> tuple[Decided | No
         retried = find_retries(line, tables.raw, tables)
     if waiting.is_empty and retried is None:
         return None, None
-    reading = reading_of(line, stored, waiting, retried, tables.mirror)
+    reading = reading_of(line, stored, waiting, retried, tables)
     micros = reading.own.agg(F.unix_micros(F.max("timestamp")).alias("newest")).collect()[0]["newest"]
     return decide(line, tables, reading), _EPOCH + timedelta(microseconds=micros) if micros is not None else None
 

@@ -45,7 +45,7 @@ def keep(
 
     Killed between the two, the next run may decide its messages otherwise, under another contract: what it does not
     apply, or finds another row before, goes again. So does what was kept of messages from before the span that were
-    read once more (`release`, `quarantine.find_retries`). Nothing that readers have seen in the mirror does.
+    read once more (`release`, `quarantine_retries`). Nothing that readers have seen in the mirror does.
 
     Args:
         line: the table's way.

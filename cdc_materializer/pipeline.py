@@ -32,6 +32,7 @@ from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
 from cdc_materializer.progress import check_unchanged, plan_up_to
+from cdc_materializer.quarantine_retries import find_retries, limited, marked
 from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
@@ -213,36 +214,35 @@ def read(line: Line, raw: LakeTable, tables: Tables) -> Reading | None:
     out what the mirror's columns and key are: a topic may begin with tombstones, a truncate or garbage.
     """
     waiting = plan_folding(line, raw, tables.mirror)
-    retried = quarantine.find_retries(line, raw, tables)
+    retried = find_retries(line, raw, tables)
     if waiting.is_empty and retried is None:
         return None
     limit = line.table.records_max
     while True:
         span = plan_span(waiting.topic, waiting.start, waiting.start, waiting.end, limit)
-        reading = reading_of(line, line.lake.rows(raw), span, retried, tables.mirror)
+        reading = reading_of(line, line.lake.rows(raw), span, retried, tables)
         if tables.mirror is not None or reading.decoders.make_a_table or span.end == waiting.end:
             return reading
         limit *= 4
 
 
-def reading_of(
-    line: Line, stored: DataFrame, span: Span, retried: DataFrame | None, mirror: LakeTable | None
-) -> Reading:
+def reading_of(line: Line, stored: DataFrame, span: Span, retried: DataFrame | None, tables: Tables) -> Reading:
     """The messages of a span, and of raw's rows those from before it that are read once more, with their decoders."""
-    current = mirror.schema if mirror is not None else None
+    mirror = tables.mirror
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
     partitions = len(span.end) if line.recorded(mirror, len(span.end)).keys_stay else 1
     own = batch.messages(stored, span, line.id_bytes, partitions)
-    earlier = batch.messages(stored, before, line.id_bytes)
+    earlier = marked(line, batch.messages(stored, before, line.id_bytes), tables.quarantine)
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))
         own = own.unionByName(batch.messages(retried, None, line.id_bytes, partitions))
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     with planned_for(line.lake.spark, span.count if retried is None else None):
-        decoders = find_decoders(own, line.lookup(current))
-    past = earlier if not before.is_empty else None
-    return Reading(span, own, past, before if retried is not None else None, decoders)
+        lookup = line.lookup(mirror.schema if mirror is not None else None)
+        decoders = find_decoders(limited(line, own, before), lookup)
+    past, again = (None if before.is_empty else earlier), (None if retried is None else before)
+    return Reading(span, own, past, again, decoders)
 
 
 def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
@@ -256,7 +256,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     past = Past(
         raw=reading.earlier,
         retried=earlier,
-        lookup=line.lookup(decoders.plan.target),
+        lookup=replace(decoders.lookup, current=decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine, reading.span),
         recorded=line.recorded(tables.mirror, len(reading.span.end)),
@@ -294,7 +294,7 @@ def settle(line: Line, raw: LakeTable, tables: Tables) -> Tables:
     """The tables, once quarantine was told what the mirror's newest batch has ended; as a rule it was."""
 
     def again(earlier: Tables, span: Span) -> Decided:
-        return decide(line, earlier, reading_of(line, line.lake.rows(raw), span, None, earlier.mirror))
+        return decide(line, earlier, reading_of(line, line.lake.rows(raw), span, None, earlier))
 
     return settled(line, raw, tables, again)
 

@@ -15,10 +15,12 @@ from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from cdc_materializer import batch
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.decoders import Decoders, find_decoders
+from cdc_materializer.decoders_selectors import MAY_WAIT
 from cdc_materializer.errors import CdcError, worst_exit_code
 from cdc_materializer.fresh import unlanded
 from cdc_materializer.lake import Lake, LakeTable
@@ -116,7 +118,8 @@ def _plan(line: Line, backlog: Backlog) -> TablePlan:
     line = told_by(line, messages)
     mirror = line.load_mirror()
     pending = mirror.pending if mirror is not None else ()
-    decoders = find_decoders(messages, line.lookup(mirror.schema if mirror is not None else None))
+    lookup = line.lookup(mirror.schema if mirror is not None else None)
+    decoders = find_decoders(messages.withColumn(MAY_WAIT, F.lit(True)), lookup)
     check_layout(line, mirror, decoders.plan.target)
     return told.model_copy(
         update={

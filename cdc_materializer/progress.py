@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from cdc_materializer.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
+from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.errors import (
     BrokerUnreachable,
     CdcError,
@@ -36,7 +37,8 @@ class Backlog:
         topic: the topic's beginnings and ends; None where it cannot be asked, and `error` says why.
         raw: the marker of the raw table; None where there is none, or where only Spark can open the catalog.
         mirror: likewise of the mirror.
-        retries: whether messages wait for a schema that the registry did not know, and there is a registry.
+        retries: whether messages wait for a schema that the registry did not know, and there is a registry, or for one
+            of those that a batch had too many of.
         unsettled: whether a run was killed before it told quarantine what follows from the mirror's newest commit.
         rewound: whether the topic ended before what was read, and nobody has accepted that yet: where it has grown to
             that length again, it does not show it.
@@ -240,7 +242,7 @@ def _backlog(lake: Tables | None, topics: Topics, table: TableConfig, *, has_reg
     try:
         raw = lake.marker_of(table.mirror.raw) if lake is not None else None
         mirror = lake.marker_of(table.mirror) if lake is not None and raw is not None else None
-        unreleased = _unreleased_codes(lake, table.mirror) if mirror is not None and lake is not None else set()
+        unreleased = _unreleased(lake, table.mirror) if mirror is not None and lake is not None else set()
         is_to_end = mirror is not None and (mirror.settles, mirror.warned, mirror.swapped) != (None, (), None)
         held = lake.marker_of(table.mirror.quarantine) if lake is not None and is_to_end else None
     except LakeUnavailable:
@@ -248,17 +250,19 @@ def _backlog(lake: Tables | None, topics: Topics, table: TableConfig, *, has_reg
         return Backlog(table, topic)
     except CdcError as error:
         return Backlog(table, None, error=error)
-    retries, rewound = has_registry and Code.SCHEMA_UNKNOWN in unreleased, Code.OFFSET_REGRESSION in unreleased
+    codes, has_more = {code for code, _ in unreleased}, (Code.SCHEMA_UNKNOWN, MANY_SCHEMAS) in unreleased
+    retries = has_more or (has_registry and Code.SCHEMA_UNKNOWN in codes)
+    rewound = Code.OFFSET_REGRESSION in codes
     try:
         return Backlog(table, as_raw_counts(topic, raw), raw, mirror, retries, is_unsettled(mirror, held), rewound)
     except ConfigError as error:
         return Backlog(table, None, error=error)
 
 
-def _unreleased_codes(lake: Tables, mirror: TableName) -> set[str]:
-    """The codes of what quarantine holds and was not released; what was only superseded is among them."""
-    quarantine = lake.values_of(mirror.quarantine, ["code", "status"]) or []
-    return {str(row["code"]) for row in quarantine if row["status"] != "released"}
+def _unreleased(lake: Tables, mirror: TableName) -> set[tuple[str, str | None]]:
+    """The codes and rules of what quarantine holds and was not released; what was only superseded is among them."""
+    quarantine = lake.values_of(mirror.quarantine, ["code", "rule", "status"]) or []
+    return {(str(row["code"]), row["rule"]) for row in quarantine if row["status"] != "released"}
 
 
 def landed(config: Config, tables: Iterable[TableConfig]) -> int | None:

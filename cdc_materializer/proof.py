@@ -38,7 +38,8 @@ from cdc_materializer.pipeline import settle
 from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
-from cdc_materializer.quarantine import as_held, find_retries
+from cdc_materializer.quarantine import as_held
+from cdc_materializer.quarantine_retries import find_retries, marked
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
@@ -204,6 +205,7 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     known, target = marker_of(mirror), mirror.schema
     span = batch.whole(Offsets(), known.offsets, line.table.topic)
     messages = batch.messages(line.lake.rows(raw), span, line.id_bytes) if messages is None else messages
+    messages = marked(line, messages, line.lake.load(line.mirror.quarantine))
     decoders = find_decoders(messages, line.lookup(target))
     # A column that somebody took away is in neither side of a comparison.
     check_columns(mirror, decoders.plan.target)
@@ -250,7 +252,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
         tables = settle(line, raw, tables)
     with refolded(line, raw, mirror) as fold:
         difference = difference_from(line, fold.expected, mirror)
-        if error is None and not difference.is_none and find_retries(line, raw, tables) is not None:
+        if error is None and not difference.is_none and _may_be_read(line, raw, tables):
             what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."
             raise SourceBehind(what, f"Nothing was repaired. `cdcm run --table {line.mirror}`, then verify it again.")
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")
@@ -282,6 +284,11 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
         judged_otherwise=not difference.is_none and _was_judged_otherwise(line, mirror),
         error=error,
     )
+
+
+def _may_be_read(line: Line, raw: LakeTable, tables: Tables) -> bool:
+    """Whether messages that are held for a schema can be read by now."""
+    return find_retries(line, raw, tables, by_lot=False) is not None
 
 
 def _was_judged_otherwise(line: Line, mirror: LakeTable) -> bool:

@@ -31,8 +31,6 @@ _PROPERTIES = {
 }
 _CHANGES_VIEW = "__cdc_quarantined"
 OPEN = verdict.OPEN
-#: Of the messages that wait for a schema, those that do so themselves; of others a value waits that they carry.
-_ITSELF = "__cdc_itself"
 #: What says which rows of quarantine are ended. A message that breaks two rules has a row for each.
 _ENDED = ("partition", "offset", "key", "code", "rule")
 #: Where a state's message lies, and how quarantine calls that.
@@ -94,27 +92,6 @@ def unread(line: Line, quarantine: LakeTable | None, span: Span) -> DataFrame | 
     of_no_key = F.col("key").isNull() & ~is_told & (F.col("action") == "hold") & ~_is_from(span)
     held = line.lake.rows(quarantine).where((F.col("status") == verdict.OPEN) & of_no_key)
     return held.select("partition", "offset")
-
-
-def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
-    """Raw's rows that were held for a schema which the registry knows by now; None where there are none."""
-    if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty or line.registry is None:
-        return None
-    held = line.lake.rows(tables.quarantine)
-    # Those that a later row has superseded too: a column that only they told is the row's once they can be read.
-    held = held.where((F.col("status") != verdict.RELEASED) & (F.col("code") == str(Code.SCHEMA_UNKNOWN)))
-    # A value that was carried out of such a message is known once that one is read, and not before.
-    places = held.groupBy("partition", "offset").agg(F.max(F.col("column").isNull()).alias(_ITSELF))
-    waiting = line.lake.rows(raw).join(F.broadcast(places), ["partition", "offset"])
-    lookup = line.lookup(None)
-    writers = {side: batch.writer(waiting, side, line.id_bytes) for side in ("key", "value")}
-    named = waiting.select(*[writer.alias(side) for side, writer in writers.items()]).distinct().collect()
-    waits = []
-    for side, writer in writers.items():
-        names = {row[side] for row in named} - {None}
-        waits.append(writer.isin([name for name in names if lookup.is_unknown(side, name)]))
-    ready = waiting.where(~F.coalesce(waits[0], F.lit(False)) & ~F.coalesce(waits[1], F.lit(False))) if named else None
-    return ready.drop(_ITSELF) if ready is not None and not ready.where(_ITSELF).isEmpty() else None
 
 
 def is_ahead(table: LakeTable | None, reached: Offsets) -> bool:

@@ -45,6 +45,8 @@ class Plain:
 
 #: Why messages that name schemas cannot be read where there is no registry.
 NO_REGISTRY = "its messages name schemas by id, and no registry was given"
+#: Why they cannot be read where there is one.
+UNKNOWN_SCHEMA = "the registry does not know the schema that its messages name"
 #: What a key or value is: its schema, the object itself where it has none, or why it cannot be read.
 Read = WireType | Plain | str | None
 
@@ -257,7 +259,7 @@ class _Writers:
             return NO_REGISTRY
         found = self._registry.schema(name)
         if found is None:
-            return "the registry does not know the schema that its messages name"
+            return UNKNOWN_SCHEMA
         if found.kind == "PROTOBUF":
             return _record(lambda: parse_avro(translation(found.text, name.index).avro))
         return _record(lambda: (parse_json_schema if found.kind == "JSON" else parse_avro)(found.text))

@@ -98,7 +98,7 @@ def _release(line: Line, tables: Tables, wanted: Wanted) -> ReleaseReport:
         return nothing
     stored = line.lake.rows(raw)
     again = at_places(stored, places)
-    reading = reading_of(line, stored, Span(line.table.topic, here, here), again, mirror)
+    reading = reading_of(line, stored, Span(line.table.topic, here, here), again, tables)
     decided = decide(line, tables, reading)
     try:
         done = publish(line, raw, tables, decided)

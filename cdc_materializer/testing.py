@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cdc_materializer.decode.naming import ID_BYTES, MAGIC_ID
+from cdc_materializer.decode.naming import ID_BYTES, MAGIC_ID, SchemaName
 from cdc_materializer.registry import RegisteredSchema, Wanted
 
 #: Headers of a message: names may repeat, values may be null.
@@ -161,6 +161,7 @@ class MemoryRegistry:
     def __init__(self, schemas: Mapping[int, str | Mapping[str, Any]] | None = None) -> None:
         """Take Avro schemas by id, as text or parsed."""
         self._schemas: dict[int, RegisteredSchema] = {}
+        self.found: dict[SchemaName, RegisteredSchema] = {}
         for schema_id, schema in (schemas or {}).items():
             self.add(schema, schema_id=schema_id)
 
@@ -173,8 +174,11 @@ class MemoryRegistry:
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         """Find a schema; None where the id was never registered."""
-        number = wanted if isinstance(wanted, int) else wanted.number
-        return None if number is None else self._schemas.get(number)
+        name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
+        found = None if name.number is None else self._schemas.get(name.number)
+        if found is not None:
+            self.found[name] = found
+        return found
 
     def write(self, folder: Path) -> None:
         """Write what is registered as a folder of recorded schemas (design section 4.3)."""

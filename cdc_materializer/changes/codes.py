@@ -9,6 +9,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.identity import is_silent
+from cdc_materializer.decode.framing import BLOCK, UNASKED, names_schema, of_one_kind
+from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.errors import Code
 from cdc_materializer.schema import TableSchema
 
@@ -35,8 +37,8 @@ def code_of(
     is_needed = F.lit(not options.key) | ~has_key
     misfits = (*([Code.SCHEMA_INCOMPATIBLE] if options.format.needs_contract else []), Code.OUT_OF_RANGE)
     reasons = [
-        (value_writer.isin(*writers.unknown), Code.SCHEMA_UNKNOWN),
-        (key_writer.isin(*writers.unknown) & is_needed, Code.SCHEMA_UNKNOWN),
+        (_is_unknown("value", writers), Code.SCHEMA_UNKNOWN),
+        (_is_unknown("key", writers) & is_needed, Code.SCHEMA_UNKNOWN),
         (value_writer.isNotNull() & ~value_writer.isin(*readable), Code.UNDECODABLE),
         (key_writer.isNotNull() & ~key_writer.isin(*keys_readable) & is_needed, Code.UNDECODABLE),
         (value["corrupt"] | (wire_key["corrupt"] & is_needed), Code.UNDECODABLE),
@@ -53,6 +55,18 @@ def code_of(
     return found
 
 
+def _is_unknown(side: str, writers: Writers) -> Column:
+    """Whether a key or value has a schema that nobody knows, or that was not looked up.
+
+    By those that are known, for the others may be as many as there are messages. Without a schema nothing is unknown:
+    `isin` of an empty list is false of NULL too.
+    """
+    if not writers.unknown:
+        return F.lit(False)
+    selector, known = F.col(f"{side}_writer"), writers.known_values if side == "value" else writers.known_keys
+    return selector.isNotNull() & names_schema(selector) & ~selector.isin(*known)
+
+
 def _is_in_key(image: Column, code: Code, target: TableSchema) -> Column:
     """Whether a column of the key has a value that does not fit."""
 
@@ -62,9 +76,20 @@ def _is_in_key(image: Column, code: Code, target: TableSchema) -> Column:
     return F.coalesce(F.exists(image["problems"], is_it), F.lit(False))
 
 
-def reason_of(writers: Writers) -> Column:
-    """What a message is that is recognised and not read; NULL for others."""
-    found = F.lit(None).cast("string")
+def reason_of(writers: Writers, code: Column) -> Column:
+    """What a message is that is recognised and not read, or that brings a schema too many; NULL for others."""
+    value, key = F.col("value_writer"), F.col("key_writer")
+    names: dict[str, list[str]] = {}
     for name, reason in writers.refused:
-        found = F.when((F.col("value_writer") == name) | (F.col("key_writer") == name), reason).otherwise(found)
-    return found
+        names.setdefault(reason, []).append(name)
+    found = F.lit(None).cast("string")
+    # A condition inside of the other for each of a thousand names would be deeper than Spark's planner goes.
+    for reason, refused in names.items():
+        is_it = of_one_kind(value).isin(*refused) | of_one_kind(key).isin(*refused)
+        found = F.when(is_it, reason).otherwise(found)
+    found = F.when(code == str(Code.UNDECODABLE), found)
+    if UNASKED not in writers.unknown:
+        return found.otherwise(F.lit(None).cast("string"))
+    is_left = [F.col(f"{side}_writer").startswith(BLOCK) & _is_unknown(side, writers) for side in ("value", "key")]
+    is_too_many = (code == str(Code.SCHEMA_UNKNOWN)) & (is_left[0] | is_left[1])
+    return found.when(is_too_many, MANY_SCHEMAS)

@@ -52,7 +52,6 @@ from cdc_materializer.decode.json_numbers import with_numbers
 from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
-from cdc_materializer.errors import Code
 from cdc_materializer.names import quote
 from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
@@ -347,7 +346,7 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         F.coalesce(shown["unavailable"], nothing).alias(m.UNAVAILABLE),
         F.coalesce(shown["problems"], F.array().cast(PROBLEMS_TYPE)).alias(m.PROBLEMS),
         code.alias(m.CODE),
-        F.when(code == str(Code.UNDECODABLE), reason_of(writers)).otherwise(F.lit(None)).cast("string").alias(m.REASON),
+        reason_of(writers, code).alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
         _signature(op, target).alias(m.SIGNATURE),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),

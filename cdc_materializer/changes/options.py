@@ -25,6 +25,8 @@ class Writers:
         keys: those of keys.
         unknown: the selectors of schemas that the registry does not know.
         refused: the selectors of messages that are recognised and not read, each with what they are.
+        known_values: the selectors of values of which it is known what they are, be it that they are not read.
+        known_keys: those of keys.
         format: the format of the values.
     """
 
@@ -32,6 +34,8 @@ class Writers:
     keys: tuple[Writer, ...]
     unknown: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+    known_values: tuple[str, ...] = ()
+    known_keys: tuple[str, ...] = ()
     format: Format = field(default_factory=lambda: find("debezium"))
 
     @property

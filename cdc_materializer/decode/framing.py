@@ -16,6 +16,7 @@ from cdc_materializer.decode.naming import (
     FINGERPRINT_BYTES,
     GUID_BYTES,
     ID_BYTES,
+    LOOKUPS,
     MAGIC_GUID,
     MAGIC_ID,
     MAGIC_SINGLE_OBJECT,
@@ -36,6 +37,12 @@ JSON_BY_ID = "json-by-id"
 UNREAD: Mapping[str, str] = {CLOUD_EVENT: CLOUD_EVENTS, JSON_BY_ID: EXT_JSON}
 #: Selector of bytes that begin like nothing we know.
 UNKNOWN = "unknown"
+#: What selectors begin with of messages that bring their schema.
+BLOCK = "block:"
+#: What they begin with where a header says that the datum is written in another way than Avro's binary one.
+ENCODING = "encoding:"
+#: Stands for the selectors of schemas that are not looked up this time.
+UNASKED = "unasked"
 
 Side = Literal["key", "value"]
 
@@ -218,7 +225,18 @@ def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
         F.when(octets.isNull(), F.lit(None).cast("string"))
         .when(named.isNotNull(), named)
         .when(in_bytes.isNotNull(), in_bytes)
-        .when(block.isNotNull(), F.concat(F.lit("block:"), F.hex(F.xxhash64(block)), F.lit(":"), F.length(block)))
+        .when(block.isNotNull(), F.concat(F.lit(BLOCK), F.hex(F.xxhash64(block)), F.lit(":"), F.length(block)))
         .when(_is_object(text), object_)
         .otherwise(UNKNOWN)
     )
+
+
+def names_schema(chosen: Column) -> Column:
+    """Whether a selector is of a schema: one that is looked up by its name, or that the message brings along."""
+    kind = F.substring_index(chosen, ":", 1)
+    return F.coalesce(kind.isin(*sorted(LOOKUPS), BLOCK.removesuffix(":")), F.lit(False))
+
+
+def of_one_kind(chosen: Column) -> Column:
+    """A selector, one for all encodings that headers name: of none of them anything is read."""
+    return F.when(chosen.startswith(ENCODING), F.lit(ENCODING)).otherwise(chosen)

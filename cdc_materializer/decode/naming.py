@@ -41,6 +41,8 @@ _STEPS = frozenset({".", ".."})
 #: - encoding: no name at all, but a header saying that the datum is written in another way than Avro's binary one
 Kind = Literal["id", "guid", "content", "global", "hash", "artifact", "fingerprint", "encoding"]
 _KINDS = frozenset({"id", "guid", "content", "global", "hash", "artifact", "fingerprint", "encoding"})
+#: Those that name a schema.
+LOOKUPS = _KINDS - {"encoding"}
 _NUMBERS = frozenset({"id", "content", "global"})
 _HEADERS_ONLY = frozenset({"content", "global", "hash", "artifact"})
 _TOLD_BESIDE = frozenset({"id", "guid"})
@@ -85,7 +87,7 @@ class SchemaName:
     @property
     def is_lookup(self) -> bool:
         """Whether it is the name of a schema, and not what tells that there is none."""
-        return self.kind != "encoding"
+        return self.kind in LOOKUPS
 
     @property
     def is_possible(self) -> bool:

@@ -1,4 +1,4 @@
-"""What is recognised and not read: such messages are held as UNDECODABLE with one of these names as rule. Pure."""
+"""What is recognised and not read: such messages are held with one of these names as rule, most as UNDECODABLE."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ AVRO_JSON = "avro-json"
 EXT_JSON = "ext-json"
 WITH_SCHEMA = "with-schema"
 BEFORE_IMAGE = "before-image"
+#: Held as SCHEMA_UNKNOWN, for a while.
+MANY_SCHEMAS = "many-schemas"
 
 REFUSALS: Mapping[str, Refusal] = {
     CLOUD_EVENTS: Refusal(
@@ -44,6 +46,10 @@ REFUSALS: Mapping[str, Refusal] = {
         "The message of AWS DMS has an object beside `data` and `metadata` that is not read: a before image, it seems.",
         "Name it in the table's `before_image`, as the task's `BeforeImageSettings` do in `FieldName`, "
         "then `cdcm replay … --publish`.",
+    ),
+    MANY_SCHEMAS: Refusal(
+        "The message brings its schema along, and its batch had more schemas than are read at a time.",
+        "Each run reads some of what waits. If ever more wait, see who writes such messages to the topic.",
     ),
 }
 

@@ -64,7 +64,7 @@ class ApicurioRegistry:
         self._access = access
         self._ids = ids
         self.id_bytes = id_bytes_of(ids)
-        self._found: dict[SchemaName, RegisteredSchema] = {}
+        self.found: dict[SchemaName, RegisteredSchema] = {}
         root = _root(access.url)
         #: A copy of the schemas in a registry of another kind, at the address as it is given.
         self._copy = ConfluentRegistry(access, ids)
@@ -75,8 +75,8 @@ class ApicurioRegistry:
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         """Find a schema by `GET /ids/contentIds/<id>`, `/ids/globalIds/<id>` and the like; see `Registry.schema`."""
         name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
-        if name in self._found:
-            return self._found[name]
+        if name in self.found:
+            return self.found[name]
         if not name.is_possible:
             return None
         if name.kind in ("guid", "fingerprint"):
@@ -90,7 +90,7 @@ class ApicurioRegistry:
             text = standalone(registered, self._referenced)
         except ReferenceMissingError:
             return None
-        return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+        return self.found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
 
     def _in_confluents_form(self) -> ConfluentRegistry:
         """Whom to ask for names that Apicurio's own interface does not have."""

@@ -47,7 +47,7 @@ class ConfluentRegistry:
         self._ids = ids
         self._is_registry = is_registry
         self.id_bytes = id_bytes_of(ids)
-        self._found: dict[SchemaName, RegisteredSchema] = {}
+        self.found: dict[SchemaName, RegisteredSchema] = {}
         self._fingerprints: dict[tuple[str, int], str | None] = {}
         self._opened: SchemaRegistryClient | None = None
 
@@ -57,8 +57,8 @@ class ConfluentRegistry:
         One that only its fingerprint names is looked for among the versions of the name's subject.
         """
         name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
-        if name in self._found:
-            return self._found[name]
+        if name in self.found:
+            return self.found[name]
         registered = self._ask_for(name)
         if registered is None:
             return None
@@ -66,7 +66,7 @@ class ConfluentRegistry:
             text = standalone(registered, self._version)
         except ReferenceMissingError:
             return None
-        return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+        return self.found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
 
     def _ask_for(self, name: SchemaName) -> Registered | None:
         if not name.is_possible:

@@ -27,14 +27,14 @@ class RecordedRegistry:
         self._folder = folder
         self._ids = ids
         self.id_bytes = id_bytes_of(ids)
-        self._found: dict[SchemaName, RegisteredSchema] = {}
+        self.found: dict[SchemaName, RegisteredSchema] = {}
         self._fingerprints: dict[Path, str | None] = {}
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         """Find a schema in `ids/<id>.json`, `guids/<guid>.json` and the like; see `Registry.schema`."""
         name = SchemaName.of_id(wanted) if isinstance(wanted, int) else wanted
-        if name in self._found:
-            return self._found[name]
+        if name in self.found:
+            return self.found[name]
         if not self._folder.is_dir():
             what = f"The folder of recorded schemas {self._folder} does not exist."
             raise RegistryUnavailable(what, "Correct registry.files in the configuration.")
@@ -46,7 +46,7 @@ class RecordedRegistry:
                 text = standalone(registered, self._version)
             except ReferenceMissingError:
                 return None
-            return self._found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
+            return self.found.setdefault(name, RegisteredSchema(wanted, registered.kind, text))
         return None
 
     def _paths(self, name: SchemaName) -> Iterator[Path]:

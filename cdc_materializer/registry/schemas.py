@@ -1,6 +1,7 @@
 """What a registry answers: a schema that stands alone, found by its name."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -43,6 +44,11 @@ class Registry(Protocol):
     """
 
     id_bytes: int
+
+    @property
+    def found(self) -> Collection[SchemaName]:
+        """The names of the schemas that it has found so far."""
+        ...
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         """Find one schema.

@@ -151,4 +151,4 @@ def _of_rule(code: str, rule: str | None, *, about: About, done: str) -> tuple[s
 
 
 def _refusal(code: str, rule: str | None) -> Refusal | None:
-    return REFUSALS.get(rule or "") if code == Code.UNDECODABLE else None
+    return REFUSALS.get(rule or "") if code in (Code.UNDECODABLE, Code.SCHEMA_UNKNOWN) else None

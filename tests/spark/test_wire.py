@@ -1,21 +1,26 @@
 """The wire at scale and in trouble: a damaged message among thousands, many writers, a registry that is away."""
 
+import itertools
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch
+from cdc_materializer import batch, decoders_selectors
+from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
+from cdc_materializer.changes.options import Options
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
-from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, named_in_bytes
-from cdc_materializer.decoders import find_decoders
+from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, SchemaName, named_in_bytes
+from cdc_materializer.decoders import Lookup, find_decoders
+from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch, Line
@@ -25,12 +30,16 @@ from cdc_materializer.registry import RegisteredSchema, Wanted
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (
+    EPOCH,
     MemoryRegistry,
     TopicBuilder,
     avro_envelope_schema,
     avro_key_schema,
     confluent_avro,
+    connect_envelope_schema,
+    connect_key_schema,
     debezium_envelope,
+    debezium_json,
 )
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 
@@ -123,11 +132,14 @@ class _Away(MemoryRegistry):
     behind: MemoryRegistry
     is_down: bool = False
     hidden: set[int] = field(default_factory=set)
+    asked: list[int | None] = field(default_factory=list)
+    found: dict[SchemaName, RegisteredSchema] = field(default_factory=dict)
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:
         if self.is_down:
             raise RegistryUnavailable("The registry does not answer.", "Run again.")
         number = wanted if isinstance(wanted, int) else wanted.number
+        self.asked.append(number)
         return None if number in self.hidden else self.behind.schema(wanted)
 
 
@@ -190,6 +202,265 @@ def _verify(line: Line, *, repair: bool = False) -> TableVerify:
     assert raw is not None
     assert mirror is not None
     return compare(line, raw, mirror, VerifyOptions(repair=repair))
+
+
+# --- more schemas than are looked up at a time
+# --------------------------------------------------------------------------------------------
+
+
+def _pairs(
+    spark: "SparkSession", values: Sequence[str | None], keys: Sequence[str | None], waits: list[bool]
+) -> "DataFrame":
+    """Messages of these selectors, in the order of their offsets."""
+    ddl = "offset long, value_writer string, key_writer string, __cdc_may_wait boolean"
+    frame = spark.createDataFrame(list(zip(range(len(values)), values, keys, waits, strict=True)), ddl)
+    nothing = F.lit(None).cast("binary")
+    return frame.withColumns(
+        {"partition": F.lit(0), "timestamp": F.lit(None).cast("timestamp"), "value": nothing, "key": nothing}
+    )
+
+
+def _id(number: int) -> str:
+    return str(SchemaName.of_id(number))
+
+
+def _chosen(messages: "DataFrame", lookup: Lookup, turn: int | None = None) -> tuple[set[str], set[str]]:
+    """The selectors of values and of keys that are looked up."""
+    rows = selectors_of(messages, lookup, turn)
+    values, keys = ({row[f"{side}_writer"] for row in rows} - {None, "unasked"} for side in ("value", "key"))
+    return values, keys
+
+
+def test_schemas_of_values_and_of_keys_are_chosen_each_by_themselves(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that look like ids, another in each message, leave room for the values' second schema."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 3)
+    values = [*[_id(2)] * 8, _id(9), _id(8), _id(7), _id(3), _id(3), None]
+    keys = [_id(50 + at) for at in range(len(values) - 2)] + [_id(60)] * 2
+    messages, lookup = (
+        _pairs(spark, values, keys, [True] * len(values)),
+        Lookup(MemoryRegistry(), None, Options(), None),
+    )
+
+    # Of equally many the lowest number, and a key that several messages have before all.
+    assert _chosen(messages, lookup) == ({_id(2), _id(3), _id(7)}, {_id(50), _id(51), _id(60)})
+    # What the process has takes no place, and what may not wait is looked up in any case.
+    known = MemoryRegistry({8: VALUE})
+    known.schema(8)
+    assert _chosen(messages, replace(lookup, registry=known))[0] == {_id(2), _id(3), _id(7), _id(8)}
+    read = messages.withColumn(MAY_WAIT, F.col("value_writer") != _id(9))
+    assert _chosen(read, lookup)[0] == {_id(2), _id(3), _id(7), _id(9)}
+    assert len(_chosen(messages.drop(MAY_WAIT), lookup)[1]) == len(set(keys))
+    # Where `key:` is set, no key has to be looked up.
+    keyed = messages.withColumn(MAY_WAIT, F.lit(False))
+    assert len(_chosen(keyed, replace(lookup, options=Options(key=("id",))))[1]) == 3
+
+
+def test_without_a_registry_names_take_no_place_from_schemas_that_messages_bring(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows a name there; and all encodings that headers name are one."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 2)
+    values = [_id(2), _id(2), _id(3), _id(3), "block:A:1", "block:B:1", "block:C:1", "encoding:41", "encoding:42"]
+    messages = _pairs(spark, [*values], [None] * len(values), [True] * len(values))
+
+    assert _chosen(messages, Lookup(None, None, Options(), None))[0] == {"block:A:1", "block:B:1", "encoding:"}
+
+
+def test_each_schema_that_waits_has_its_turn(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the registry does not know, and sooner where many messages wait for it."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 5)
+    values = [_id(100 + at) for at in range(12)] + [_id(900)] * 500
+    messages = _pairs(spark, values, [_id(1)] * len(values), [True] * len(values))
+    lookup = Lookup(MemoryRegistry(), None, Options(), None)
+
+    looks = [_chosen(messages, lookup, turn)[0] for turn in range(16)]
+
+    assert all(len(look) == 5 for look in looks)
+    assert all(_id(900) in look for look in looks)
+    assert set().union(*looks) == set(values)
+
+
+def test_a_message_without_a_schema_waits_for_none(spark: "SparkSession") -> None:
+    """NULL is in no list, not in an empty one either: `~isin()` of nothing is true of it."""
+    messages = _pairs(spark, [None, _id(7)], [_id(1), None], [True, True]).withColumn("topic", F.lit(TOPIC))
+    lookup = Lookup(MemoryRegistry(), None, Options(), None)
+    found = find_decoders(messages, lookup)
+
+    changes = to_changes(messages, found.writers, found.plan.target, Options()).orderBy(m.OFFSET)
+
+    assert (found.writers.known_values, found.writers.known_keys) == ((), ())
+    assert [row[m.CODE] for row in changes.select(m.CODE).collect()] == ["SCHEMA_UNKNOWN"] * 2
+    both = _pairs(spark, [None], [None], [True]).withColumn("topic", F.lit(TOPIC))
+    assert to_changes(both, found.writers, found.plan.target, Options()).where(F.col(m.CODE).isNotNull()).isEmpty()
+
+
+def _with_value_schema(value: bytes, number: int) -> bytes:
+    """A message of the table's value schema that names another one."""
+    return b"\x00" + number.to_bytes(4, "big") + value[5:]
+
+
+def _read_all(line: Line) -> int:
+    """Run to the end; the number of batches, of which there may not be ever more."""
+    for count in range(12):
+        if advance(line, line.source.state(TOPIC)) is None:
+            return count
+    pytest.fail("the same messages are read again and again")
+
+
+def test_garbage_that_names_many_schemas_is_held_and_asked_for_in_turns(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of most messages are looked up; the rest is held, and a good one has its turn among new garbage."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 3)
+    away, topic = _Away(MemoryRegistry({1: KEY, 2: VALUE, 200: "none", 900: VALUE})), TopicBuilder(TOPIC)
+    ticks, places, looks = itertools.count(), itertools.count(), itertools.count(1)
+    line = replace(line, registry=away, now=lambda: EPOCH + timedelta(seconds=next(ticks)))
+
+    def send(*names: int) -> Batch:
+        for name in names:
+            key, value = _message(next(places))
+            topic.add(key, _with_value_schema(value, name))
+        topic.write(tmp_path)
+        done = advance(line, line.source.state(TOPIC))
+        assert done is not None
+        return done
+
+    first = send(2, 2, 2, 200, 200, 100, 101, 102, 103, 900)
+    held, rows, asked = _held(line), sorted(_rows(line)), set(away.asked)
+    before = _verify(line)
+    while not send(*[name for name in range(110, 113) for _ in range(2)]).counts.get("upserted"):
+        assert next(looks) < 8
+
+    assert {name: found for name, found in first.counts.items() if found} == {"upserted": 3, "quarantined": 7}
+    assert held == dict.fromkeys((3, 4), "UNDECODABLE") | dict.fromkeys(range(5, 10), "SCHEMA_UNKNOWN")
+    assert asked == {1, 2, 100, 200}
+    assert (rows, sorted(_rows(line))) == ([0, 1, 2], [0, 1, 2, 9])
+    assert _open(line).keys() == held.keys() - {9} | set(range(10, next(places)))
+    # What waits is held where raw is folded anew, too.
+    assert (before.equal, before.held, _verify(line).equal) == (True, 7, True)
+
+
+def _open(line: Line) -> dict[int, str | None]:
+    """The offsets of what is held still, each with its rule."""
+    held = line.lake.spark.table(f"{line.lake.catalog}.{line.mirror.quarantine}").where("status = 'open'")
+    return {row["offset"]: row["rule"] for row in held.collect()}
+
+
+def test_a_verify_that_looks_up_what_waits_says_that_a_run_is_needed(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A difference that a run's next look takes away is none to be repaired."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 3)
+    away, topic = _Away(MemoryRegistry({1: KEY, 2: VALUE, 5: VALUE}), hidden={5}), TopicBuilder(TOPIC)
+    line = replace(line, registry=away)
+    for at, name in enumerate((2, 2, 5, 100, 101, 102, 103)):
+        key, value = _message(at)
+        topic.add(key, _with_value_schema(value, name))
+    topic.write(tmp_path)
+
+    _read_all(line)
+    away.hidden.clear()
+
+    with pytest.raises(SourceBehind, match="known by now wait for a run"):
+        _verify(line, repair=True)
+
+
+def test_a_second_schema_is_read_among_keys_that_look_like_ids(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages with such keys are held, as their rows are not known; those beside them are read."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 3)
+    registry, topic = MemoryRegistry({1: KEY, 2: VALUE, 3: {**VALUE, "doc": "another"}}), TopicBuilder(TOPIC)
+    for at in range(12):
+        key, value = _message(at)
+        topic.add(key if at in (0, 11) else _binary_key(at), _with_value_schema(value, 3 if at == 11 else 2))
+    topic.write(tmp_path)
+
+    _read_all(replace(line, registry=registry))
+
+    assert sorted(_rows(line)) == [0, 11]
+    assert _held(line) == dict.fromkeys(range(1, 11), "SCHEMA_UNKNOWN")
+
+
+def _binary_key(at: int) -> bytes:
+    """A key that is no frame, but looks like one, of another schema for each row."""
+    return b"\x00" + (5_000 + at).to_bytes(4, "big") + b"key"
+
+
+def test_where_columns_are_the_key_nothing_waits_for_kafkas(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does what was held for its value's schema; but for a message whose value does not tell the columns."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 3)
+    away = _Away(MemoryRegistry({2: VALUE, 3: {**VALUE, "doc": "another"}}), hidden={3})
+    line = replace(line, registry=away, table=line.table.model_copy(update={"key": ["id"]}))
+    topic = TopicBuilder(TOPIC)
+    for at in range(12):
+        _, value = _message(at)
+        topic.add(_binary_key(at), _with_value_schema(value, 3 if at > 7 else 2))
+    topic.add(_binary_key(12), confluent_avro(3, VALUE, debezium_envelope("d", None, None, lsn=200)))
+    topic.write(tmp_path)
+
+    advance(line, line.source.state(TOPIC))
+    rows, held, keys = sorted(_rows(line)), _held(line), {number for number in away.asked if number and number > 4_999}
+    assert _read_all(line) == 0
+    away.hidden.clear()
+    _read_all(line)
+
+    assert (rows, held) == ([*range(8)], dict.fromkeys(range(8, 13), "SCHEMA_UNKNOWN"))
+    assert len(keys) == 3
+    assert sorted(_rows(line)) == [*range(12)]
+    assert _open(line) == {12: None}
+    assert _read_all(line) == 0
+    assert _verify(line).equal
+
+
+def test_a_message_without_a_key_is_read_once_its_values_schema_is_known(line: Line, tmp_path: Path) -> None:
+    """Its key names no schema that could be waited for, and no other message's does."""
+    away = _Away(MemoryRegistry({1: KEY, 2: VALUE, 3: {**VALUE, "doc": "another"}}), hidden={3})
+    line, topic = replace(line, registry=away), TopicBuilder(TOPIC)
+    topic.add(*_message(0))
+    topic.add(None, _with_value_schema(_message(1)[1], 3))
+    topic.write(tmp_path)
+
+    _read_all(line)
+    held = _held(line)
+    away.hidden.clear()
+    _read_all(line)
+
+    assert held == {1: "SCHEMA_UNKNOWN"}
+    names = line.lake.spark.table(f"{line.lake.catalog}.{line.mirror.quarantine}")
+    assert {row["code"] for row in names.where("status = 'open'").collect()} == {"KEY_NULL"}
+
+
+def test_without_a_registry_schemas_that_messages_bring_have_their_turns(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a batch has too many of the next reads; bytes that look like a schema's name go on waiting."""
+    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 2)
+    topic, columns = TopicBuilder(TOPIC), {"id": {"type": "int64", "optional": False}}
+    key, rules = connect_key_schema(TOPIC, columns), dict[int, str | None]()
+    for at in range(7):
+        schema = connect_envelope_schema(TOPIC, columns) | {"version": 1 + at}
+        envelope = debezium_envelope("c", None, {"id": at}, lsn=100 + at)
+        topic.add(debezium_json({"id": at}, key), debezium_json(envelope, schema))
+    for at in (7, 8, 9, 9):
+        topic.add(debezium_json({"id": at}, key), _binary_key(at))
+    topic.write(tmp_path)
+    ticks = itertools.count()
+    line = replace(line, registry=None, now=lambda: EPOCH + timedelta(seconds=next(ticks)))
+
+    assert advance(line, line.source.state(TOPIC)) is not None
+    rules = _open(line)
+    _read_all(line)
+
+    assert sorted(rules.values(), key=str) == [None] * 4 + ["many-schemas"] * 5
+    assert _open(line) == dict.fromkeys(range(7, 11))
+    rows = line.lake.spark.table(f"{line.lake.catalog}.{line.mirror}").select("id").collect()
+    assert sorted(row["id"] for row in rows) == [*range(7)]
+    assert _verify(line).equal
 
 
 # --- names in bytes and headers

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import Row
@@ -16,6 +16,7 @@ from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, SET
 from cdc_materializer.decoders import Lookup, decoders_of
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
+from cdc_materializer.registry import RegisteredSchema, Wanted
 from cdc_materializer.schema import Column, Evolution, TableSchema
 from cdc_materializer.testing import (
     MemoryRegistry,
@@ -45,6 +46,45 @@ def test_without_a_registry_bytes_that_look_like_a_schemas_name_are_held_alone(n
 
     assert found.writers.unknown == (name,)
     assert [writer.selector for writer in found.writers.values] == ["json"]
+
+
+class _Counted(MemoryRegistry):
+    """A registry that notes the numbers it is asked for."""
+
+    def __init__(self, schemas: dict[int, Any]) -> None:
+        super().__init__(schemas)
+        self.asked: list[int | None] = []
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        """By its id."""
+        self.asked.append(wanted if isinstance(wanted, int) else wanted.number)
+        return super().schema(wanted)
+
+
+def test_what_the_registry_does_not_know_is_asked_for_once_in_a_batch() -> None:
+    """By whatever is made of its lookup; the next batch asks again."""
+    registry = _Counted({1: avro_key_schema("t", {"id": "long"})})
+    rows = [row("json", "id:00000001"), row("json", "id:00000007"), row("id:00000007", "id:00000007")]
+
+    found = decoders_of(rows, Lookup(registry, None, Options(), TABLE))
+    decoders_of(rows, replace(found.lookup, current=found.plan.target))
+    again = decoders_of(rows, Lookup(registry, None, Options(), TABLE))
+
+    assert set(found.writers.unknown) == set(again.writers.unknown) == {"id:00000007"}
+    assert registry.asked.count(7) == 2
+
+
+def test_what_is_known_is_told_of_each_side() -> None:
+    """A schema may be one of keys and nonsense as one of values, and what was not looked up is not known."""
+    registry = MemoryRegistry({1: avro_key_schema("t", {"id": "long"}), 3: "no schema"})
+    rows = [row("json", "id:00000001"), row("id:00000003", "id:00000009"), row("id:00000009", "unasked")]
+    rows += [row("encoding:", None), row("unasked", "unknown")]
+
+    found = decoders_of(rows, Lookup(registry, None, Options(), TABLE)).writers
+
+    assert found.known_values == ("json", "id:00000003", "encoding:")
+    assert found.known_keys == ("id:00000001", "unknown")
+    assert set(found.unknown) == {"id:00000009", "unasked"}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.recognise import NO_REGISTRY, recognise
+from cdc_materializer.recognise import NO_REGISTRY, UNKNOWN_SCHEMA, recognise
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport
 from cdc_materializer.source import Message, TopicState
 from cdc_materializer.source_settings import doubts
@@ -486,6 +486,23 @@ def test_a_topic_that_needs_a_registry_is_a_problem_where_there_is_none(tmp_path
     assert told.message == f"s.public.named cannot be read: {NO_REGISTRY}."
     assert told.do is not None
     assert told.do.startswith("Add `registry:` with its `url`")
+
+
+@pytest.mark.parametrize("settings", ["", "defaults: {key: [id]}\n"])
+def test_a_topic_whose_schemas_the_registry_does_not_know_is_told(tmp_path: Path, settings: str) -> None:
+    """Whatever else is set: its messages are held."""
+    path = _pipeline(tmp_path, ["named", "plain"], f"{settings}registry: {{files: schemas}}\n")
+    (tmp_path / "schemas").mkdir()
+    topic = TopicBuilder("s.public.named")
+    topic.add(b"\0\0\0\0\1x", b"\0\0\0\0\2x")
+    topic.write(tmp_path / "recorded")
+
+    found = examine(path, load_config).checks
+
+    (told,) = (c for c in found if c.name == "topic" and c.table == "public.named" and c.outcome == "warning")
+    assert told.message == f"s.public.named cannot be mirrored as it is: {UNKNOWN_SCHEMA}."
+    assert told.do is not None
+    assert told.do.startswith("Bring the schema to the registry")
 
 
 def test_a_source_that_is_not_there_leaves_the_lake_to_be_checked(tmp_path: Path) -> None:

@@ -387,7 +387,7 @@ def test_without_a_registry_nothing_waits_for_one(config: Config, monkeypatch: p
     """A run would start Spark each time, and find nothing to try."""
     here = marker({0: 2})
     monkeypatch.setattr("cdc_materializer.catalog.Tables.marker_of", lambda *_: here)
-    held = [{"code": "SCHEMA_UNKNOWN", "status": "open"}]
+    held: list[dict[str, str | None]] = [{"code": "SCHEMA_UNKNOWN", "rule": None, "status": "open"}]
     monkeypatch.setattr("cdc_materializer.catalog.Tables.values_of", lambda *_: held)
     source, asked = open_work(config, RunOptions()).source, config.tables[:1]
     registry: Any = SimpleNamespace()
@@ -395,6 +395,9 @@ def test_without_a_registry_nothing_waits_for_one(config: Config, monkeypatch: p
     assert [one.is_done for one in backlogs(config, source, asked)] == [True]
     (one,) = backlogs(config.model_copy(update={"registry": registry}), source, asked)
     assert (one.is_done, one.only_retries) == (False, True)
+    # What messages bring along needs no registry.
+    held[0]["rule"] = "many-schemas"
+    assert [one.only_retries for one in backlogs(config, source, asked)] == [True]
 
 
 def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
