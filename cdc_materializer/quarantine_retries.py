@@ -14,7 +14,7 @@ from cdc_materializer.changes.readable import as_told
 from cdc_materializer.decode.framing import UNASKED, names_schema
 from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.decoders import decoders_of
-from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
+from cdc_materializer.decoders_selectors import MAY_WAIT, exceeds, selectors_of
 from cdc_materializer.errors import Code
 
 if TYPE_CHECKING:
@@ -94,10 +94,12 @@ def limited(line: Line, messages: DataFrame, before: Span) -> DataFrame:
 
 
 def marked(line: Line, messages: DataFrame, quarantine: LakeTable | None) -> DataFrame:
-    """Messages with `MAY_WAIT`: not those that were read, which are to be read as they were."""
+    """Messages with `MAY_WAIT` where many wait: not those that were read, which are to be read as they were."""
     if quarantine is None or quarantine.is_empty:
         return messages
     places = _places(_held(line, quarantine)).where(_ITSELF).select("partition", "offset", F.lit(True).alias(MAY_WAIT))
+    if not exceeds(places):
+        return messages
     joined = messages.join(F.broadcast(places), ["partition", "offset"], "left")
     return joined.withColumn(MAY_WAIT, F.coalesce(F.col(MAY_WAIT), F.lit(False)))
 
