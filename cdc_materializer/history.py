@@ -23,7 +23,7 @@ from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import SOURCE_TABLE, forget_changes, history_schema
+from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.quarantine import after, held_places, is_ahead
 from cdc_materializer.schema import TableSchema, plan_schema, renamed
@@ -205,12 +205,11 @@ def _with_known(line: Line, mirror: LakeTable | None, changes: DataFrame, target
     wanted = F.broadcast(changes.where(first).select(*keys))
     live = life.live_rows(line.lake.rows(mirror), target)
     # Cut off from its plan: Spark would fold the batch once more for the second use of its states.
-    row = F.struct(*[m.column(name).alias(name) for name in target.types])
     known = (
         live.join(wanted, list(target.key), "left_semi")
         .select(
             *[m.column(name).alias(f"__cdc_known_{at}") for at, name in enumerate(target.key)],
-            F.struct(F.lit(True).alias("live"), row.alias("row")).alias("__cdc_known"),
+            life.known_row(target).alias("__cdc_known"),
         )
         .localCheckpoint()
     )
@@ -234,12 +233,12 @@ def _first_sent(truncates: DataFrame, history: DataFrame) -> DataFrame:
 
 
 def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Marker) -> LakeTable:
-    """The table with the columns that the mirror has, and room for the source tables of its changes."""
+    """The table with the columns that the mirror has, and room for the source tables and places of its changes."""
     target, span = decided.decoders.plan.target, decided.span
     if history is None:
         start = new_marker(line, Span(span.topic, span.start, span.start), "", marker.topic_id)
         return line.lake.create(line.mirror.history, history_schema(target), start, _PROPERTIES)
-    added = tuple(column for column in history_schema(target).columns if column.name == SOURCE_TABLE)
+    added = tuple(column for column in history_schema(target).columns if column.name in {SOURCE_TABLE, PLACE})
     named = plan_schema(history.schema, [TableSchema(added)])
     history = history if named.is_empty else line.lake.evolve(history, named)
     for row in ("before", "after"):

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.reach import reach_of
+from cdc_materializer.resends import reach
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import behind
 from cdc_materializer.truncates import Truncate, is_shown_before
@@ -24,6 +25,8 @@ AMBIGUOUS = "__cdc_ambiguous"
 _REACHED = "__cdc_reached"
 #: What comes behind a delete at its very place, and in this order, where partitions share the place (§2.4).
 _RANKS = ("r", "c", "u")
+#: As much of ORDER as is kept, with the field's types; what is in no batch has none of it (`unordered`).
+_KEPT = f"struct<position:string,rank:int,time:timestamp,{m.PART}:int>"
 
 
 def ordered(
@@ -84,3 +87,33 @@ def _place(own: Column, told: Column, truncates: Sequence[Truncate]) -> Column:
             just_ahead = F.struct(F.lit(truncate.position).alias("position"), F.lit(-1).alias("rank"))
             place = F.when(is_shown_before(truncate.position), just_ahead).otherwise(place)
     return place
+
+
+def unordered() -> Column:
+    """The ORDER of a change that a batch makes of a row which only the mirror knows."""
+    return F.lit(None).cast(_KEPT)
+
+
+def place(previous: Column) -> Column:
+    """What a change was ordered by, as the history keeps it: m.PLACE_TYPE.
+
+    Of a change that the order of offsets placed only the number in the message is told. The end that a complete
+    snapshot makes of a row stands right behind the change that made it: what comes back behind the snapshot, in another
+    partition than its last record, can be at a lower position than that.
+
+    Args:
+        previous: the position by which the row's change before this one was ordered, if that is known.
+    """
+    order, is_sweep = F.col(ORDER), F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
+    # Only where positions were asked is there a time.
+    is_sorted = order["time"].isNotNull() & ~is_sweep
+    # The lowest rank is -1; a blank sorts before all that a longer position has there.
+    sort = F.concat(order["position"], F.lit(" "), (order["rank"] + 1).cast("string"))
+    behind_all = F.concat(F.nullif(previous, F.lit("")), F.lit(f" {len(_RANKS) + 3}"))
+    parts = {
+        "sort": F.when(is_sorted, sort).when(is_sweep, behind_all),
+        "time": F.when(is_sorted, order["time"]),
+        "part": order[m.PART],
+        "reach": F.when(F.col(m.OP) == m.TRUNCATE, reach(F.col(m.POSITION))),
+    }
+    return F.struct(*[part.alias(name) for name, part in parts.items()])

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cdc_materializer import doubts, fold, verdict
+from cdc_materializer import doubts, fold, key_order, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import PROBLEMS_TYPE
 from cdc_materializer.decode.fit import conformed, ddl_of
@@ -38,7 +38,8 @@ _PLACED = {
     m.TIME: "timestamp",
     m.SOURCE_TABLE: "string",
 }
-#: What readers saw of the row before the change: struct<live,row>; NULL where only the mirror's row can tell.
+#: What readers saw of the row before the change, and the position by which that was ordered: struct<live,row,position>;
+#: NULL where only the mirror's row can tell.
 BEFORE = "__cdc_before"
 #: Whether the change did something to the row that readers see: a good state, or the end of a live row.
 APPLIED = "__cdc_applied"
@@ -142,15 +143,20 @@ def ended_rows(found: DataFrame, sweeps: Sequence[Sweep], target: TableSchema) -
     """Rows that only the mirror knows, as the changes that their sweeps (NUMBER) make of them.
 
     Args:
-        found: key columns and NUMBER; with the other columns too where BEFORE is wanted.
+        found: key columns and NUMBER; with all others and CDC where BEFORE is wanted.
         sweeps: those of the batch, with their ends.
         target: the mirror's columns.
     """
     at = F.element_at(_places((), sweeps), F.col(NUMBER) + 1)
-    whole = set(target.types) <= set(found.columns)
-    row = F.struct(*[m.column(name).alias(name) for name in target.types]) if whole else F.lit(None)
-    before = F.struct(F.lit(True).alias("live"), row.alias("row"))
-    return found.withColumns({name: at[name] for name in _PLACED} | {BEFORE: before, m.TRANSACTION: F.lit(None)})
+    before = known_row(target) if CDC in found.columns else F.lit(None)
+    none = {m.TRANSACTION: F.lit(None), ORDER: key_order.unordered()}
+    return found.withColumns({name: at[name] for name in _PLACED} | {BEFORE: before, **none})
+
+
+def known_row(target: TableSchema) -> Column:
+    """A live row of the mirror, as BEFORE has it."""
+    row = F.struct(*[m.column(name).alias(name) for name in target.types])
+    return F.struct(F.lit(True).alias("live"), row.alias("row"), F.col(CDC)["position"].alias("position"))
 
 
 def remember(decided: DataFrame, target: TableSchema) -> DataFrame:
@@ -162,7 +168,8 @@ def remember(decided: DataFrame, target: TableSchema) -> DataFrame:
     if doubts.DOUBTED in decided.columns:
         ends = ends & ~F.col(doubts.DOUBTED)
     shows = F.col(verdict.PASSES) | ends
-    shown = F.when(shows, F.struct((~fold.is_delete()).alias("live"), row.alias("row")))
+    place = F.col(ORDER)["position"].alias("position")
+    shown = F.when(shows, F.struct((~fold.is_delete()).alias("live"), row.alias("row"), place))
     before = F.last(shown, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
     ends_a_row = F.coalesce(F.col(BEFORE)["live"], F.lit(True))
     applied = F.col(verdict.PASSES) & (~fold.is_delete() | ends_a_row)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from cdc_materializer.changes.model import TRANSACTION_TYPE
+from cdc_materializer.changes.model import PLACE_TYPE, TRANSACTION_TYPE
 from cdc_materializer.names import TRANSFORM, TableName, quote
 from cdc_materializer.reach import reach_of
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema
@@ -25,6 +25,8 @@ CDC_STRUCT = "struct<op:string,source_ts:timestamp,position:string,epoch:int,top
 DELETED = "deleted"
 #: The field of it which only mirrors have that several source tables feed; NULL: the first of them, see `Marker`.
 SOURCE_TABLE = "source_table"
+#: The column of a history that says what a change was ordered by; NULL in rows of earlier versions.
+PLACE = "place"
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def history_schema(schema: TableSchema) -> TableSchema:
             Column("timestamp", "timestamp"),
             Column("transaction", TRANSACTION_TYPE),
             Column(SOURCE_TABLE, "string", "The table that was changed, where the message names it"),
+            Column(PLACE, PLACE_TYPE, "What the change was ordered by among those of its row"),
         )
     )
 

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cdc_materializer import fold, life, verdict
+from cdc_materializer import fold, key_order, life, verdict
 from cdc_materializer.base import source_table_of
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.framing import Side, named_in_headers, schema_id
-from cdc_materializer.merge import CDC, DELETED, SOURCE_TABLE, cdc_struct, history_schema
+from cdc_materializer.merge import CDC, DELETED, PLACE, SOURCE_TABLE, cdc_struct, history_schema
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.source import Message
 
@@ -135,16 +135,18 @@ def change_rows(applied: DataFrame, target: TableSchema) -> DataFrame:
     row = F.struct(*[m.column(name).alias(name) for name in target.types])
     before = F.when(F.col(life.BEFORE)["live"], F.col(life.BEFORE)["row"])
     did = applied.where(~fold.is_delete() | before.isNotNull())
-    return did.select(*_history_columns(target, before, F.when(~fold.is_delete(), row)))
+    place = key_order.place(F.col(life.BEFORE)["position"])
+    return did.select(*_history_columns(target, before, F.when(~fold.is_delete(), row), place))
 
 
 def truncate_rows(decided: DataFrame, target: TableSchema) -> DataFrame:
     """The batch's truncates as rows of the history."""
     found = decided.where(F.col(fold.CURRENT) & (F.col(m.OP) == m.TRUNCATE))
-    return found.select(*_history_columns(target, F.lit(None), F.lit(None)))
+    nothing = F.lit(None)
+    return found.select(*_history_columns(target, nothing, nothing, key_order.place(nothing)))
 
 
-def _history_columns(target: TableSchema, before: Column, after: Column) -> list[Column]:
+def _history_columns(target: TableSchema, before: Column, after: Column, place: Column) -> list[Column]:
     parts = {
         **_origin(),
         "before": before,
@@ -152,6 +154,7 @@ def _history_columns(target: TableSchema, before: Column, after: Column) -> list
         "timestamp": F.col(m.TIME),
         "transaction": F.col(m.TRANSACTION),
         SOURCE_TABLE: F.col(m.SOURCE_TABLE),
+        PLACE: place,
     }
     return [parts[name].cast(ddl).alias(name) for name, ddl in history_schema(target).types.items()]
 

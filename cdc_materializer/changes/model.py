@@ -66,6 +66,8 @@ SIGNATURE = "__cdc_signature"
 TRANSACTION = "__cdc_transaction"
 TRANSACTION_FIELDS = {"id": "string", "total_order": "bigint", "data_collection_order": "bigint"}
 TRANSACTION_TYPE = f"struct<{','.join(f'{name}:{ddl}' for name, ddl in TRANSACTION_FIELDS.items())}>"
+#: What a change was ordered by among those of its row (`key_order.place`), as the history keeps it.
+PLACE_TYPE = "struct<sort:string,time:timestamp,part:int,reach:string>"
 #: How the row's document is made of the one before, as text, where the change shows none (`documents`); else NULL.
 PATCH = "__cdc_patch"
 

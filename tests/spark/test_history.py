@@ -30,6 +30,7 @@ from cdc_materializer.testing import (
 )
 from tests.model.history import History
 from tests.model.telling import Telling
+from tests.spark.chains import broken
 from tests.spark.marks import SECOND_TURN
 
 if TYPE_CHECKING:
@@ -148,6 +149,17 @@ def test_each_change_begins_where_the_one_before_it_ended(outcome: Outcome) -> N
         assert {row["id"]: row for row in rows.values()} == {row["id"]: row for row in live}
 
 
+def test_the_order_of_versions_is_that_in_which_changes_were_applied(outcome: Outcome) -> None:
+    """In it, too, each change of a key begins where the one before it ended.
+
+    Small batches of several partitions are left out: a change of theirs can come behind a newer one.
+    """
+    for life in outcome.single:
+        assert not broken(outcome.table(life, "small", "__history")), life.seed
+    for life in outcome.several:
+        assert not broken(outcome.table(life, "large", "__history")), life.seed
+
+
 def test_versions_of_a_row_never_overlap_and_the_current_ones_are_the_mirror(outcome: Outcome) -> None:
     """At each time a key has at most one version; deletes and truncates end the last one."""
     for life in (*outcome.single, *outcome.several):
@@ -219,7 +231,7 @@ def test_a_change_that_was_kept_before_a_kill_is_kept_once_however_the_rest_is_c
     assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(10)]
 
 
-def test_a_history_of_an_earlier_version_gets_room_for_source_tables(
+def test_a_history_of_an_earlier_version_gets_room_for_source_tables_and_places(
     spark: "SparkSession", lake_config: Config
 ) -> None:
     """With the next changes; a truncate of any table ends its rows from before, as they name none."""
@@ -244,9 +256,12 @@ def test_a_history_of_an_earlier_version_gets_room_for_source_tables(
         return [row["id"] for row in type_2(spark.table(name), ["id"]).where("is_current").orderBy("id").collect()]
 
     send((1, "p1"), (2, "p2"))
-    spark.sql(f"ALTER TABLE {name} DROP COLUMN source_table")
+    for column in ("source_table", "place"):
+        spark.sql(f"ALTER TABLE {name} DROP COLUMN {column}")
     assert current() == [1, 2]
 
     send((3, "p2"), (4, "p1"), (None, "p1"))
 
     assert current() == [3]
+    places = {row["offset"]: row["place"] for row in spark.table(name).collect()}
+    assert [places[offset] is not None for offset in sorted(places)] == [False, False, True, True, True]

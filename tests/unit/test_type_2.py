@@ -1,6 +1,6 @@
 """Type-2 tables: the query, on histories written by hand, in an engine that is not Spark."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,8 @@ from cdc_materializer.errors import InvalidName
 _ROW = 'STRUCT("id" BIGINT, "the ""name""" VARCHAR)'
 _TABLE = (
     f'op VARCHAR, before {_ROW}, "after" {_ROW}, source_ts TIMESTAMP, position VARCHAR, epoch INT, topic VARCHAR, '
-    '"partition" INT, "offset" BIGINT, "timestamp" TIMESTAMP, source_table VARCHAR'
+    '"partition" INT, "offset" BIGINT, "timestamp" TIMESTAMP, source_table VARCHAR, '
+    'place STRUCT("sort" VARCHAR, "time" TIMESTAMP, "part" INT, "reach" VARCHAR)'
 )
 _COLUMNS = ["id", 'the "name"']
 
@@ -32,22 +33,29 @@ def _change(
     partition: int = 0,
     position: str | None = None,
     table: str | None = None,
+    place: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     row = None if name is None else {"id": key, 'the "name"': name}
     before = {"id": key, 'the "name"': "?"} if op in "ud" else None
-    place = f"{hour:04d}" if position is None else position
-    return op, before, row, _at(hour), place, 0, "t", partition, offset, _at(hour), table
+    position = f"{hour:04d}" if position is None else position
+    return op, before, row, _at(hour), position or None, 0, "t", partition, offset, _at(hour), table, place
 
 
-def _truncate(hour: int, table: str | None = None) -> tuple[Any, ...]:
-    return "t", None, None, _at(hour), f"{hour:04d}", 0, "t", 1, 0, _at(hour), table
+def _place(
+    sort: str | None = None, hour: int | None = None, part: int = 0, reach: str | None = None
+) -> Mapping[str, Any]:
+    return {"sort": sort, "time": None if hour is None else _at(hour), "part": part, "reach": reach}
+
+
+def _truncate(hour: int, table: str | None = None, place: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
+    return "t", None, None, _at(hour), f"{hour:04d}", 0, "t", 1, 0, _at(hour), table, place
 
 
 def _versions(changes: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE changes ({_TABLE})")
         for change in changes:
-            engine.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", change)
+            engine.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", change)
         query = type_2_query('"changes"', ["id"], _COLUMNS, mark='"')
         return sorted(engine.sql(query).fetchall())
 
@@ -107,6 +115,57 @@ def test_a_change_that_came_late_stands_where_it_belongs() -> None:
         ("b", _at(2), _at(3)),
         ("c", _at(3), None),
     ]
+
+
+def test_a_delete_without_a_position_stands_where_the_fold_has_put_it() -> None:
+    """The first change of its row in a partition has none that a position could come from."""
+    delete = _change("d", 1, None, 3, 0, partition=1, position="", place=_place("0002 5", 3))
+    changes = [_change("c", 1, "a", 1, 0, place=_place("0001 3", 1)), _change("u", 1, "b", 2, 1), delete]
+
+    assert _versions(changes) == [(1, "a", _at(1), _at(2), False), (1, "b", _at(2), _at(3), False)]
+
+
+@pytest.mark.parametrize("hour", [1, 3])
+def test_at_one_position_of_two_partitions_a_delete_comes_before_an_insert(hour: int) -> None:
+    """Whatever the clocks of their records say."""
+    delete = _change("d", 1, None, hour, 1, position="0002", place=_place("0002 1", hour))
+    insert = _change("c", 1, "b", 2, 0, partition=1, place=_place("0002 3", 2))
+
+    versions = _versions([_change("c", 1, "a", 0, 0), delete, insert])
+
+    assert [version[1] for version in versions if version[4]] == ["b"]
+
+
+def test_changes_of_one_message_come_in_its_order() -> None:
+    """They share its offset."""
+    changes = [_change("u", 1, name, 2, 1, place=_place(part=part)) for part, name in enumerate("abc")]
+
+    versions = _versions([_change("c", 1, "", 1, 0), *reversed(changes)])
+
+    assert versions == [(1, "", _at(1), _at(2), False), (1, "c", _at(2), None, True)]
+
+
+@pytest.mark.parametrize("reach", ["0004", "0003", None])
+def test_a_truncate_reaches_rows_of_snapshots_at_later_positions(reach: str | None) -> None:
+    """Not those that were read behind it, and no changes of the log."""
+    truncate = _truncate(2, place=_place("0002 1", 2, reach=reach))
+    changes = [_change("r", 1, "a", 3, 0), _change("c", 2, "x", 3, 1), _change("r", 3, "y", 4, 2), truncate]
+
+    current = [version[1] for version in _versions(changes) if version[4]]
+
+    assert current == (["x", "y"] if reach == "0004" else ["a", "x", "y"])
+
+
+def test_changes_of_earlier_versions_are_placed_by_their_positions_among_others() -> None:
+    """They have nothing that the fold sorted by."""
+    changes = [
+        _change("c", 1, "a", 1, 7),
+        _change("u", 1, "b", 2, 0, partition=1, place=_place("0002 4", 2)),
+        _change("u", 1, "c", 3, 8),
+        _change("u", 1, "d", 4, 1, partition=1, place=_place("0004 4", 4)),
+    ]
+
+    assert [version[1] for version in _versions(changes)] == ["a", "b", "c", "d"]
 
 
 def test_times_only_rise_and_what_nobody_saw_is_left_out() -> None:

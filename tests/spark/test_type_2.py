@@ -1,0 +1,71 @@
+"""Type-2 tables of the histories of golden cases in which the order of a row's changes is not that of their offsets.
+
+Positions, times and offsets do not tell it of these; what the fold sorted by does, which the history keeps.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc_materializer import type_2
+from cdc_materializer.config import Config
+from tests.cases.case import Case, cases
+from tests.spark.chains import broken
+from tests.spark.passages import WHOLE, Passage, passages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+#: What comes behind the messages of a case: a row that its snapshot has ended, right behind it (§2.1).
+_BACK = {303: {"op": "c", "after": {"id": 4, "name": "back"}, "lsn": 610, "commit_lsn": 260, "partition": 1}}
+#: The cases, and after how many messages the first batch of each ends; None where it has all.
+_CASES: dict[str, tuple[int, int | None]] = {
+    "a delete without a place in another partition": (239, None),
+    "a delete and an insert at one position of two partitions": (401, None),
+    "several changes of a row in one message": (263, None),
+    "a truncate behind a snapshot of another partition": (502, None),
+    "a truncate in a batch behind that of the snapshot": (502, 3),
+    "a row that comes back behind a complete snapshot": (303, None),
+    "a row that comes back in a batch behind it": (303, 9),
+}
+
+
+def _with_history(number: int, first: int | None) -> Case:
+    """A case whose table keeps a history; with its messages in two batches where asked."""
+    case = next(case for case in cases() if case.number == number)
+    messages = [*case.data["messages"], *([_BACK[number]] if number in _BACK else [])]
+    data = {**case.data, "messages": messages, "table": {**case.data.get("table", {}), "history": True}}
+    if first is not None:
+        data |= {"messages": messages[:first], "then": [{"messages": messages[first:]}]}
+    return replace(case, name=f"{case.name}_{first}", data=data)
+
+
+@pytest.fixture(scope="module")
+def gone(spark: "SparkSession", lake_config: Config) -> dict[str, Passage]:
+    """The cases, gone through all their steps."""
+    chosen = [(_with_history(*asked), WHOLE) for asked in _CASES.values()]
+    return dict(zip(_CASES, passages(chosen, spark, lake_config), strict=True))
+
+
+def _live(spark: "SparkSession", passage: Passage) -> list[tuple[Any, ...]]:
+    mirror = spark.table(f"lake.{passage.table}")
+    is_soft = passage.case.data["table"].get("deletes") == "soft"
+    return _rows(mirror.where("NOT __cdc.deleted") if is_soft else mirror)
+
+
+def _rows(frame: "DataFrame") -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.select("id", "name").collect())
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_each_version_begins_where_the_one_before_it_ended(
+    spark: "SparkSession", gone: dict[str, Passage], name: str
+) -> None:
+    """And a row that the mirror has is the current version, no other."""
+    history = spark.table(f"lake.{gone[name].table}__history")
+
+    assert not broken(history)
+    assert _rows(type_2(history, ["id"]).where("is_current")) == _live(spark, gone[name])
