@@ -123,6 +123,10 @@ _HISTORY = {
     "transaction": "The source's transaction and the place in it; null: the connector sends no transaction metadata.",
     "source_table": "The table of the source that was changed; null: the message names none, or the row was written "
     "by a version that did not keep it.",
+    "place": "What the change was ordered by among those of its row, in an epoch: `sort` as text, `time`, offset, "
+    "partition, and `part`, its number in the message. `sort` and `time` are null where the order of offsets told all; "
+    "of a truncate `reach` is the position up to which it ends rows of snapshots. Null in rows of versions that did "
+    "not keep it.",
 }
 _CDC = {
     "op": "Operation that wrote the row: `c` create, `u` update, `r` read by a snapshot; with soft deletes also `d` "
