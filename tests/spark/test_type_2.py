@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-#: What comes behind the messages of a case: a row that its snapshot has ended, right behind it (§2.1).
-_BACK = {303: {"op": "c", "after": {"id": 4, "name": "back"}, "lsn": 610, "commit_lsn": 260, "partition": 1}}
+#: A message more for a case, and before which: the first transaction behind a snapshot brings back a row that it ended.
+_MORE = {303: (7, {"op": "c", "after": {"id": 4, "name": "back"}, "lsn": 610, "commit_lsn": 260, "partition": 1})}
 #: The cases, and after how many messages the first batch of each ends; None where it has all.
 _CASES: dict[str, tuple[int, int | None]] = {
     "a delete without a place in another partition": (239, None),
@@ -29,14 +29,16 @@ _CASES: dict[str, tuple[int, int | None]] = {
     "a truncate behind a snapshot of another partition": (502, None),
     "a truncate in a batch behind that of the snapshot": (502, 3),
     "a row that comes back behind a complete snapshot": (303, None),
-    "a row that comes back in a batch behind it": (303, 9),
+    "a row that comes back in a batch behind it": (303, 7),
 }
 
 
 def _with_history(number: int, first: int | None) -> Case:
     """A case whose table keeps a history; with its messages in two batches where asked."""
     case = next(case for case in cases() if case.number == number)
-    messages = [*case.data["messages"], *([_BACK[number]] if number in _BACK else [])]
+    messages = list(case.data["messages"])
+    if number in _MORE:
+        messages.insert(*_MORE[number])
     data = {**case.data, "messages": messages, "table": {**case.data.get("table", {}), "history": True}}
     if first is not None:
         data |= {"messages": messages[:first], "then": [{"messages": messages[first:]}]}

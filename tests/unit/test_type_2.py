@@ -156,6 +156,17 @@ def test_a_truncate_reaches_rows_of_snapshots_at_later_positions(reach: str | No
     assert current == (["x", "y"] if reach == "0004" else ["a", "x", "y"])
 
 
+@pytest.mark.parametrize("sort", ["0001 6", None])
+def test_the_end_that_a_snapshot_makes_of_a_row_stands_behind_its_last_change(sort: str | None) -> None:
+    """What comes back behind it can be at a lower position than the snapshot, which earlier versions went by."""
+    end = _change("d", 1, None, 3, 0, partition=1, place=None if sort is None else _place(sort))
+    changes = [_change("c", 1, "a", 1, 0), end, _change("c", 1, "b", 4, 1, position="0002")]
+
+    current = [version[1] for version in _versions(changes) if version[4]]
+
+    assert current == ([] if sort is None else ["b"])
+
+
 def test_changes_of_earlier_versions_are_placed_by_their_positions_among_others() -> None:
     """They have nothing that the fold sorted by."""
     changes = [
