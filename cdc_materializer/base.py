@@ -125,7 +125,18 @@ def is_moved() -> Column:
 
 def key_changes_without_delete(folded: DataFrame) -> DataFrame:
     """The links (LINK) of key changes whose other half, the delete, is not among the messages."""
-    return _without_half(folded.where(_is_half() | is_moved()), is_moved(), _is_half())
+    told = {LINK: link(), "__cdc_is_insert": is_moved(), "__cdc_is_half": _is_half()}
+    # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
+    linked = (
+        folded.where(_is_half() | is_moved())
+        .select(m.PARTITION, m.OFFSET, m.PART, *[column.alias(name) for name, column in told.items()])
+        .localCheckpoint()
+    )
+    is_half = F.col("__cdc_is_half")
+    here, before = (F.count_if(is_half).over(window) for window in (Window.partitionBy(LINK, m.PARTITION), _before()))
+    elsewhere = F.count_if(is_half).over(Window.partitionBy(LINK)) - here
+    known = linked.where(F.col(LINK).isNotNull()).withColumn("__cdc_halves", before + elsewhere)
+    return known.where(F.col("__cdc_is_insert") & (F.col("__cdc_halves") == 0)).select(LINK).distinct()
 
 
 def _is_half() -> Column:
@@ -137,24 +148,15 @@ def _is_half() -> Column:
     return (F.col(m.OP) == "d") & (effective() | is_copy)
 
 
-def inserts_without_delete(changes: DataFrame) -> DataFrame:
-    """The links (LINK) of inserts among changes that leave values out, and whose delete is not among them."""
-    is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0) & link().isNotNull()
-    return _without_half(changes, is_moved, F.col(m.OP) == "d")
+def links_of_inserts(changes: DataFrame) -> DataFrame:
+    """The links (LINK) of inserts among changes that leave values out.
 
-
-def _without_half(changes: DataFrame, inserts: Column, deletes: Column) -> DataFrame:
-    """The links (LINK) of the inserts among some changes that none of the deletes among them can be the half of."""
-    told = {LINK: link(), "__cdc_is_insert": inserts, "__cdc_is_half": deletes}
-    # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
-    linked = changes.select(
-        m.PARTITION, m.OFFSET, m.PART, *[column.alias(name) for name, column in told.items()]
-    ).localCheckpoint()
-    is_half = F.col("__cdc_is_half")
-    here, before = (F.count_if(is_half).over(window) for window in (Window.partitionBy(LINK, m.PARTITION), _before()))
-    elsewhere = F.count_if(is_half).over(Window.partitionBy(LINK)) - here
-    known = linked.where(F.col(LINK).isNotNull()).withColumn("__cdc_halves", before + elsewhere)
-    return known.where(F.col("__cdc_is_insert") & (F.col("__cdc_halves") == 0)).select(LINK).distinct()
+    A delete of another row may share the link: which one is an insert's half can be told where all of them are there.
+    """
+    is_moved = (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0)
+    # Materialised, as in `key_changes_without_delete`.
+    linked = changes.select(F.when(is_moved, link()).alias(LINK)).localCheckpoint()
+    return linked.where(F.col(LINK).isNotNull()).distinct()
 
 
 def _before() -> WindowSpec:

@@ -286,7 +286,8 @@ def _partial(folded: Folded, past: Past, target: TableSchema) -> tuple[tuple[int
     where it ends them.
     """
     wiping = past.wiping(folded.facts.truncates)
-    if past.recorded.partitions == 1 or not wiping:
+    wiping = tuple(one for one in wiping if not past.recorded.is_alone(one.partition, one.offset))
+    if not wiping:
         return ()
     is_row = F.col(CURRENT) & F.col(m.OP).isin(*m.CHANGE_OPS) & ~fold.is_delete() & fold.effective()
     placeless = folded.states.where(is_row & F.col(m.POSITION).isNull()).select(m.PARTITION, m.SOURCE_TABLE)

@@ -65,16 +65,20 @@ def history_of(
         return None
     log = _Log(past, past.raw, target)
     decoders, changes = log.of(wanted)
+    asked: DataFrame | None = None
     while True:
         if is_known and decoders.partial.unavailable:
             # A key that is wanted for its own sake may itself have come from another one.
-            further = base.inserts_without_delete(changes)
-            halves = (further if halves is None else halves.unionByName(further)).localCheckpoint()
+            further = base.links_of_inserts(changes)
+            halves = (further if halves is None else halves.unionByName(further)).distinct().localCheckpoint()
+        if halves is not None and asked is not None:
+            halves = halves.join(asked, base.LINK, "left_anti").localCheckpoint()
         if halves is None or halves.isEmpty():
             break
         ended = log.deleted_at(halves).join(wanted, m.KEY, "left_anti").distinct().localCheckpoint()
         if ended.isEmpty():
             break
+        asked = halves if asked is None else asked.unionByName(halves)
         wanted, halves, is_known = wanted.unionByName(ended).localCheckpoint(), None, True
         decoders, changes = log.of(wanted)
     return History(

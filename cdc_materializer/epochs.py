@@ -47,6 +47,7 @@ class Recorded:
         truncated: the highest position of a truncate that was applied, of each server: other partitions can be behind
             it still.
         partitions: how many the topic has; with one, offsets are all the order there is.
+        alone: how far partition 0 had been read while the topic had no other.
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
         gtids: the transactions that were read of logs whose servers number them.
@@ -71,6 +72,7 @@ class Recorded:
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
     partitions: int = 1
+    alone: int = 0
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
     gtids: GtidSets = field(default_factory=GtidSets)
@@ -84,6 +86,10 @@ class Recorded:
     readings: Mapping[int, str] = field(default_factory=dict)
     deleted_at: Mapping[int, int] = field(default_factory=dict)
     home: str | None = MOVES
+
+    def is_alone(self, partition: int, offset: int) -> bool:
+        """Whether a message is of the time when the topic had one partition, or has one now."""
+        return self.partitions == 1 or (partition == 0 and offset < self.alone)
 
     @property
     def keys_stay(self) -> bool:

@@ -279,14 +279,18 @@ def _home_after(recorded: Recorded, found: set[str]) -> str | None:
     return known.pop() if len(known) == 1 else MOVES
 
 
-def reached(marker: Marker | None, facts: Facts, applied: Sequence[Truncate]) -> dict[str, Any]:
+def reached(
+    marker: Marker | None, facts: Facts, applied: Sequence[Truncate], ends: Mapping[int, int]
+) -> dict[str, Any]:
     """What a marker says of how far the source has got, by its attributes.
 
     Args:
         marker: the one before the batch; None where there is none.
         facts: the batch's.
         applied: its truncates that wipe rows.
+        ends: where it ends in each partition.
     """
+    alone = marker.alone if marker is not None else 0
     positions, times = _highest(marker, facts)
     readings, deleted_at = (marker.readings, marker.deleted_at) if marker is not None else ({}, {})
     return {
@@ -298,6 +302,7 @@ def reached(marker: Marker | None, facts: Facts, applied: Sequence[Truncate]) ->
         "truncates": _count_truncates(marker, applied),
         "logs": _logs_after(marker, facts),
         "gtids": _gtids_after(marker, facts),
+        "alone": max(alone, ends.get(0, 0)) if len(ends) == 1 else alone,
     }
 
 

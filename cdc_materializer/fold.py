@@ -36,7 +36,7 @@ WIPED = "__cdc_wiped"
 SWEPT = "__cdc_swept"
 #: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
-#: Which insert opened the segment, partition and offset; NULL where none did, as behind a delete.
+#: Which insert opened the segment: partition, offset and part; NULL where none did, as behind a delete.
 OPENER = "__cdc_opener"
 #: Whether the last change of the row before this message had ended it.
 GONE = "__cdc_gone"
@@ -262,7 +262,7 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     carried = [
         name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
     ]
-    place = F.struct(m.PARTITION, m.OFFSET).alias("value")
+    place = F.struct(m.PARTITION, m.OFFSET, m.PART).alias("value")
     opens = F.when(effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), place))
     lasts = segmented.withColumns(
         {OPENER: F.last(opens, ignorenulls=True).over(_so_far())}

@@ -180,12 +180,17 @@ def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> Dat
     """The changes that the history has not got; a message can be of many rows, and many end where a snapshot does."""
     # Of a truncate, which is of all rows, the key is NULL.
     keys = [F.coalesce(F.col("after")[name], F.col("before")[name]) for name in target.key]
+    # As in `_first_sent`.
+    part = F.col(PLACE)["part"] if PLACE in history.columns else F.lit(None)
     there = history.select(
         *[F.col(name).alias(f"there_{name}") for name in _IDENTITY],
         *[key.alias(f"there_key_{at}") for at, key in enumerate(keys)],
+        part.alias("there_part"),
     )
     match = [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY]
     match += [key.eqNullSafe(F.col(f"there_key_{at}")) for at, key in enumerate(keys)]
+    # One message can change a row several times; rows of earlier versions do not say which change they are.
+    match.append(F.col(PLACE)["part"].eqNullSafe(F.col("there_part")) | F.col("there_part").isNull())
     return found.join(there, match, "left_anti")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import doubts
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract.judge import CompiledRule
+from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code
 
 
@@ -22,7 +23,7 @@ class Judgement:
         rules: the contract's, compiled.
         strict: the table's setting.
         truncate: the table's setting.
-        partitions: how many the topic has.
+        recorded: how many partitions the topic has, and how far it had one.
         unreconciled: the messages at which a snapshot turned out to be of no use for a sweep: partition and offset.
         waiting: those at which one has ended that may yet be of use.
         partial: truncates beside which there are rows of other partitions that have no position.
@@ -32,7 +33,7 @@ class Judgement:
     rules: tuple[CompiledRule, ...] = ()
     strict: bool = False
     truncate: str = "apply"
-    partitions: int = 1
+    recorded: Recorded = field(default_factory=Recorded)
     unreconciled: tuple[tuple[int, int], ...] = ()
     waiting: tuple[tuple[int, int], ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
@@ -40,8 +41,11 @@ class Judgement:
 
     def is_unordered(self) -> Column:
         """Whether a message is a truncate of which nobody can say what comes before it."""
+        if self.truncate != "apply" or self.recorded.partitions == 1:
+            return F.lit(False)
         is_lost = (F.col(m.OP) == m.TRUNCATE) & F.col(m.POSITION).isNull()
-        return F.coalesce(is_lost & F.lit(self.truncate == "apply" and self.partitions > 1), F.lit(False))
+        is_alone = (F.col(m.PARTITION) == 0) & (F.col(m.OFFSET) < self.recorded.alone)
+        return F.coalesce(is_lost & ~is_alone, F.lit(False))
 
     def is_unreconciled(self) -> Column:
         """Whether a message tells that rows which a snapshot did not show stay."""

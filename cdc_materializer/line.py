@@ -200,7 +200,8 @@ class Line:
             return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home)
         # A marker that has read something and says nothing of it comes from before there were several partitions.
         home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
-        told = ("positions", "times", "readings", "deleted_at", "truncated", "truncates", "epochs", "logs", "gtids")
+        positions = ("positions", "times", "readings", "deleted_at", "epochs", "logs", "gtids")
+        told = (*positions, "truncated", "truncates", "alone")
         return Recorded(
             **{name: getattr(marker, name) for name in told},
             tolerance=tolerance,
@@ -244,21 +245,21 @@ class Line:
         topics = self.table.topics or (self.table.topic,)
         return Lookup(self.registry, self.contract, self.options, current, topics)
 
-    def judgement(self, target: TableSchema, partitions: int, folded: Folded | None = None) -> Judgement:
+    def judgement(self, target: TableSchema, recorded: Recorded, folded: Folded | None = None) -> Judgement:
         """How the states of a table are judged.
 
         Args:
             target: the columns that are folded.
-            partitions: how many the topic has.
+            recorded: how far the source had got before.
             folded: the batch; None for states of which nothing else is known.
         """
         contract, types = self.contract, judged_types(target)
         rules = tuple(compile_rules(contract.row_rules, types, contract.path.name)) if contract is not None else ()
         if folded is None:
-            return Judgement(rules, self.table.strict, self.table.truncate, partitions)
+            return Judgement(rules, self.table.strict, self.table.truncate, recorded)
         found, routed = folded.snapshots, folded.facts.routed
         places = (found.unreconciled, found.waiting, folded.partial)
-        return Judgement(rules, self.table.strict, self.table.truncate, partitions, *places, routed)
+        return Judgement(rules, self.table.strict, self.table.truncate, recorded, *places, routed)
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ class Marker:
         held_table: likewise of its quarantine; None where it has none yet.
         ledger: on a mirror with `ledger: true`, what its rows add up to (`Digest.to_text`); None where none is kept.
         home: on a mirror, `Recorded.home` after the batch.
+        alone: on a mirror, `Recorded.alone` after the batch.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
         settles: on a mirror whose batch ends what is in quarantine, which is written behind its commit: what the batch
             has found wrong adds up to (`tally.wrongs`); None where it ends nothing.
@@ -160,6 +161,7 @@ class Marker:
     noted: str | None = None
     swapped: Swapped | None = None
     home: str | None = None
+    alone: int = 0
     version: int = MARKER_VERSION
 
     @classmethod
@@ -231,6 +233,7 @@ class Marker:
             "noted": self.noted,
             "swapped": self.swapped.to_text() if self.swapped is not None else None,
             "home": self.home or None,
+            "alone": str(self.alone) if self.alone else None,
             "contract": self.contract,
             "counts": write(self.counts),
         }
@@ -285,6 +288,7 @@ class Marker:
             noted=summary.get(MARKER_PREFIX + "noted"),
             swapped=Swapped.from_text(summary.get(MARKER_PREFIX + "swapped")),
             home=summary.get(MARKER_PREFIX + "home"),
+            alone=as_number(summary.get(MARKER_PREFIX + "alone", "0"), "alone"),
             version=version,
         )
 

@@ -89,9 +89,14 @@ class Past:
         return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, doubtful_keys=True)))
 
     def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions."""
-        is_ordered = self.recorded.partitions == 1
-        return tuple(found for found in truncates if self.truncate == "apply" and (is_ordered or found.position))
+        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions.
+
+        One that came before there were any stays applied.
+        """
+        if self.truncate != "apply":
+            return ()
+        is_alone = self.recorded.is_alone
+        return tuple(one for one in truncates if one.position or is_alone(one.partition, one.offset))
 
     def is_late(self, truncates: Sequence[Truncate]) -> bool:
         """Whether a truncate is no later than what was read: which rows it is about, only their keys' past tells."""

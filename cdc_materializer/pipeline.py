@@ -269,8 +269,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     again = reading.own.where(batch.within(earlier, "partition", "offset")).count() if earlier is not None else 0
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        seen, partitions = decoders.folded, past.recorded.partitions
-        judgement = line.judgement(seen, partitions, folded)
+        judgement = line.judgement(decoders.folded, past.recorded, folded)
         with planned_for(line.lake.spark, past.rows):
             judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
     finally:
@@ -316,7 +315,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         topic=span.topic,
         topic_id=marker_of(raw).topic_id,
         offsets=Offsets({**reached, **span.end}),
-        **facts.reached(earlier, decided.facts, decided.truncates),
+        **facts.reached(earlier, decided.facts, decided.truncates, span.end),
         epochs=decided.facts.epochs,
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,

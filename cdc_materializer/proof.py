@@ -209,7 +209,9 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     decoders = find_decoders(messages, line.lookup(target))
     # A column that somebody took away is in neither side of a comparison.
     check_columns(mirror, decoders.plan.target)
-    recorded = Recorded(partitions=len(span.end), epochs=known.epochs, is_final=True, routed=mirror.routed)
+    recorded = Recorded(
+        partitions=len(span.end), alone=known.alone, epochs=known.epochs, is_final=True, routed=mirror.routed
+    )
     watch = line.watch(None, marker_of(raw), span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
@@ -225,7 +227,7 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
 
 def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, target: TableSchema) -> DataFrame:
     """The states with their verdicts, cached, as a run would judge them."""
-    judgement = line.judgement(seen, past.recorded.partitions, folded)
+    judgement = line.judgement(seen, past.recorded, folded)
     states = as_held(line, folded.states)
 
     def ask(by: Judgement) -> tuple[DataFrame, int]:

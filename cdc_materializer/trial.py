@@ -160,14 +160,15 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."
         raise UsageError(what, "Run `cdcm doctor`; JSON without a schema needs a contract with columns and a key.")
     target = decoders.plan.target
-    epochs = marker_of(mirror).epochs if mirror is not None else ()
+    epochs, alone = (marker_of(mirror).epochs, marker_of(mirror).alone) if mirror is not None else ((), 0)
     routed = mirror is not None and mirror.routed
-    recorded = Recorded(partitions=len(history.span.end), epochs=epochs, is_final=True, routed=routed)
+    partitions = len(history.span.end)
+    recorded = Recorded(partitions=partitions, alone=alone, epochs=epochs, is_final=True, routed=routed)
     watch = line.watch(None, marker_of(history.raw) if history.raw is not None else None, history.span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:
-        judgement = line.judgement(decoders.folded, recorded.partitions, folded)
+        judgement = line.judgement(decoders.folded, recorded, folded)
         judged, unjudged = without_failing(
             line, folded.states, judgement, lambda by: _counted(folded.states, by, since)
         )

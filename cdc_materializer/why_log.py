@@ -110,7 +110,7 @@ class Log:
     def past(self) -> Past:
         """What `verify` folds with: no base rows, no positions, every epoch; and each state of a row matters."""
         known, partitions, routed = marker_of(self.mirror), len(self.read.end), self.mirror.routed
-        recorded = Recorded(partitions=partitions, epochs=known.epochs, is_final=True, routed=routed)
+        recorded = Recorded(partitions=partitions, alone=known.alone, epochs=known.epochs, is_final=True, routed=routed)
         watch = self.line.watch(None, marker_of(self.raw), self.read.end)
         truncate = self.line.table.truncate
         return Past(self.line.lookup(self.target), recorded=recorded, truncate=truncate, lives=True, watch=watch)

@@ -113,7 +113,7 @@ def _decided(line: Line, folder: Path, recorded: Recorded, *, twice: bool = Fals
         changes = changes.unionByName(changes)
     flagged = batch._with_flags(changes, Past(line.lookup(None)))
     states = fold.states(flagged, decoders.plan.target, decoders.partial, recorded)
-    return verdict.decide(states, line.judgement(decoders.plan.target, recorded.partitions))
+    return verdict.decide(states, line.judgement(decoders.plan.target, recorded))
 
 
 def _plan(frame: "DataFrame") -> str:
