@@ -119,7 +119,8 @@ class Lookup:
     @property
     def found(self) -> list[str]:
         """The selectors of schemas that the process has, so that nobody is asked for them."""
-        return [str(name) for name in self.registry.found] if self.registry is not None else []
+        # Taken at once: other tables look up theirs meanwhile.
+        return [str(name) for name in tuple(self.registry.found)] if self.registry is not None else []
 
     def is_unknown(self, side: str, selector: str) -> bool:
         """Whether a selector names a schema that the registry does not know."""
@@ -127,11 +128,12 @@ class Lookup:
         return name is not None and name.is_lookup and self.registered(side, name) is None
 
 
-def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
+def find_decoders(read: DataFrame, lookup: Lookup, turn: int | None = None) -> Decoders:
     """Look up the writers that the messages name, and plan the table for them.
 
     Reads one small row a distinct writer to the driver. Writers come in the order of their first messages, so that a
-    table's types do not depend on how the log is cut. Of messages with MAY_WAIT not all are looked up.
+    table's types do not depend on how the log is cut. Of messages with MAY_WAIT not all are looked up:
+    with a `turn` those that it draws (`selectors_of`).
 
     Raises:
         ConfigError: all messages need a registry, and there is none.
@@ -139,7 +141,7 @@ def find_decoders(read: DataFrame, lookup: Lookup) -> Decoders:
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, the former name of one, or probably not the one that it means.
     """
-    return decoders_of(selectors_of(as_told(read, lookup.options), lookup), lookup)
+    return decoders_of(selectors_of(as_told(read, lookup.options), lookup, turn), lookup)
 
 
 def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = False) -> Decoders:

@@ -89,7 +89,8 @@ def _asked(messages: DataFrame, side: str, lookup: Lookup, turn: int | None) -> 
         )
     )
     # What the process has is no question any more, and not to be crowded out by what is.
-    is_found = F.col("name").isin(*lookup.found) | F.substring_index("name", "/", 1).isin(*lookup.found)
+    known = lookup.found
+    is_found = F.col("name").isin(*known) | F.substring_index("name", "/", 1).isin(*known)
     group = F.when(~F.col("may_wait"), 0).when(is_found, 1).otherwise(2)
     rank = F.row_number().over(Window.partitionBy(group).orderBy(*_order(turn)))
     ranked = found.select("name", "may_wait", rank.alias("rank"))

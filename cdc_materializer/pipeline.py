@@ -32,7 +32,7 @@ from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
 from cdc_materializer.progress import check_unchanged, plan_up_to
-from cdc_materializer.quarantine_retries import find_retries, limited, marked
+from cdc_materializer.quarantine_retries import find_retries, limited, marked, turn_of
 from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
@@ -240,7 +240,8 @@ def reading_of(line: Line, stored: DataFrame, span: Span, retried: DataFrame | N
         earlier = earlier.join(F.broadcast(retried.select("partition", "offset")), ["partition", "offset"], "left_anti")
     with planned_for(line.lake.spark, span.count if retried is None else None):
         lookup = line.lookup(mirror.schema if mirror is not None else None)
-        decoders = find_decoders(limited(line, own, before), lookup)
+        # Without a mirror nothing is held yet that would have its turn later.
+        decoders = find_decoders(limited(line, own, before), lookup, turn_of(line) if mirror is None else None)
     past, again = (None if before.is_empty else earlier), (None if retried is None else before)
     return Reading(span, own, past, again, decoders)
 

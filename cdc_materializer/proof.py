@@ -290,7 +290,7 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
 
 def _may_be_read(line: Line, raw: LakeTable, tables: Tables) -> bool:
     """Whether messages that are held for a schema can be read by now."""
-    return find_retries(line, raw, tables, by_lot=False) is not None
+    return find_retries(line, raw, tables, whole=True) is not None
 
 
 def _was_judged_otherwise(line: Line, mirror: LakeTable) -> bool:

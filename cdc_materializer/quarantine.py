@@ -254,7 +254,9 @@ def hold(
     found = rows.violation_rows(decided.states, marker.batch, line.now())
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
-    if is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch or decided.span.is_empty:
+    was_tried = is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch
+    # Of messages that are read once more it may have some from a batch that failed long ago.
+    if was_tried or decided.span.is_empty or decided.again:
         # MERGE takes one row for each of its target, and two changes of a message without keys are found as one.
         each = found.dropDuplicates([*VIOLATION_ID, "key"])
         named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(Window.partitionBy(*VIOLATION_ID)) == 1)

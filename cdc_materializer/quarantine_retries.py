@@ -30,7 +30,7 @@ _ITSELF = "__cdc_itself"
 _SELECTORS = ("value_writer", "key_writer")
 
 
-def find_retries(line: Line, raw: LakeTable, tables: Tables, *, by_lot: bool = True) -> DataFrame | None:
+def find_retries(line: Line, raw: LakeTable, tables: Tables, *, whole: bool = False) -> DataFrame | None:
     """Raw's rows that were held for a schema which is known by now; None where there are none.
 
     Where they have too many schemas, some are looked up (`decoders_selectors`), and others the next time.
@@ -39,7 +39,7 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables, *, by_lot: bool = T
         line: the table's way.
         raw: the raw table.
         tables: mirror and quarantine.
-        by_lot: whether those are drawn that are looked up; else they are those of most messages, as `marked` has them.
+        whole: whether all of them are looked up, and not some.
     """
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty:
         return None
@@ -52,8 +52,8 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables, *, by_lot: bool = T
     waiting = as_told(waiting.withColumns(selectors), line.options)
     lookup = line.lookup(tables.mirror.schema)
     # A replay is to read all that was ever read.
-    named = waiting if line.replays else waiting.withColumn(MAY_WAIT, F.lit(True))
-    pairs = selectors_of(named, lookup, int(line.now().timestamp() * 1_000_000) if by_lot else None)
+    named = waiting if whole or line.replays else waiting.withColumn(MAY_WAIT, F.col(_ITSELF))
+    pairs = selectors_of(named, lookup, turn_of(line))
     if not pairs:
         return None
     waits = {}
@@ -68,6 +68,11 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables, *, by_lot: bool = T
     else:
         ready = ready.where(~waits["key"])
     return None if ready.where(_ITSELF).isEmpty() else ready.drop(_ITSELF, *_SELECTORS)
+
+
+def turn_of(line: Line) -> int:
+    """Whose turn it is to be looked up: another one's each time."""
+    return int(line.now().timestamp() * 1_000_000)
 
 
 def _waits(selector: Column, known: list[str]) -> Column:
