@@ -1,11 +1,13 @@
 """A contract file as text: YAML with the line of every value, and the list of what is wrong with it.
 
 Numbers with a fraction are read as exact decimals, never as binary floats: a bound of 0.1 in the file is 0.1 in the
-comparison. Dates and times stay the texts that they are written as, with and without quotes, as ODCS has them.
+comparison. Dates and times stay the texts that they are written as, with and without quotes, as ODCS has them; so do
+`10:30` and `0100`, which YAML 1.1 has as numbers in base 60 and 8, and YAML 1.2 and JSON do not.
 """
 
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -121,6 +123,13 @@ def _as_written(_: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
     return str(node.value)
 
 
+#: Numbers in base 8 and 60.
+_NO_NUMBER = re.compile(r"^[-+]?(?:0[0-7_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)$")
+# The first pattern that fits decides, so this one stands before those of YAML 1.1.
+_ExactLoader.yaml_implicit_resolvers = {
+    first: [("tag:yaml.org,2002:str", _NO_NUMBER), *known]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 _ExactLoader.add_constructor("tag:yaml.org,2002:float", _exact)
 _ExactLoader.add_constructor("tag:yaml.org,2002:timestamp", _as_written)
 

@@ -25,6 +25,8 @@ from cdc_materializer.contract.types import DECIMAL_PRECISION_MAX, Family, famil
 DECIMALS = Context(prec=400)
 #: YAML may have a blank before the zone of a time.
 _ZONE_GAP = re.compile(r"[ \t]+(?=(?:Z|[+-][0-9:]+)$)")
+#: Such as 0100, which is 64 or 100.
+_ZERO_FIRST = re.compile(r"[-+]?0[0-9_]")
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _LONG_BITS = 64
 #: Digits of the integer part of any value of an integer type.
@@ -185,6 +187,9 @@ def _member(value: object, ddl: str, kind: Family) -> object | None:
 def _number(value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         message = "the column holds numbers, the value is none"
+        raise Misfit(message)
+    if isinstance(value, str) and _ZERO_FIRST.match(value):
+        message = "the number begins with 0, which some readers of YAML take for octal and others do not"
         raise Misfit(message)
     try:
         number = Decimal(repr(value) if isinstance(value, float) else value)

@@ -13,6 +13,7 @@ from open_data_contract_standard.model import OpenDataContractStandard, SchemaOb
 from pydantic import ValidationError
 
 from cdc_materializer.contract.checks import check_draft, named_columns
+from cdc_materializer.contract.clock_times import clocks_of, in_microseconds
 from cdc_materializer.contract.contradictions import check_further, check_rows_together, check_tables_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import Draft, named, refuse_misplaced
@@ -163,13 +164,19 @@ def _read(
     """
     before = len(findings.problems)
     columns = read_columns(found, place, findings)
-    drafts = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
+    stated = [draft for draft in read_rules(found, place, findings)]  # noqa: C416 - reading notes problems
     judge, limit = read_judge(found, place, findings), read_limit(found, place, findings)
     known = _types(columns, actual, place, findings)
     types, stored = seen_types(columns, known, judge), seen_types(columns, known, "after")
+    clocks = {Scope.ROW: clocks_of(columns, types), Scope.TABLE: clocks_of(columns, stored)}
     sound: dict[Scope, list[Draft]] = {Scope.ROW: [], Scope.TABLE: []}
-    for draft in drafts:
+    drafts: list[Draft] = []
+    for one in stated:
         known_so_far = len(findings.problems)
+        draft = in_microseconds(one, clocks[one.scope], findings)
+        drafts.append(draft)
+        if len(findings.problems) > known_so_far:
+            continue
         if draft.scope is Scope.ROW:
             if judge == "before" or is_judgeable(draft, named_columns(draft), columns, findings):
                 check_draft(draft, types, findings)

@@ -20,7 +20,7 @@ _NARROW = {
     "mediumint": (Decimal(-(2**23)), Decimal(2**24 - 1)),
 }
 #: Rules with bounds for values of the column's own type.
-_OF_VALUES = frozenset(
+OF_VALUES = frozenset(
     {
         "expect_column_values_to_be_between",
         "expect_column_max_to_be_between",
@@ -57,7 +57,7 @@ def check_ranges(
             if members and all(member is not None and not held[0] <= member <= held[1] for member in members):
                 what = f"no member of the set can be a value of type {name}."
                 findings.add(draft.place, what, "Mend the set, or the type that is declared.")
-        elif draft.expectation in _OF_VALUES and (wrong := _misses(draft, *held)) is not None:
+        elif draft.expectation in OF_VALUES and (wrong := _misses(draft, *held)) is not None:
             findings.add(draft.place, wrong.format(name), "Mend the bounds, or the type that is declared.")
 
 
