@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from importlib import import_module
-from inspect import unwrap
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.contract.expectations import ROW
-from cdc_materializer.contract.json_schemas import plain
+from cdc_materializer.contract.json_schemas import fitting
 from cdc_materializer.contract.model import Rule
 from cdc_materializer.contract.table_expectations import TABLE
 from cdc_materializer.contract.table_rules import DUPLICATES, REFERENCES, ROW_CHANGE, ROW_COUNT, SQL, query_of
@@ -64,24 +63,17 @@ def unexpected(
 
 
 def _unlike_schema(value: "Column", schema: object) -> "Column":
-    """GX's condition of a value that a JSON schema does not fit; what is no JSON fits none.
+    """GX's condition of a value that a JSON schema does not fit, as `jsonschema` has it for GX too.
 
-    GX's own function ends the job at the first value that is no JSON, so it is shown those alone that its other
-    function can parse.
+    GX's own function ends the job at the first value that is no JSON, or that cannot be judged by the schema.
     """
-    from great_expectations.expectations.metrics.column_map_metrics.column_values_json_parseable import (
-        ColumnValuesJsonParseable,
-    )
-    from great_expectations.expectations.metrics.column_map_metrics.column_values_match_json_schema import (
-        ColumnValuesMatchJsonSchema,
-    )
     from pyspark.sql import functions as F
+    from pyspark.sql.types import BooleanType
 
-    is_json = unwrap(ColumnValuesJsonParseable._spark)(ColumnValuesJsonParseable, value)  # noqa: SLF001
-    fits = unwrap(ColumnValuesMatchJsonSchema._spark)(  # noqa: SLF001
-        ColumnValuesMatchJsonSchema, F.when(is_json, value), plain(schema)
-    )
-    unlike: Column = value.isNotNull() & ~fits
+    is_fitting = fitting(schema)
+    # Spark reads type hints that a function has, and warns of those that it does not know.
+    fits = F.udf(lambda text: is_fitting(text), BooleanType())  # noqa: PLW0108
+    unlike: Column = value.isNotNull() & ~fits(value)
     return unlike
 
 

@@ -5,7 +5,7 @@ reference that leads nowhere, and fetches what a reference names on the web. All
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -42,6 +42,40 @@ def plain(stated: object) -> Any:  # noqa: ANN401 - what JSON has
     if isinstance(stated, list | tuple):
         return [plain(value) for value in stated]
     return float(stated) if isinstance(stated, Decimal) else stated
+
+
+def fitting(stated: object) -> Callable[[str | None], bool | None]:
+    """Return the function that tells whether a text fits a schema; None for NULL.
+
+    It raises for no text: what is no JSON fits nothing, and neither does a value that makes `jsonschema` give up, by
+    its depth, say. Whether the schema itself can be followed is told by `broken_schema`.
+
+    Args:
+        stated: the schema, numbers as int, float or Decimal.
+    """
+    schema = plain(stated)
+    validators: list[Any] = []
+
+    # Within is all that it needs: where Spark runs it there may be nothing of this package.
+    def is_fitting(text: str | None) -> bool | None:
+        import json
+
+        from jsonschema.validators import validator_for
+
+        def refuse(word: str) -> float:
+            raise ValueError(word)
+
+        if text is None:
+            return None
+        if not validators:
+            validators.append(validator_for(schema)(schema))
+        try:
+            # Python's reader takes NaN and Infinity, of which JSON has neither.
+            return bool(validators[0].is_valid(json.loads(text, parse_constant=refuse)))
+        except Exception:  # noqa: BLE001 - one row's text must not end the job of all
+            return False
+
+    return is_fitting
 
 
 def _has_bytes(stated: object) -> bool:

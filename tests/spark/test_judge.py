@@ -345,6 +345,19 @@ def test_a_text_that_is_no_json_fits_no_schema(rows: DataFrame, schema: dict[str
     assert {row["id"] for row in found} == failing
 
 
+def test_a_value_that_no_schema_can_judge_breaks_its_rule(spark: SparkSession) -> None:
+    """What Python's reader takes and JSON has not, and what validating raises for, ends no job."""
+    texts = ['{"price": 1.5}', '{"price": NaN}', '{"price": 1e400}', '{"items": ' * 400 + "{}" + "}" * 400, None]
+    number = {"type": "number", "multipleOf": _D("0.01")}
+    schema = {"type": "object", "properties": {"price": number, "items": {"$ref": "#"}}}
+    rule = _case("column_values_to_match_json_schema", "name", json_schema=schema).rule
+    (compiled,) = compile_rules([rule], {"name": "string"})
+
+    failed = spark.createDataFrame([(text,) for text in texts], "name string").select(compiled.failed).collect()
+
+    assert [row[0] for row in failed] == [False, True, True, True, False]
+
+
 def test_every_compiled_expectation_is_in_the_parity_test() -> None:
     """No expectation is compiled without being held to GX."""
     assert {case.expectation for case in PARITY} == COMPILED
