@@ -1,6 +1,5 @@
 """Checks of single rules that go past the ODCS schema: columns, types, arguments, bounds."""
 
-import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -13,6 +12,7 @@ from cdc_materializer.contract.expectations import COMMON_KWARGS, ROW, RowExpect
 from cdc_materializer.contract.json_schemas import broken_schema
 from cdc_materializer.contract.literals import Misfit, Side, decimal_shape, fit_bound, fit_members, is_number
 from cdc_materializer.contract.model import Action, Scope
+from cdc_materializer.contract.patterns import broken_pattern
 from cdc_materializer.contract.table_expectations import TableExpectation
 from cdc_materializer.contract.types import Family, family
 from cdc_materializer.names import nearest
@@ -30,10 +30,6 @@ _IGNORE_ROW_IF = {
     "column_A": ("both_values_are_missing", "either_value_is_missing", "neither"),
     "column_list": ("all_values_are_missing", "any_value_is_missing", "never"),
 }
-#: What Python's regular expressions say of patterns that Java's refuse as well.
-_BROKEN_PATTERN = re.compile(r"unterminated|missing \)|unbalanced|nothing to repeat|bad character range|min repeat")
-#: Java spells these differently; Python would refuse them.
-_JAVA_ONLY = re.compile(r"\\[pP]\{[^}]*\}|\\[pP]\w|\\[zGXRhHvVQEN]|\(\?<(?=[A-Za-z])")
 
 
 def check_draft(draft: Draft, types: Mapping[str, str | None], findings: Findings) -> None:
@@ -177,21 +173,6 @@ def _is_time_format(stated: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def broken_pattern(pattern: object) -> str | None:
-    """Say why a pattern is broken, as far as Python can tell of Java's syntax; None when it may be fine."""
-    if not isinstance(pattern, str):
-        return "it is not text"
-    if "(?P" in pattern:
-        return "Java spells a named group (?<name>…)"
-    try:
-        re.compile(_JAVA_ONLY.sub(lambda found: "(" if found[0].startswith("(") else "x", pattern))
-    except re.error as error:
-        return error.msg if _BROKEN_PATTERN.search(error.msg) else None
-    except (OverflowError, RecursionError):
-        return "it is too large"
-    return None
 
 
 def _check_lengths(draft: Draft, findings: Findings) -> None:

@@ -32,7 +32,7 @@ _SHORTEST = 2
 _COUNTS = frozenset({ROW_COUNT, DUPLICATES, NULLS, MISSING, INVALID})
 _ALL_PERCENT = 100
 #: What Java's patterns have and Python's have not, or the other way round: whether a text matches is not told by it.
-_OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[\[|&&|[*+?}]\+|\$")
+_OTHER_SYNTAX = re.compile(r"\\[pPzZGXRhHvVQENx]|\(\?|\[[^]]*\[|&&|[*+?}]\+|\$")
 
 
 def check_rows_together(

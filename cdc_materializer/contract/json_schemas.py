@@ -5,6 +5,7 @@ reference that leads nowhere, and fetches what a reference names on the web. All
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -32,7 +33,9 @@ def broken_schema(stated: object) -> str | None:
     if _has_bytes(stated):
         return "YAML reads bytes in it, of which JSON has none: put them in quotes"
     schema = plain(stated)
-    return _no_schema(schema) or next(_problems(schema, schema), None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of what Python's patterns may mean some day
+        return _no_schema(schema) or next(_problems(schema, schema), None)
 
 
 def plain(stated: object) -> Any:  # noqa: ANN401 - what JSON has
