@@ -183,6 +183,16 @@ def _check_lengths(draft: Draft, findings: Findings) -> None:
         findings.add(draft.place, "a length is not a whole number from 0.", "Write a whole number.")
     else:
         check_order(draft, draft.kwargs.get("min_value"), draft.kwargs.get("max_value"), findings)
+        least, most = lengths_of(draft.kwargs)
+        if most is not None and most < (least or 0) and not findings.has_within(draft.place):
+            findings.add(draft.place, "no value can pass: no length lies between the bounds.", "Mend the bounds.")
+
+
+def lengths_of(kwargs: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the least and the largest length that a rule lets through, None for any; lengths are whole numbers."""
+    least, most = (kwargs.get("value", kwargs.get(name)) for name in ("min_value", "max_value"))
+    least = least + 1 if least is not None and kwargs.get("strict_min") else least
+    return least, most - 1 if most is not None and kwargs.get("strict_max") else most
 
 
 def _check_between(draft: Draft, ddl: str | None, findings: Findings) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import combinations, permutations, product
 
-from cdc_materializer.contract.checks import comparable
+from cdc_materializer.contract.checks import comparable, lengths_of
 from cdc_materializer.contract.crossed import crossed_bounds, crossed_sets, crossed_shares
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.drafts import Draft
@@ -156,11 +156,11 @@ def _pairs(own: Mapping[str, list[Draft]], ddl: str | None) -> Iterator[tuple[Dr
     """Rules of a column that exclude each other, whatever its values are."""
     yield from [(needed, own[_NULL][0]) for needed in own.get(_NOT_NULL, [])[:1] if own.get(_NULL)]
     yield from disjoint(own.get(_BETWEEN, []), ddl)
-    exact = [
-        replace(draft, kwargs={"min_value": draft.kwargs["value"], "max_value": draft.kwargs["value"]})
-        for draft in own.get(_LENGTH, [])
+    lengths = [
+        replace(draft, kwargs=dict(zip(("min_value", "max_value"), lengths_of(draft.kwargs), strict=True)))
+        for draft in (*own.get(_LENGTHS, []), *own.get(_LENGTH, []))
     ]
-    yield from disjoint([*own.get(_LENGTHS, []), *exact], None)
+    yield from disjoint(lengths, None)
     yield from _opposed(own.get(_MATCH, []), own.get(_NO_MATCH, []), lambda a, b: a["regex"] == b["regex"])
     for one, other in combinations(own.get(_IN_SET, []), 2):
         some, others = _members(one, ddl), _members(other, ddl)

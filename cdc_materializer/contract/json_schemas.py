@@ -6,11 +6,12 @@ reference that leads nowhere, and fetches what a reference names on the web. All
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from cdc_materializer.contract.document import DEPTH_MAX
+from cdc_materializer.contract.document import DEPTH_MAX, Findings
+from cdc_materializer.contract.drafts import Draft
 
 #: What holds values, and no schemas.
 _VALUES = frozenset({"enum", "const", "default", "examples"})
@@ -87,6 +88,26 @@ def _has_bytes(stated: object) -> bool:
     if isinstance(stated, list | tuple):
         return any(_has_bytes(part) for part in stated)
     return isinstance(stated, bytes)
+
+
+def tell_formats(drafts: Sequence[Draft], findings: Findings) -> None:
+    """Note the formats of rules' JSON schemas: to `jsonschema` they are notes, and so to Great Expectations."""
+    for draft in drafts:
+        if formats := sorted(set(_formats(draft.kwargs.get("json_schema")))):
+            message = f"the JSON schema has the formats {', '.join(formats)[:80]}, which are not judged."
+            findings.add(draft.place, message, "Write a pattern in their place, or remove them.")
+
+
+def _formats(part: Any, *, is_map: bool = False) -> Iterator[str]:  # noqa: ANN401 - any part
+    if isinstance(part, Mapping):
+        if not is_map and isinstance(part.get("format"), str):
+            yield part["format"]
+        for name, value in part.items():
+            if is_map or name not in _VALUES:
+                yield from _formats(value, is_map=not is_map and name in _MAPS)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _formats(value)
 
 
 def _no_schema(schema: dict[str, Any]) -> str | None:

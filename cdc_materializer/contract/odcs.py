@@ -18,6 +18,7 @@ from cdc_materializer.contract.contradictions import check_further, check_rows_t
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
 from cdc_materializer.contract.drafts import Draft, named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
+from cdc_materializer.contract.json_schemas import tell_formats
 from cdc_materializer.contract.masking import check_masks, check_renamed, is_judgeable, read_judge, seen_types
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.ownership import read_contacts
@@ -187,7 +188,9 @@ def _read(
         if len(findings.problems) == known_so_far and not findings.has_within(draft.place):
             sound[draft.scope].append(draft)
     if sources is not None:
-        check_queries([*sound[Scope.ROW], *sound[Scope.TABLE]], stored, sources, findings)
+        every = [*sound[Scope.ROW], *sound[Scope.TABLE]]
+        check_queries(every, stored, sources, findings)
+        tell_formats(every, findings)
         check_ranges(sound[Scope.ROW], types, found, findings)
         check_ranges(sound[Scope.TABLE], stored, found, findings)
     # With a malformed rule there is nothing to compare; whatever else is wrong hides no contradiction of the others.

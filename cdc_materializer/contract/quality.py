@@ -32,6 +32,13 @@ _ENGINE = "greatexpectations"
 #: What ODCS names, and what else is usual.
 _SEVERITIES = ("info", "warning", "error", "critical", "fatal", "high", "medium", "low", "major", "minor", "blocker")
 _KNOWN_PROPERTIES = ("action", "shadow")
+#: What a rule of each type does not use, besides conditions; those of an expectation are told as such.
+_UNUSED: Mapping[str, tuple[str, ...]] = {
+    "library": ("query", "engine", "implementation"),
+    "sql": ("metric", "rule", "arguments", "engine", "implementation"),
+    "custom": ("metric", "rule", "arguments", "query"),
+    "text": ("metric", "rule", "arguments", "query", "engine", "implementation", *table_rules.CONDITIONS),
+}
 
 
 def read_quality(
@@ -111,6 +118,7 @@ def _action(properties: Sequence[CustomProperty] | None, at: Place, findings: Fi
 
 def _entry_rules(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
     kind = entry.type or ("library" if entry.metric or entry.rule else None)
+    _refuse_unused(entry, kind, at, findings)
     if kind == "library":
         yield from _library(entry, column, at, findings)
     elif kind == "custom":
@@ -119,6 +127,22 @@ def _entry_rules(entry: DataQuality, column: str | None, at: Place, findings: Fi
         yield from table_rules.read_sql(entry, column, at, findings)
     elif kind != "text":
         findings.add(at, f"unknown type of quality rule: {kind!r}.", "The types are library, sql, custom and text.")
+
+
+def _refuse_unused(entry: DataQuality, kind: str | None, at: Place, findings: Findings) -> None:
+    """Note what looks like a rule, or a part of one, and is read by nobody."""
+    unused = [(key, (*at, key)) for key in _UNUSED.get(kind or "", ()) if getattr(entry, key) is not None]
+    if kind == "text":
+        unused += [
+            (str(extra.property), (*at, "customProperties", index))
+            for index, extra in enumerate(entry.customProperties or ())
+            if extra.property in _KNOWN_PROPERTIES
+        ]
+    do = "Remove it, or make the rule one of type library, sql or custom, which uses it."
+    for key, place in unused:
+        findings.add(place, f"{key} says nothing beside type {kind}.", do)
+    if entry.metric and entry.rule and entry.metric != entry.rule and kind == "library":
+        findings.add((*at, "rule"), "metric and rule name different metrics.", "Keep the one that is meant.")
 
 
 def _library(entry: DataQuality, column: str | None, at: Place, findings: Findings) -> Iterator[Draft]:
