@@ -74,8 +74,7 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
         judgement: how they are judged.
         cuts: how states of several batches are told apart; None where they are of one.
     """
-    holding = [rule for rule in judgement.rules if rule.rule.enforces]
-    warning = [rule for rule in judgement.rules if not rule.rule.enforces]
+    holding, warning = _by_action(judgement.rules)
     broken = {FAILED: _names(holding), WARNED: _names(warning)}
     lists = (m.ABSENT, m.UNAVAILABLE, OPEN_COLUMNS, fold.MISSING_COLUMNS)
     judged = _with_previous_delete(masking.judged(states, broken, lists, fold.CARRIED), cuts)
@@ -273,6 +272,10 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
     own = F.when(is_row & is_misfit(), F.array_compact(F.array(*unfit)))
     # What was published before may be what follows it, by the same doubtful times.
     is_last = F.col(PASSES) & (F.col(ORDER) == F.col("__cdc_final_own"))
+    # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
+    is_unseen = is_row & after_final & ~is_misfit()
+    tried = [one for one in judgement.rules if one.rule.shadow]
+    holding, warning = _by_action([one for one in judgement.rules if not one.rule.shadow])
     is_told, lenient = after_final if judgement.strict else is_final, replace(judgement, strict=False)
     stop = _violation(F.lit(str(Code.POSITION_REGRESSION)), "stop", status=F.lit(OPEN))
     found = [
@@ -287,10 +290,11 @@ def _violations(after_final: Column, judgement: Judgement) -> Column:
         F.when(judgement.is_unreconciled(), _reported(Code.SNAPSHOT_UNRECONCILED, judgement)),
         # Never held, however strict: another cut of the log would have read on.
         F.when(judgement.is_waiting(), _reported(Code.SNAPSHOT_UNRECONCILED, lenient)),
-        # A value that does not fit is NULL here, and no rule can speak about a row that is not whole.
-        F.when(is_row & after_final & ~is_misfit(), _rules(judgement.rules, held=True)),
+        F.when(is_unseen, _rules(holding)),
         F.when(is_told & is_row & (F.size(OPEN_COLUMNS) > 0), _reported(Code.UNAVAILABLE_NO_BASE, judgement)),
-        F.when(is_final, _rules(judgement.rules, held=False)),
+        F.when(is_final, _rules(warning)),
+        # It is tried on what other rules hold, too: whoever takes its action up wants to know what it would hold.
+        F.when(is_final | is_unseen, _rules(tried)),
     ]
     empty = F.array().cast(f"array<{_VIOLATION}>")
     return F.when(F.col(CURRENT), F.concat(*[F.coalesce(part, empty) for part in found])).otherwise(empty)
@@ -303,12 +307,17 @@ def _reported(code: Code, judgement: Judgement) -> Column:
     return F.array(_violation(F.lit(str(code)), action, status=F.lit(status), column=column))
 
 
-def _rules(rules: Sequence[CompiledRule], *, held: bool) -> Column:
+def _by_action(rules: Sequence[CompiledRule]) -> tuple[list[CompiledRule], list[CompiledRule]]:
+    """Rules that hold what breaks them, and others."""
+    return [one for one in rules if one.rule.enforces], [one for one in rules if not one.rule.enforces]
+
+
+def _rules(rules: Sequence[CompiledRule]) -> Column:
+    """One row for each of some rules that the state breaks: all of them hold, or none does."""
+    held = any(one.rule.enforces for one in rules)
     found = []
     for compiled in rules:
         rule = compiled.rule
-        if rule.enforces != held:
-            continue
         named = F.array_contains(FAILED if held else WARNED, rule.name)
         status = F.lit(OPEN if held else RELEASED)
         row = _violation(

@@ -79,7 +79,7 @@ _OF_ROW: Mapping[str, tuple[str, str]] = {
         "Mend the row at the source (a later good version takes its place), or the rule; each run tries again.",
     ),
     "reported": (
-        "The row breaks a rule of the table's contract that only reports; readers see the row.",
+        "The row breaks a rule of the table's contract that only reports; nothing is held for it.",
         "Mend the row at the source; if the rule asks too much, mend the rule.",
     ),
 }

@@ -191,9 +191,11 @@ def _table_violations(
         chosen = [choose(found, sampling.rows_max) for found in members]
         violations, columns = with_samples(table.mirror, violations, chosen, sampling)
     of_messages = [row for row in latest if not is_of_table(row)]
-    remarks = [row for row in of_messages if treatment(row) == "reported"]
     held = [row for row in of_messages if treatment(row) != "reported"]
     waiting = [row for row in held if row["status"] == OPEN]
+    # A rule that is only tried has remarks on messages, too, that another one holds.
+    unseen = places(row for row in held if row["status"] != RELEASED)
+    remarks = [row for row in of_messages if treatment(row) == "reported" and not places([row]) & unseen]
     still_open = places(waiting)
     return TableViolations(
         table=str(table.mirror),

@@ -54,7 +54,7 @@ def test_what_goes_to_the_executors_needs_nothing_of_ours(monkeypatch: pytest.Mo
     """They have the library of schemas and may not have this package, so the function is sent whole."""
     from pyspark import cloudpickle
 
-    sent = cloudpickle.dumps(fitting({"type": "object"}))
+    sent = cloudpickle.dumps(fitting({"type": "object"}))  # type: ignore[no-untyped-call]
     monkeypatch.setitem(sys.modules, fitting.__module__, None)
 
     assert [pickle.loads(sent)(text) for text in ("{}", "[]", "NaN")] == [True, False, False]  # noqa: S301

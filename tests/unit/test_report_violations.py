@@ -272,6 +272,17 @@ def test_what_is_about_the_table_counts_no_message() -> None:
     ]
 
 
+def test_a_rule_that_is_only_tried_makes_no_published_message_of_a_held_one() -> None:
+    """What another rule holds, or held until a later message took its place, readers have not seen."""
+    held = [_row(5), _row(6, status="superseded"), _row(7, status="released")]
+    tried = [_row(offset, rule="tried", action="shadow", status="released") for offset in (5, 6, 7, 8)]
+
+    table = _orders(*held, *tried, messages=200)
+
+    assert (table.held_open, table.superseded, table.released, table.reported) == (1, 1, 1, 2)
+    assert {group.rule: group.count for group in table.violations} == {"known-status": 3, "tried": 4}
+
+
 def test_a_warning_about_the_table_is_no_message_with_a_remark() -> None:
     """It is counted by the batches that left the table so, and the first sentence says it."""
     lake = Lake({"shop.orders__quarantine": [_of_table(o, action="warn", status="released") for o in (4, 9)]})
