@@ -1,5 +1,6 @@
 """A rule on its way from the file to the contract: stated, not yet checked or named."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from open_data_contract_standard.model import CustomProperty
 
 from cdc_materializer.contract.document import Findings, Place
-from cdc_materializer.contract.model import Action, Rule, Scope
+from cdc_materializer.contract.model import Action, Rule, Scope, canonical
 from cdc_materializer.errors import MAX_QUARANTINED
 from cdc_materializer.names import nearest
 
@@ -106,16 +107,12 @@ def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
     """Give each rule its name: the file's, or ``<column>.<kind>`` with a number where that repeats."""
     rules: list[Rule] = []
     taken: set[str] = set()
-    stated = {draft.name for draft in drafts if draft.name}
-    for draft in drafts:
-        name = draft.name
-        if name is None:
-            base = f"{draft.column or _first_column(draft.kwargs)}.{draft.kind or _kind(draft.expectation)}"
-            choices = (base if number == 1 else f"{base}.{number}" for number in range(1, len(drafts) + 2))
-            name = next(choice for choice in choices if choice not in taken | stated)
-        elif name in taken:
+    numbered = _numbered(drafts)
+    for index, draft in enumerate(drafts):
+        name = numbered.get(index, draft.name or "")
+        if name in taken:
             findings.add(draft.place, f"the rule name {name[:80]!r} is used twice.", "Give each rule its own name.")
-        elif name == MAX_QUARANTINED:
+        elif draft.name == MAX_QUARANTINED:
             message = f"{name} is what quarantine calls it where a batch would hold too much."
             findings.add(draft.place, message, "Give the rule another name.")
         taken.add(name)
@@ -124,6 +121,33 @@ def named(drafts: Sequence[Draft], findings: Findings) -> tuple[Rule, ...]:
                  draft.scope, findings.line(draft.place), draft.description, draft.shadow)
         )  # fmt: skip
     return tuple(rules)
+
+
+def _numbered(drafts: Sequence[Draft]) -> dict[int, str]:
+    """Names of the rules to which the file gives none, by their place among all of them.
+
+    Which of several has which number is told by what they say and not by their order: it is no part of a contract, and
+    quarantine has the names.
+    """
+    names: dict[int, str] = {}
+    taken = {draft.name for draft in drafts if draft.name is not None}
+    for index in sorted(
+        (at for at, draft in enumerate(drafts) if draft.name is None), key=lambda at: _rank(drafts[at])
+    ):
+        draft = drafts[index]
+        base = f"{draft.column or _first_column(draft.kwargs)}.{draft.kind or _kind(draft.expectation)}"
+        choices = (base if number == 1 else f"{base}.{number}" for number in range(1, len(drafts) + 2))
+        names[index] = next(choice for choice in choices if choice not in taken)
+        taken.add(names[index])
+    return names
+
+
+def _rank(draft: Draft) -> tuple[bool, int, str]:
+    """What a rule is numbered by: those of a column first, its options before its other rules, then what it says."""
+    lists = ("quality", "relationships")
+    of_list = next((number for number, name in enumerate(lists, 1) if name in draft.place), 0)
+    said = [draft.expectation, draft.column, canonical(draft.kwargs), draft.action, draft.severity, draft.shadow]
+    return "properties" not in draft.place, of_list, json.dumps(said, sort_keys=True, default=str)
 
 
 def _first_column(kwargs: Mapping[str, Any]) -> str:

@@ -254,7 +254,7 @@ def _shows_a_type(column: ContractColumn) -> bool:
 
 
 def _rule(rule: Rule) -> list[object]:
-    stated = [rule.name, rule.column, rule.expectation, _canonical(rule.kwargs), rule.action, rule.severity]
+    stated = [rule.name, rule.column, rule.expectation, canonical(rule.kwargs), rule.action, rule.severity]
     return [*stated, SHADOW] if rule.shadow else stated
 
 
@@ -272,17 +272,17 @@ def _column(column: ContractColumn) -> list[object]:
     return stated if column.mask is None else [*stated, str(column.mask)]
 
 
-def _canonical(value: object) -> object:
+def canonical(value: object) -> object:
     """Give equal values one JSON form: 10 and 10.0 are the same bound, a set has no order."""
     if isinstance(value, Mapping):
         return {
-            str(key): sorted((_canonical(v) for v in item), key=str)
+            str(key): sorted((canonical(v) for v in item), key=str)
             if key == "value_set" and isinstance(item, list | tuple)
-            else _canonical(item)
+            else canonical(item)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
+        return [canonical(item) for item in value]
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int | Decimal):
