@@ -32,6 +32,7 @@ class Declared:
         file: the name of the contract's file.
         declared: the contract's types by the names of columns, those that take part.
         types: the columns' types as far as they are known.
+        there: the columns that the mirror has.
         kept: the declared types of columns that the mirror has in a type of another kind, by name.
     """
 
@@ -39,6 +40,7 @@ class Declared:
     file: str
     declared: Mapping[str, DeclaredType]
     types: dict[str, str]
+    there: frozenset[str] = frozenset()
     kept: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -58,12 +60,13 @@ class Declared:
         declared = {
             column.name: column.declared
             for column in (contract.columns if contract is not None else ())
-            if column.declared is not None and column.name not in key
+            if column.declared is not None and column.name not in key and options.masks.shows(column.name)
         }
         # What a mask has made of a column says nothing of the values that it hides.
         there = current.types if current is not None and not anew else {}
         known = {name: ddl for name, ddl in there.items() if not options.masks.rewrites(name)}
-        return cls(options, contract.path.name if contract is not None else "", declared, dict(known))
+        file = contract.path.name if contract is not None else ""
+        return cls(options, file, declared, dict(known), frozenset(there))
 
     def read(self, writer: Writer) -> Writer:
         """A writer of values with the types that its row is read in."""
@@ -98,7 +101,7 @@ class Declared:
         Raises:
             ContractInvalid: it does.
         """
-        met = set(self.types)
+        met = {*self.types, *self.there}
         rows = [row for writer in writers if not writer.is_plain and (row := self.options.row(writer)) is not None]
         for sent, kind in (column for row in rows for column in row.fields):
             name = self.options.evolution.renames.get(sent, sent)

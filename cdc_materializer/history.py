@@ -189,8 +189,9 @@ def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> Dat
     )
     match = [F.col(name) == F.col(f"there_{name}") for name in _IDENTITY]
     match += [key.eqNullSafe(F.col(f"there_key_{at}")) for at, key in enumerate(keys)]
-    # One message can change a row several times; rows of earlier versions do not say which change they are.
-    match.append(F.col(PLACE)["part"].eqNullSafe(F.col("there_part")) | F.col("there_part").isNull())
+    # One message can change a row several times; rows of earlier versions do not say which change they are, and neither
+    # does the end of a row that only the mirror knows.
+    match.append(F.coalesce(F.col(PLACE)["part"] == F.col("there_part"), F.lit(True)))
     return found.join(there, match, "left_anti")
 
 

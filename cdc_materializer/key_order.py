@@ -105,8 +105,8 @@ def place(previous: Column) -> Column:
         previous: the position by which the row's change before this one was ordered, if that is known.
     """
     order, is_sweep = F.col(ORDER), F.coalesce(F.col(m.OP) == m.SWEEP, F.lit(False))
-    # Only where positions were asked is there a time.
-    is_sorted = order["time"].isNotNull() & ~is_sweep
+    # Only where positions were asked is there a time, behind the epoch's first moment.
+    is_sorted = F.coalesce(order["time"] > F.lit(0).cast("timestamp"), F.lit(False)) & ~is_sweep
     # The lowest rank is -1; a blank sorts before all that a longer position has there.
     sort = F.concat(order["position"], F.lit(" "), (order["rank"] + 1).cast("string"))
     behind_all = F.concat(F.nullif(previous, F.lit("")), F.lit(f" {len(_RANKS) + 3}"))

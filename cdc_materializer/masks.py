@@ -92,6 +92,12 @@ class Masks:
         folded = column.casefold()
         return next((mask for name, mask in self.methods.items() if name.casefold() == folded), None)
 
+    def shows(self, column: str) -> bool:
+        """Whether anything is to be seen of a column's values, be it by rules alone."""
+        folded = column.casefold()
+        is_shown = self.of(column) in {None, Mask.HASH, Mask.LAST4}
+        return is_shown or any(name.casefold() == folded for name in self.judged)
+
     def rewrites(self, column: str) -> bool:
         """Whether a column is stored as a text, whatever its values are."""
         mask = self.of(column)

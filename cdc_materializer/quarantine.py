@@ -317,12 +317,14 @@ def _resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided
     place = [F.col(name).alias(short) for name, short in _PLACE.items()]
     # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
     # start.
-    told = decided.states.select(*place, m.PART, fold.CURRENT, verdict.PUBLISHED, verdict.OVERTAKEN, broken)
+    ends = F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)).alias("ends")
+    told = decided.states.select(*place, m.PART, ends, fold.CURRENT, verdict.PUBLISHED, verdict.OVERTAKEN, broken)
     told = told.localCheckpoint()
     is_past = F.col(verdict.PUBLISHED) & ~F.col(fold.CURRENT)
     # Of the changes that a message makes of one row the last one says whether it passes as a whole.
     fate = (F.min(verdict.OVERTAKEN).alias("overtaken"), F.max_by(is_past, m.PART).alias("passes"))
-    fates = told.groupBy(*_PLACE.values()).agg(*fate)
+    # What a snapshot's last record ends of other rows is no change that a message makes.
+    fates = told.where(~F.col("ends")).groupBy(*_PLACE.values()).agg(*fate)
     # A key with open messages is folded with its past, so they are all there, in their order.
     met = held.where(F.col("status") == verdict.OPEN).join(fates, list(_PLACE.values()))
     to = F.when(F.col("overtaken"), verdict.RESOLVED).when(F.col("passes"), verdict.RELEASED)

@@ -328,13 +328,21 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
             # A run has renamed columns, or is about to: under their old names they would be added to what readers see.
             what = f"Schemas that came while {sides.live.mirror} was being rebuilt rename columns of it."
             raise CommitConflict(what, _AGAIN)
-        end = replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets)
-        done = fold_next(sides.beside, replace(tables.raw, marker=end), tables)
+        raw = replace(tables.raw, marker=replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets))
+        done = fold_next(sides.beside, raw, _with_alone(tables, marker_of(mirror).alone))
         if done is None:
             return count
         count += 1
         crash_points.reach("folded", sides.live.mirror)
         options.on_batch(sides.live.table, done)
+
+
+def _with_alone(tables: Tables, alone: int) -> Tables:
+    """Tables whose mirror knows how long the topic had one partition: what was begun before may not."""
+    if tables.mirror is None:
+        return tables
+    begun = marker_of(tables.mirror)
+    return replace(tables, mirror=replace(tables.mirror, marker=replace(begun, alone=max(begun.alone, alone))))
 
 
 def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int, *, plain_keys: bool) -> TableReplay:

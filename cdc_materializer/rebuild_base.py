@@ -161,7 +161,9 @@ def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:
 def carried(old: Marker, now: Marker) -> Marker:
     """The marker of an earlier state as it has to be now: what was accepted since stays accepted.
 
+    How long the topic had one partition is of the topic, and not of a state.
+
     Logs from before that are not held against those from after it.
     """
     logs = old.logs if old.epochs == now.epochs else {}
-    return replace(old, epochs=now.epochs, adopted=now.adopted, logs=logs)
+    return replace(old, epochs=now.epochs, adopted=now.adopted, logs=logs, alone=max(old.alone, now.alone))

@@ -153,9 +153,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     mirror = history.mirror
     messages = batch.messages(history.stored, None, line.id_bytes)
     line = told_by(line, messages)
-    # With the types that this contract asks for, as a replay under it would have them: the mirror's are those of the
-    # contract in force.
-    decoders = find_decoders(messages, line.lookup(None))
+    decoders = find_decoders(messages, line.lookup(_untold(mirror, contract)))
     if not decoders.make_a_table:
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."
         raise UsageError(what, "Run `cdcm doctor`; JSON without a schema needs a contract with columns and a key.")
@@ -197,6 +195,20 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         codes=codes,
         **counts,
     )
+
+
+def _untold(mirror: LakeTable | None, contract: Contract) -> TableSchema | None:
+    """The mirror's key, and its columns of which a tried contract says nothing.
+
+    The others get the types that it asks for, as a replay under it would have them: the mirror's are those of the
+    contract in force.
+    """
+    if mirror is None:
+        return None
+    told = {column.name.casefold() for column in contract.columns} | marker_of(mirror).masks.keys()
+    schema = mirror.schema
+    kept = [column for column in schema.columns if column.name in schema.key or column.name.casefold() not in told]
+    return TableSchema(tuple(kept), schema.key)
 
 
 def _limit(contract: Contract, held: int, messages: int) -> LimitTrial | None:

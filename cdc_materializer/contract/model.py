@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from cdc_materializer.decode.contract_types import Kind, kind_of
 from cdc_materializer.decode.units import DeclaredType, TimeUnit, WrittenAs
 from cdc_materializer.masks import Mask, Masks
 
@@ -212,7 +213,7 @@ class Contract:
             methods={column.name: column.mask for column in masked if column.mask is not None},
             judged=judged,
             declared=frozenset(column.name for column in self.columns),
-            read_as={column.name: str(column.declared) for column in masked if _shows_a_type(column)},
+            read_as={column.name: kind for column in masked if (kind := _read_as(column)) is not None},
             key=self.mask_key,
             places={column.name: f"{self.path.name}:{column.line}" for column in masked if column.line is not None},
         )
@@ -247,10 +248,17 @@ class Contract:
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_LENGTH]
 
 
-def _shows_a_type(column: ContractColumn) -> bool:
-    """Whether what a mask shows of a value depends on the type that the contract declares."""
-    shows = column.mask in {Mask.HASH, Mask.LAST4}
-    return shows and column.declared is not None and column.declared.ddl != "string"
+def _read_as(column: ContractColumn) -> str | None:
+    """What a contract makes of a masked column's values, where the mask shows something of them; None for nothing.
+
+    Numbers of all types are one: equal ones have one text.
+    """
+    if column.mask not in {Mask.HASH, Mask.LAST4} or column.declared is None:
+        return None
+    kind = kind_of(column.declared.ddl)
+    if kind not in {Kind.NUMBER, Kind.BOOLEAN, Kind.DATE, Kind.MOMENT}:
+        return None
+    return " ".join([kind.name.lower(), *([column.declared.unit] if column.declared.unit else [])])
 
 
 def _rule(rule: Rule) -> list[object]:

@@ -240,7 +240,7 @@ class _Reading:
         if letter in _MALFORMED and not _MALFORMED[letter][0].fullmatch(body):
             return _MALFORMED[letter][1]
         # A group has no name before the place where it begins.
-        return f"there is no group {body[2:42]}" if letter == "k" and body[2:-1] not in self.names else None
+        return f"there is no group {body[2:-1][:40]}" if letter == "k" and body[2:-1] not in self.names else None
 
     def _digits(self, digits: str) -> str | None:
         r"""What is wrong with a number behind a backslash: a group's, or with a zero first one in base 8."""

@@ -56,7 +56,3 @@ class DeclaredType:
     unit: TimeUnit | None = None
     is_clock: bool = False
     line: int | None = field(default=None, compare=False)
-
-    def __str__(self) -> str:
-        """The type with what else says how values are read; not where the file says it."""
-        return " ".join([self.ddl, *(["clock"] if self.is_clock else []), *([self.unit] if self.unit else [])])

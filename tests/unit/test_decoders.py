@@ -371,6 +371,32 @@ def test_a_unit_that_a_clock_would_not_be_read_in_is_told_with_its_line(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("mask", "known", "is_refused"),
+    [
+        ("{property: drop, value: true}", None, False),
+        ("{property: mask, value: redact}", None, False),
+        ("{property: mask, value: hash}", "string", False),
+        ("{property: mask, value: hash}", None, True),
+        ("{property: team, value: x}", None, True),
+    ],
+)
+def test_what_nobody_sees_of_a_column_needs_no_type(
+    tmp_path: Path, mask: str, known: str | None, *, is_refused: bool
+) -> None:
+    """And what a mirror has already is no news: such a contract was followed before masked columns were read by it."""
+    contract = load_contract(write(tmp_path, f"- {{name: code, physicalType: timestamp, customProperties: [{mask}]}}"))
+    rows = [_sent("block:i", _envelope("int64"), 0, (10, 0, 0))]
+    current = TableSchema((Column("id", "bigint"), Column("code", known)), ("id",)) if known else None
+    lookup = Lookup(None, contract, Options(masks=contract.masks), current, ("t",))
+
+    if is_refused:
+        with pytest.raises(ContractInvalid, match="is declared as timestamp"):
+            decoders_of(rows, lookup)
+    else:
+        assert decoders_of(rows, lookup).plan.target.types.get("code") in {None, "string"}
+
+
+@pytest.mark.parametrize(
     ("sources", "known", "ddl", "is_open"),
     [
         (["BIGINT UNSIGNED"], "bigint", "decimal(20,0)", False),

@@ -10,9 +10,9 @@ import pytest
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import UsageError
 from cdc_materializer.line import Line, Tables
-from cdc_materializer.marker import GENESIS_TAG
+from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.rebuild_base import _held_then, find_base
+from cdc_materializer.rebuild_base import _held_then, carried, find_base
 from cdc_materializer.rebuild_start import EARLIEST, Start, is_before, parse_start, wanted_offsets
 from tests.model.lake_contract import again, append, create
 from tests.unit.memory import PATH, MemoryBench
@@ -121,3 +121,12 @@ def test_rows_that_have_lost_a_column_are_no_base() -> None:
     with pytest.raises(UsageError, match=r"dropped or renamed.*price.*`--from earliest` rebuilds all of it"):
         find_base(line, Tables(mirror, mirror, None), Start("offset", every=0), {})
     assert find_base(line, Tables(mirror, mirror, None), EARLIEST, {}) is None
+
+
+def test_how_long_a_topic_had_one_partition_is_no_states_own() -> None:
+    """A truncate without a position that was applied then stays applied where an earlier state is gone on from."""
+    earlier, now = (Marker("p", "b", "t", None, Offsets({0: end}), {}, None, None, {}, alone=end) for end in (500, 900))
+
+    assert (carried(earlier, now).alone, carried(now, earlier).alone) == (900, 900)
+    assert Marker.begin(now).alone == 900
+    assert Marker.from_summary(now.to_summary()) == now
