@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from cdc_materializer.decode.contract_types import Kind, kind_of
 from cdc_materializer.decode.units import DeclaredType, TimeUnit, WrittenAs
 from cdc_materializer.masks import Mask, Masks
 
@@ -23,6 +22,15 @@ _EVERY_DIGIT = Context(prec=400)
 
 #: In place of an action: the rule is tried, and nothing is done where it fails.
 SHADOW = "shadow"
+
+
+#: By Spark's type, what a text of the source may be read as; of other types a contract makes nothing else.
+_KINDS = {
+    **dict.fromkeys(("int", "bigint", "decimal"), "number"),
+    "boolean": "boolean",
+    "date": "date",
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), "moment"),
+}
 
 
 class Action(StrEnum):
@@ -255,10 +263,8 @@ def _read_as(column: ContractColumn) -> str | None:
     """
     if column.mask not in {Mask.HASH, Mask.LAST4} or column.declared is None:
         return None
-    kind = kind_of(column.declared.ddl)
-    if kind not in {Kind.NUMBER, Kind.BOOLEAN, Kind.DATE, Kind.MOMENT}:
-        return None
-    return " ".join([kind.name.lower(), *([column.declared.unit] if column.declared.unit else [])])
+    kind = _KINDS.get(column.declared.ddl.partition("(")[0])
+    return " ".join([kind, *([column.declared.unit] if column.declared.unit else [])]) if kind is not None else None
 
 
 def _rule(rule: Rule) -> list[object]:
