@@ -35,6 +35,20 @@ def write(folder: Path, properties: str) -> Path:
     return path
 
 
+def of_json_schema(schema: str) -> str:
+    """A column of texts that are to match a JSON schema, which is in line 15 of the file."""
+    return f"""
+        - name: t
+          physicalType: text
+          quality:
+            - type: custom
+              engine: greatExpectations
+              implementation:
+                type: expect_column_values_to_match_json_schema
+                kwargs: {{json_schema: {schema}}}
+        """
+
+
 def problems_of(path: Path, columns: dict[str, str] | None = None) -> list[LintProblem]:
     """Return what the check finds in one file."""
     return lint(path, columns).files[0].problems

@@ -6,7 +6,7 @@ import pytest
 
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import ContractInvalid
-from tests.unit.contracts import problems_of
+from tests.unit.contracts import of_json_schema, problems_of
 
 if TYPE_CHECKING:
     from tests.unit.contracts import Write
@@ -79,18 +79,7 @@ def test_a_description_is_no_rule_and_no_problem(write_contract: "Write") -> Non
 
 
 def _of_schema(write_contract: "Write", schema: str) -> list[str]:
-    path = write_contract(
-        f"""
-        - name: t
-          physicalType: text
-          quality:
-            - type: custom
-              engine: greatExpectations
-              implementation:
-                type: expect_column_values_to_match_json_schema
-                kwargs: {{json_schema: {schema}}}
-        """
-    )
+    path = write_contract(of_json_schema(schema))
     load_contract(path)
     return [f"{problem.line} {problem.message}" for problem in problems_of(path)]
 

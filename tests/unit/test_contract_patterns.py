@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_materializer.contract.patterns import broken_pattern
-from tests.unit.contracts import problems_of
+from tests.unit.contracts import of_json_schema, problems_of
 
 if TYPE_CHECKING:
     from tests.unit.contracts import Write
@@ -135,18 +135,7 @@ def test_a_pattern_of_another_syntax_is_told_with_its_line(write_contract: "Writ
 
 def test_a_pattern_of_a_json_schema_warns_of_nothing(write_contract: "Write") -> None:
     """It is Python's, whose warnings are for programs that have it written in them."""
-    path = write_contract(
-        """
-        - name: t
-          physicalType: text
-          quality:
-            - type: custom
-              engine: greatExpectations
-              implementation:
-                type: expect_column_values_to_match_json_schema
-                kwargs: {json_schema: {pattern: '[[a]'}}
-        """
-    )
+    path = write_contract(of_json_schema("{pattern: '[[a]'}"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
 
