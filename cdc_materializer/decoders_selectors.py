@@ -53,11 +53,6 @@ def selectors_of(messages: DataFrame, lookup: Lookup, turn: int | None = None) -
     return _pairs(messages).orderBy("first").collect()
 
 
-def exceeds(places: DataFrame) -> bool:
-    """Whether messages may have more schemas than are looked up at a time; so few as that cannot."""
-    return places.limit(SCHEMAS_MAX + 1).count() > SCHEMAS_MAX
-
-
 def _pairs(messages: DataFrame) -> DataFrame:
     blocks = [
         F.first(F.when(F.col(f"{side}_writer").startswith(BLOCK), schema_block(F.col(side)))).alias(f"{side}_block")

@@ -32,7 +32,7 @@ from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
 from cdc_materializer.progress import check_unchanged, plan_up_to
-from cdc_materializer.quarantine_retries import find_retries, limited, marked, turn_of
+from cdc_materializer.quarantine_retries import as_waiting, find_retries, limited, turn_of
 from cdc_materializer.settling import settled, tell_quarantine
 from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
 
@@ -232,7 +232,7 @@ def reading_of(line: Line, stored: DataFrame, span: Span, retried: DataFrame | N
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
     partitions = len(span.end) if line.recorded(mirror, len(span.end)).keys_stay else 1
     own = batch.messages(stored, span, line.id_bytes, partitions)
-    earlier = marked(line, batch.messages(stored, before, line.id_bytes), tables.quarantine)
+    earlier = as_waiting(line, batch.messages(stored, before, line.id_bytes), tables.quarantine)
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))

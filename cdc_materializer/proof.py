@@ -31,7 +31,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others, summaries
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_whole
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline import settle
@@ -39,7 +39,7 @@ from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.quarantine import as_held
-from cdc_materializer.quarantine_retries import find_retries, marked
+from cdc_materializer.quarantine_retries import as_waiting
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
@@ -205,7 +205,10 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     known, target = marker_of(mirror), mirror.schema
     span = batch.whole(Offsets(), known.offsets, line.table.topic)
     messages = batch.messages(line.lake.rows(raw), span, line.id_bytes) if messages is None else messages
-    messages = marked(line, messages, line.lake.load(line.mirror.quarantine))
+    held = line.lake.load(line.mirror.quarantine)
+    # Until quarantine is told what the newest batch ended, some of what it holds was read.
+    if held is not None and not is_unsettled(known, marker_of(held)):
+        messages = as_waiting(line, messages, held)
     decoders = find_decoders(messages, line.lookup(target))
     # A column that somebody took away is in neither side of a comparison.
     check_columns(mirror, decoders.plan.target)
@@ -239,11 +242,7 @@ def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, ta
 
 
 def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions | None = None) -> TableVerify:
-    """What differs between a mirror and the fold of its raw table, both as they were loaded; repaired if asked to.
-
-    Raises:
-        SourceBehind: it differs, and held messages can be read by now: only a run tells quarantine what they were.
-    """
+    """What differs between a mirror and the fold of its raw table, both as they were loaded; repaired if asked to."""
     options = options or VerifyOptions()
     check_deletes(line, mirror)
     check_masks(line, mirror)
@@ -254,9 +253,6 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
         tables = settle(line, raw, tables)
     with refolded(line, raw, mirror) as fold:
         difference = difference_from(line, fold.expected, mirror)
-        if error is None and not difference.is_none and _may_be_read(line, raw, tables):
-            what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."
-            raise SourceBehind(what, f"Nothing was repaired. `cdcm run --table {line.mirror}`, then verify it again.")
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")
         log = fold.decided.agg(messages, held_keys()).collect()[0]
         repaired = None
@@ -286,11 +282,6 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
         judged_otherwise=not difference.is_none and _was_judged_otherwise(line, mirror),
         error=error,
     )
-
-
-def _may_be_read(line: Line, raw: LakeTable, tables: Tables) -> bool:
-    """Whether messages that are held for a schema can be read by now."""
-    return find_retries(line, raw, tables, whole=True) is not None
 
 
 def _was_judged_otherwise(line: Line, mirror: LakeTable) -> bool:

@@ -14,7 +14,7 @@ from cdc_materializer.changes.readable import as_told
 from cdc_materializer.decode.framing import UNASKED, names_schema
 from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.decoders import decoders_of
-from cdc_materializer.decoders_selectors import MAY_WAIT, exceeds, selectors_of
+from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import Code
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 #: Of the messages that wait for a schema, those that do so themselves; of others a value waits that they carry.
 _ITSELF = "__cdc_itself"
+#: Of those: whether not even the key is known.
+_KEYLESS = "__cdc_keyless"
 _SELECTORS = ("value_writer", "key_writer")
 
 
-def find_retries(line: Line, raw: LakeTable, tables: Tables, *, whole: bool = False) -> DataFrame | None:
+def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
     """Raw's rows that were held for a schema which is known by now; None where there are none.
 
     Where they have too many schemas, some are looked up (`decoders_selectors`), and others the next time.
@@ -39,7 +41,6 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables, *, whole: bool = Fa
         line: the table's way.
         raw: the raw table.
         tables: mirror and quarantine.
-        whole: whether all of them are looked up, and not some.
     """
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty:
         return None
@@ -52,7 +53,7 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables, *, whole: bool = Fa
     waiting = as_told(waiting.withColumns(selectors), line.options)
     lookup = line.lookup(tables.mirror.schema)
     # A replay is to read all that was ever read.
-    named = waiting if whole or line.replays else waiting.withColumn(MAY_WAIT, F.col(_ITSELF))
+    named = waiting if line.replays else waiting.withColumn(MAY_WAIT, F.col(_ITSELF))
     pairs = selectors_of(named, lookup, turn_of(line))
     if not pairs:
         return None
@@ -98,15 +99,25 @@ def limited(line: Line, messages: DataFrame, before: Span) -> DataFrame:
     return messages if line.replays else messages.withColumn(MAY_WAIT, ~batch.within(before, "partition", "offset"))
 
 
-def marked(line: Line, messages: DataFrame, quarantine: LakeTable | None) -> DataFrame:
-    """Messages with `MAY_WAIT` where many wait: not those that were read, which are to be read as they were."""
+def as_waiting(line: Line, messages: DataFrame, quarantine: LakeTable | None) -> DataFrame:
+    """Messages with their selectors, of which those that quarantine holds for a schema name none that can be known.
+
+    The registry may know theirs by now. They are changes of their keys once they are read (`find_retries`), and neither
+    the past of another change nor of the mirror before that.
+    """
     if quarantine is None or quarantine.is_empty:
         return messages
-    places = _places(_held(line, quarantine)).where(_ITSELF).select("partition", "offset", F.lit(True).alias(MAY_WAIT))
-    if not exceeds(places):
-        return messages
+    held = _held(line, quarantine).where(F.col("column").isNull()).groupBy("partition", "offset")
+    places = held.agg(F.bool_and(F.col("key").isNull()).alias(_KEYLESS))
     joined = messages.join(F.broadcast(places), ["partition", "offset"], "left")
-    return joined.withColumn(MAY_WAIT, F.coalesce(F.col(MAY_WAIT), F.lit(False)))
+    # Where it tells a key, it is the value that waits.
+    waits = {"value": F.col(_KEYLESS).isNotNull(), "key": F.coalesce(F.col(_KEYLESS), F.lit(False))}
+    return joined.withColumns({f"{side}_writer": _unasked(side, waits[side]) for side in waits}).drop(_KEYLESS)
+
+
+def _unasked(side: str, waits: Column) -> Column:
+    selector = F.col(f"{side}_writer")
+    return F.when(waits & names_schema(selector), F.lit(UNASKED)).otherwise(selector)
 
 
 def _held(line: Line, quarantine: LakeTable) -> DataFrame:

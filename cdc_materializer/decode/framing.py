@@ -234,7 +234,7 @@ def selector(octets: Column, named: Column, id_bytes: int = ID_BYTES) -> Column:
 def names_schema(chosen: Column) -> Column:
     """Whether a selector is of a schema: one that is looked up by its name, or that the message brings along."""
     kind = F.substring_index(chosen, ":", 1)
-    return F.coalesce(kind.isin(*sorted(LOOKUPS), BLOCK.removesuffix(":")), F.lit(False))
+    return F.coalesce(kind.isin(*sorted(LOOKUPS), BLOCK.removesuffix(":"), UNASKED), F.lit(False))
 
 
 def of_one_kind(chosen: Column) -> Column:

@@ -21,7 +21,7 @@ from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, 
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, SchemaName, named_in_bytes
 from cdc_materializer.decoders import Lookup, find_decoders
 from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
-from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
+from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.pipeline import advance
@@ -174,7 +174,7 @@ def test_messages_land_while_the_registry_is_down_and_the_mirror_resumes(line: L
 def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> None:
     """The registry's own 'not found' holds that schema's messages and lets the others through.
 
-    Once it is found, they are no difference to be repaired: they wait for a run.
+    Once it is found, they are no difference to be repaired: they wait for a run, and no mirror has them before.
     """
     registry = _Away(MemoryRegistry({1: KEY, 2: VALUE, 3: {**VALUE, "doc": "another"}}), hidden={3})
     line = replace(line, registry=registry)
@@ -187,12 +187,12 @@ def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> 
     _bring_up(line)
     held, rows = _held(line), sorted(_rows(line))
     registry.hidden.clear()
-    with pytest.raises(SourceBehind, match="known by now wait for a run"):
-        _verify(line, repair=True)
+    verified = _verify(line, repair=True)
     waiting = sorted(_rows(line))
     _bring_up(line)
 
     assert (held, rows, waiting) == ({1: "SCHEMA_UNKNOWN"}, [0, 2], [0, 2])
+    assert (verified.equal, verified.held, verified.repaired_snapshot) == (True, 1, None)
     assert sorted(_rows(line)) == [0, 1, 2]
     assert _verify(line).equal
 
@@ -348,23 +348,42 @@ def _open(line: Line) -> dict[int, str | None]:
     return {row["offset"]: row["rule"] for row in held.collect()}
 
 
-def test_a_verify_that_looks_up_what_waits_says_that_a_run_is_needed(
-    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A difference that a run's next look takes away is none to be repaired."""
-    monkeypatch.setattr(decoders_selectors, "SCHEMAS_MAX", 3)
-    away, topic = _Away(MemoryRegistry({1: KEY, 2: VALUE, 5: VALUE}), hidden={5}), TopicBuilder(TOPIC)
+def test_what_waits_is_no_change_before_its_turn(line: Line, tmp_path: Path) -> None:
+    """Not in the past of its key either, where the registry gets to know its schema in the middle of a batch."""
+    away, topic = (
+        _Once(MemoryRegistry({1: KEY, 2: VALUE, 5: {**VALUE, "doc": "another"}}), hidden={5}),
+        TopicBuilder(TOPIC),
+    )
     line = replace(line, registry=away)
-    for at, name in enumerate((2, 2, 5, 100, 101, 102, 103)):
-        key, value = _message(at)
-        topic.add(key, _with_value_schema(value, name))
+    topic.add(*_message(0))
+    key, value = _message(1)
+    topic.add(key, _with_value_schema(value, 5))
+    topic.write(tmp_path)
+    _read_all(line)
+    update = {"id": 1, "name": "__debezium_unavailable_value", "amount": 7}
+    topic.add(key, confluent_avro(2, VALUE, debezium_envelope("u", None, update, lsn=300)))
     topic.write(tmp_path)
 
+    away.hidden.add(5)
+    advance(line, line.source.state(TOPIC))
+    early, held, verified = _rows(line), _held(line), _verify(line)
     _read_all(line)
-    away.hidden.clear()
 
-    with pytest.raises(SourceBehind, match="known by now wait for a run"):
-        _verify(line, repair=True)
+    assert early == {0: ("n0", 0)}
+    assert held.keys() == {1, 2}
+    assert (verified.equal, verified.held) == (True, 2)
+    assert _rows(line) == {0: ("n0", 0), 1: ("n1", 7)}
+    assert _open(line) == {}
+    assert _verify(line).equal
+
+
+class _Once(_Away):
+    """A registry that gets to know a schema when it has been asked for it."""
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        found = super().schema(wanted)
+        self.hidden.discard(wanted if isinstance(wanted, int) else wanted.number or 0)
+        return found
 
 
 def test_a_second_schema_is_read_among_keys_that_look_like_ids(
