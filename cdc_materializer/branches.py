@@ -184,7 +184,7 @@ def _with_columns(lake: Lake, base: LakeTable, tag: str, marker: Marker) -> tupl
     left = [name for name in columns_by_id(change.table().schema()).values() if name.startswith(REBUILT_PREFIX)]
     for name in left:
         change.updateSchema().deleteColumn(name).commit()
-    mark(change, marker, MAIN)
+    mark(change, marker.to_summary(), MAIN)
     head = int(change.table().currentSnapshot().snapshotId())
     keep_marker(change.manageSnapshots().removeTag(tag), table, head).commit()
     return head, partial(table.operations().commit, known, made.current())

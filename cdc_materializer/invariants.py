@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cdc_materializer.foreign import is_foreign
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import MARKER_PREFIX, Marker
+from cdc_materializer.marker import MARKER_PREFIX, PLANNED_ON, Marker
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
@@ -39,6 +39,20 @@ def broken_in(table: str, lines: Sequence[SnapshotLine], *, is_raw: bool) -> Ite
             read = marker.counts["read"]
             yield f"Snapshot {line.snapshot_id} of {table} read {read} messages and accounts for {told}."
     yield from _gone_back(table, lines)
+    yield from _planned_elsewhere(table, lines)
+
+
+def _planned_elsewhere(table: str, lines: Sequence[SnapshotLine]) -> Iterator[str]:
+    """Batches with another snapshot below them than the one that they were planned on, where both are kept."""
+    known = {line.snapshot_id: line for line in lines}
+    for line in lines:
+        planned, batch = line.summary.get(PLANNED_ON), line.summary.get(f"{MARKER_PREFIX}batch")
+        below = line.parent_id
+        # A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it.
+        while below in known and str(below) != planned and known[below].summary.get(f"{MARKER_PREFIX}batch") == batch:
+            below = known[below].parent_id
+        if planned is not None and below in known and str(below) != planned:
+            yield f"Snapshot {line.snapshot_id} of {table} was planned on {planned}, and {below} is below it."
 
 
 def _gone_back(table: str, lines: Sequence[SnapshotLine]) -> Iterator[str]:

@@ -355,7 +355,7 @@ class Lake:
             staging = Stage(self, base, branch, marker)
             stage(staging)
             if not staging.is_marked:
-                self.mark(base.name, staging.marker, branch)
+                lake_commit.mark(self.iceberg(base.name), staging.summary, branch)
             table = load()
             lake_commit.check_same(table, base)
             head = lake_commit.check_staged(table, base, staging)
@@ -368,7 +368,7 @@ class Lake:
 
     def mark(self, name: TableName, marker: Marker, branch: str) -> None:
         """Put a snapshot with a marker and nothing else on a branch."""
-        lake_commit.mark(self.iceberg(name), marker, branch)
+        lake_commit.mark(self.iceberg(name), marker.to_summary(), branch)
 
     def branch_head(self, name: TableName, branch: str) -> int:
         """The snapshot at the head of a branch."""

@@ -159,10 +159,10 @@ def is_as_staged(
     return found == [base.head, head]
 
 
-def mark(table: Any, marker: Marker, branch: str) -> None:  # noqa: ANN401 - a Java object
-    """Put a snapshot with a marker and nothing else on a branch."""
+def mark(table: Any, summary: Mapping[str, str], branch: str) -> None:  # noqa: ANN401 - a Java object
+    """Put a snapshot with a marker's summary and nothing else on a branch."""
     commit = table.newFastAppend().toBranch(branch)
-    for name, value in marker.to_summary().items():
+    for name, value in summary.items():
         commit.set(name, value)
     commit.commit()
 
@@ -274,7 +274,7 @@ def check_staged(table: Any, base: LakeTable, staged: Stage) -> int:  # noqa: AN
         what = f"What was staged for {base.name} was disturbed by another process; nothing was published."
         raise CommitConflict(what, "Run again; one process should write a table.")
     summary = summary_of(head)
-    if not staged.marker.to_summary().items() <= summary.items():
+    if not staged.summary.items() <= summary.items():
         raise InvariantBroken(f"The marker of {base.name} does not read as it was written.", _BUG)
     _check_landed(base, staged.marker, summary)
     written = summary_of(table.snapshot(staged.appended)) if staged.appended is not None else summary

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer import merge
+from cdc_materializer.marker import PLANNED_ON, Marker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cdc_materializer.lake import Lake, LakeTable
-    from cdc_materializer.marker import Marker
 
 _SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
@@ -35,6 +35,12 @@ class Stage:
     #: How many rows the snapshots of some of the steps may take away.
     rows_max: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def summary(self) -> dict[str, str]:
+        """What the batch's last snapshot is to say: its marker, and what the batch was planned on."""
+        planned = {} if self.base.head is None else {PLANNED_ON: str(self.base.head)}
+        return {**self.marker.to_summary(), **planned}
+
     def append(self, rows: DataFrame, expected: int | None = None) -> None:
         """Append rows; the marker goes with them, so this is the last write of a batch, but for `tell`.
 
@@ -50,7 +56,7 @@ class Stage:
             .option("check-nullability", "false")
             .option("fanout-enabled", "true")
         )
-        for name, value in self.marker.to_summary().items():
+        for name, value in self.summary.items():
             writer = writer.option(f"snapshot-property.{name}", value)
         writer.append()
         self.is_marked = True
@@ -65,7 +71,7 @@ class Stage:
         commit = self.lake.iceberg(self.base.name).newFastAppend().toBranch(self.branch)
         for file in files:
             commit = commit.appendFile(file)
-        for name, value in self.marker.to_summary().items():
+        for name, value in self.summary.items():
             commit = commit.set(name, value)
         commit.commit()
         self.is_marked = True

@@ -32,6 +32,8 @@ MARKER_VERSION = 1
 
 #: What the keys of a marker begin with in a snapshot summary.
 MARKER_PREFIX = "cdcm."
+#: Beside the marker of a batch that was staged: the snapshot that it was planned on, which is to be the one below it.
+PLANNED_ON = f"{MARKER_PREFIX}planned-on"
 
 #: The tag on the newest marked snapshot of `main`. Expiry keeps what a tag points to, so whatever other tools compact
 #: and expire, how far a table was filled can be found again.

@@ -10,7 +10,7 @@ from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Tables
 from cdc_materializer.line_checks import check_pair
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import PLANNED_ON, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.schema import TableSchema
@@ -49,6 +49,23 @@ def test_what_is_wrong_with_a_table_is_said(lines: list[SnapshotLine], said: str
     (found,) = broken_in("t", lines, is_raw=True)
 
     assert said in found
+
+
+def test_a_batch_lies_on_what_it_was_planned_on() -> None:
+    """With its own deletes between, or on one that is kept no more."""
+
+    def planned(number: int, on: int) -> SnapshotLine:
+        known = line(number, MARKER)
+        return replace(known, summary={**known.summary, PLANNED_ON: str(on)})
+
+    below = [line(3, batch="b"), line(2, batch="b"), line(1, replace(MARKER, batch="a"))]
+    again = [planned(5, 4), planned(4, 1), *below]
+
+    assert list(broken_in("t", again, is_raw=False)) == []
+    assert list(broken_in("t", [planned(4, 1), *below[:2]], is_raw=False)) == []
+    assert list(broken_in("t", [planned(4, 7), *below], is_raw=False)) == [
+        "Snapshot 4 of t was planned on 7, and 1 is below it."
+    ]
 
 
 def test_a_replay_may_begin_before_what_was_read() -> None:
