@@ -312,13 +312,13 @@ class RuleNotJudged(ContractBlocked):
 
 
 class TableRuleBroken(ContractBlocked):
-    """Raised when what a batch would make of a mirror breaks a rule about the whole table."""
+    """Raised when what a batch would make of a mirror, or a replay has made, breaks a rule about the whole table."""
 
-    def __init__(self, mirror: str, broken: tuple[str, ...], unjudged: Mapping[str, str]) -> None:
-        """Say which rules are broken, and why others cannot be judged."""
+    def __init__(self, mirror: str, broken: tuple[str, ...], unjudged: Mapping[str, str], made: str = "batch") -> None:
+        """Say which rules are broken, and why others cannot be judged, by what was made: a `batch`, or a `replay`."""
         found = [f"{', '.join(broken)} would not hold for the whole table"] if broken else []
         found += [f"{name} cannot be judged ({why})" for name, why in unjudged.items()]
-        what = f"The contract of {mirror} blocks the batch: {'; '.join(found)}."
+        what = f"The contract of {mirror} blocks the {made}: {'; '.join(found)}."
         do = f"See `cdcm report --table {mirror}`, mend the data or the rule, and run again."
         super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, broken, tuple(unjudged))
 

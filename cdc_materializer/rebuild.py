@@ -20,11 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F
-
-from cdc_materializer import batch, crash_points, life, quarantine, rows, stops
+from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
+from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
-from cdc_materializer.differences import compare_rows
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -38,8 +36,9 @@ from cdc_materializer.rebuild_base import Base, carried, find_base
 from cdc_materializer.rebuild_fill import refill
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
-from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
-from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
+from cdc_materializer.rebuild_types import find_retypes, make_room
+from cdc_materializer.report.models import ErrorInfo
+from cdc_materializer.report.replay_models import ReplayReport, TableReplay
 from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
@@ -227,12 +226,13 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = load_all(sides.beside)
-            told = _told(sides, live, rebuilt, batches, plain_keys=options.plain_keys)
+            own, beside = (line, live), (sides.beside, rebuilt)
+            told, broken = rebuild_told.compared(own, beside, base, batches, plain_keys=options.plain_keys)
             crash_points.reach("compared", name)
-            blocked = stops.blocked_at_end(sides.beside, rebuilt.quarantine)
+            blocked = stops.blocked_at_end(sides.beside, rebuilt.quarantine) or refusal(sides.beside, broken)
             if blocked is not None:
                 return told.model_copy(update={"error": ErrorInfo.of(blocked)})
-            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=_changes(told)):
+            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=rebuild_told.changes(told)):
                 return told.model_copy(update={"published": options.publish})
         # What has landed meanwhile may say of columns what raw did not say before.
         line, options = replace(line), replace(options, restart=False)
@@ -343,53 +343,3 @@ def _with_alone(tables: Tables, alone: int) -> Tables:
         return tables
     begun = marker_of(tables.mirror)
     return replace(tables, mirror=replace(tables.mirror, marker=replace(begun, alone=max(begun.alone, alone))))
-
-
-def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int, *, plain_keys: bool) -> TableReplay:
-    if live.mirror is None or rebuilt.mirror is None:
-        what = f"The branch on which {sides.live.mirror} was rebuilt is gone."
-        raise CommitConflict(what, "Another replay of the table has run; run this one again.")
-    target, retypes = rebuilt.mirror.schema, sides.beside.lake.retypes[sides.live.mirror]
-    expected, found = sides.beside.lake.rows(rebuilt.mirror), sides.live.lake.rows(live.mirror)
-    found = as_rebuilt(found, target) if retypes else found
-    if rebuilt.mirror.routed:
-        expected = rows.with_source_tables(expected, marker_of(rebuilt.mirror).source_table)
-        found = rows.with_source_tables(found, marker_of(live.mirror).source_table)
-    difference = compare_rows(expected, found, target)
-    base = marker_of(sides.base.mirror).offsets if sides.base is not None else None
-    return TableReplay(
-        table=str(sides.live.mirror),
-        topic=sides.live.table.topic,
-        batches=batches,
-        base_snapshot=sides.base.mirror.head if sides.base is not None else None,
-        base_offsets=None if base is None else {str(partition): offset for partition, offset in base.items()},
-        equal=difference.is_none,
-        rebuilt=difference.expected,
-        live=difference.found,
-        only_rebuilt=difference.missing,
-        only_live=difference.unexpected,
-        different=difference.different,
-        columns=difference.columns,
-        added=[name for name in target.types if name not in live.mirror.schema.types],
-        types=[RebuiltType(column=name, old=live.mirror.schema.types[name], new=ddl) for name, ddl in retypes.items()],
-        places=difference.places,
-        keys=difference.told_keys(plain=plain_keys),
-        held_live=_open_codes(sides.live.lake, live.quarantine, marker_of(live.mirror)),
-        held_rebuilt=_open_codes(sides.beside.lake, rebuilt.quarantine, marker_of(rebuilt.mirror)),
-        live_snapshot=live.mirror.head,
-        rebuilt_snapshot=rebuilt.mirror.head,
-    )
-
-
-def _changes(told: TableReplay) -> bool:
-    """Whether readers would see anything else, or anything else would be held."""
-    return not told.equal or bool(told.added or told.types) or told.held_live != told.held_rebuilt
-
-
-def _open_codes(lake: Lake, table: LakeTable | None, marker: Marker) -> dict[str, int]:
-    if table is None:
-        return {}
-    is_held = (F.col("status") == quarantine.OPEN) & ~quarantine.is_noted() & batch.published(marker)
-    waiting = lake.rows(table).where(is_held)
-    named = waiting.select(F.concat_ws(" ", "code", "rule").alias("name")).groupBy("name").count()
-    return {row["name"]: row["count"] for row in named.orderBy("name").collect()}

@@ -128,7 +128,7 @@ def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_t
     shop.judge("2", -9)
     shop.send(("c", 5, 50), ("u", 3, -3), ("c", 6, 60), ("u", 3, 33), ("u", 6, -6))
     shop.run()
-    shop.judge("3", 0, blocks=True)
+    shop.judge("3", 0, action="block")
 
     found = shop.replay(publish=True)
 
@@ -141,7 +141,7 @@ def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_t
     shop.judge("4", -9)
     shop.send(("d", 4, None), ("u", 6, 66))
     shop.run()
-    shop.judge("5", 0, blocks=True)
+    shop.judge("5", 0, action="block")
     mended = shop.replay(publish=True)
     assert (mended.error, mended.published, mended.equal, mended.held_rebuilt) == (None, True, True, {})
     assert shop.rows() == {1: 11, 3: 33, 5: 50, 6: 66}
@@ -349,3 +349,44 @@ def test_mirrors_of_several_topics_and_source_tables_are_rebuilt(spark: "SparkSe
     assert after["parts"][1] == (2, 22, "shop.public.part_2")
     assert after["servers"] == [("e", 1, 5), ("w", 4, 6)]
     assert verify_tables(family.config, spark).equal
+
+
+_OF_TABLE = (
+    "{name: many, metric: rowCount, mustBeGreaterThan: 9, customProperties: [{property: action, value: block}]}, "
+    "{name: several, metric: rowCount, mustBeGreaterThan: 8, customProperties: [{property: action, value: warn}]}"
+)
+
+
+def test_what_todays_contract_says_of_both_mirrors_is_told_beside_their_difference(shop: Shop) -> None:
+    """Rules about the table, of which one blocks, and rows that break a rule which holds none."""
+    shop.judge("2", 20, action="warn", of_table=_OF_TABLE)
+
+    found = shop.replay(publish=True)
+
+    assert found.error is not None
+    assert (found.error.code, found.published) == ("CONTRACT", False)
+    assert "many would not hold for the whole table" in found.error.message
+    assert (found.live, found.rebuilt, found.only_rebuilt, found.equal) == (2, 3, 1, False)
+    assert (found.broken_live, found.broken_rebuilt) == (["many", "several"], ["many", "several"])
+    assert (found.told_live, found.told_rebuilt) == ({}, {"price-limit": 2})
+    assert shop.rows() == {1: 11, 3: 30}
+
+    shop.judge("3", 20, action="warn", of_table=_OF_TABLE.replace("value: block", "value: warn"))
+    published = shop.replay(publish=True)
+    assert (published.error, published.published, published.broken_rebuilt) == (None, True, ["many", "several"])
+    assert shop.rows() == {1: 11, 3: 30, 4: -1}
+    again = shop.replay()
+    assert (again.equal, again.told_live, again.told_rebuilt) == (True, {"price-limit": 2}, {"price-limit": 2})
+
+
+def test_columns_that_a_replay_brings_are_told_each_time(shop: Shop) -> None:
+    """The first one adds them to the table, whose rows have none of their values until the swap."""
+    shop.judge("2", 0, drops=True)
+    assert shop.replay(publish=True).published
+    shop.spark.sql(f"ALTER TABLE lake.{shop.mirror} DROP COLUMN name")
+    shop.judge("3", 0)
+
+    found = [shop.replay(), shop.replay(), shop.replay(publish=True), shop.replay()]
+
+    assert [one.added for one in found] == [["name"], ["name"], ["name"], []]
+    assert [one.published for one in found] == [False, False, True, False]
