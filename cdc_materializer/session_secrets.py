@@ -7,7 +7,10 @@ from cdc_materializer.config import Config
 #: What Spark leaves out of plans that it shows, in logs and its own pages: there a hash's key is a literal of 64 bytes.
 REDACTED_TEXT = "spark.sql.redaction.string.regex"
 _MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
-_NAMES_LEFT_OUT = "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth"
+# Kafka's clients take the private key of TLS as a text, in `ssl.keystore.key` (Java's) or `ssl.key.pem`.
+_NAMES_LEFT_OUT = (
+    "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth|keystore[.]key|ssl[.]key[.]pem|private[._-]?key"
+)
 #: The events that have the text of what went wrong, and so the value at which a cast failed. Spark takes whole kinds
 #: of event or none: these are all that have such a text, and each has it.
 FAILURES = (
