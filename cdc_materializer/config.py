@@ -26,7 +26,7 @@ from cdc_materializer.config_formats import left_out
 from cdc_materializer.config_globs import RefusedTopic, ResolvedTables, check_mirrors, find_tables, resolve_tables
 from cdc_materializer.config_maintenance import MaintenanceConfig
 from cdc_materializer.config_masks import MasksConfig
-from cdc_materializer.config_references import References
+from cdc_materializer.config_references import References, plain_secrets
 from cdc_materializer.config_tables import TableConfig, TableSettings
 from cdc_materializer.config_values import Properties, Settings, kind_of, refusal, reveal
 from cdc_materializer.errors import ConfigError
@@ -140,6 +140,9 @@ class Config(PipelineFile):
 
     path: Path = Field(description="The file it was read from.")
     root: Path = Field(description="The folder of that file, which relative paths start from.")
+    plain_secrets: tuple[str, ...] = Field(
+        default=(), description="The settings that are secrets and stand in the file as plain text, by their places."
+    )
 
 
 def load_config(path: Path | str) -> Config:
@@ -158,7 +161,7 @@ def load_config(path: Path | str) -> Config:
     except ValidationError as error:
         raise config_error(path, error.errors(include_url=False)) from None  # the cause shows values
     check_mirrors(file.tables)
-    return Config(**dict(file), path=path, root=root)
+    return Config(**dict(file), path=path, root=root, plain_secrets=plain_secrets(file, references.places))
 
 
 def config_json_schema() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What values of pipeline.yaml are taken from, besides the file: files."""
+"""What values of pipeline.yaml are taken from, besides the file: files, and which secrets stand in it all the same."""
 
 import errno
 import os
@@ -118,3 +118,49 @@ def test_a_file_that_this_user_may_not_read_is_named(folder: Path, monkeypatch: 
 def test_what_names_no_file_is_told_what_does(folder: Path, value: str) -> None:
     """A `${` is never passed on by mistake."""
     assert "Write `${NAME}`, `${file:PATH}`, or `$${` where" in refusal(folder, _KAFKA % value)
+
+
+_PLAIN = """
+name: shop
+source:
+  kafka:
+    {bootstrap.servers: b, sasl.username: u, sasl.password: "%(a)s", ssl.key.location: k.pem, ssl.key.password: "%(b)s",
+     ssl.key.pem: "%(a)s", sasl.kerberos.keytab: me.keytab, sasl.oauthbearer.token.endpoint.url: "https://t"}
+registry: {url: "http://r", basic_auth: {user: u, password: "%(a)s"}, headers: {Authorization: "%(b)s"},
+  tls: {key: k.pem}}
+catalog: {type: rest, uri: "http://c", credential: "%(a)s", token-refresh-enabled: true, s3.access-key-id: id}
+masks: {key: "%(a)s"}
+databases: {db: {url: "jdbc:mysql://h/", user: u, password: "%(a)s", properties: {trustStorePassword: "%(b)s"}}}
+spark:
+  spark.hadoop.fs.s3a.secret.key: "%(a)s"
+  spark.hadoop.fs.s3a.aws.credentials.provider: com.example.Provider
+  spark.kubernetes.driver.secrets.store: /etc/store
+  spark.mine: "-Dpassword=%(a)s"
+tables: [{topic: a.b.c, key: [id]}]
+"""
+
+
+def test_secrets_that_stand_in_the_file_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their settings; what is named as secrets are and is none is not, nor what is taken from elsewhere."""
+    monkeypatch.setenv("TAKEN", "taken from elsewhere")
+    (folder / "taken").write_text("taken from a file")
+    a = [
+        *("source.kafka.sasl.password", "source.kafka.ssl.key.pem", "registry.basic_auth.password"),
+        *("catalog.credential", "spark.spark.hadoop.fs.s3a.secret.key", "spark.spark.mine", "masks.key"),
+        "databases.db.password",
+    ]
+    b = [
+        *("source.kafka.ssl.key.password", "registry.headers.Authorization"),
+        "databases.db.properties.trustStorePassword",
+    ]
+    plain, variable, file = "0123456789abcdef", "${TAKEN}", "${file:taken}"
+
+    def told(**values: str) -> set[str]:
+        return set(load(folder, _PLAIN % values).plain_secrets)
+
+    assert told(a=plain, b=plain) == {*a, *b}
+    assert told(a=variable, b=plain) == {*b}
+    assert told(a=plain, b=file) == {*a}
+    assert told(a="$${x}-0123456789abcdef", b=variable) == {*a}
+    assert told(a=file, b=variable) == set()
+    assert load(folder, SMALL).plain_secrets == ()
