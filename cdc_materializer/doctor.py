@@ -47,6 +47,8 @@ from cdc_materializer.status import configured_tables, exit_code_of_error
 
 #: How many messages of each end of a topic are looked at.
 SAMPLE_MESSAGES = 20
+#: How many settings a finding names.
+_PLACES_MAX = 5
 #: An id to ask the registry for: any answer will do, that it does not know it too.
 _SOME_ID = 1
 _CLOCK = SystemClock()
@@ -76,6 +78,7 @@ def examine(
     except CdcError as error:
         return DoctorReport(pipeline=None, checks=[*checks, problem("configuration", error)])
     checks.append(fine("configuration", f"{path} can be followed."))
+    checks += _plain_secrets(config)
     checks += _pipeline(config, clock, rows=rows)
     checks += _folded(config, fold) if fold is not None else []
     return DoctorReport(pipeline=config.name, checks=checks)
@@ -135,6 +138,17 @@ def _libraries() -> DoctorCheck:
 
 # --- the pipeline
 # --------------------------------------------------------------------------------------------------------
+
+
+def _plain_secrets(config: Config) -> Iterator[DoctorCheck]:
+    """Tell of secrets that whoever reads the file, or its history in version control, knows."""
+    places = config.plain_secrets
+    if not places:
+        return
+    names = ", ".join(f"`{place}`" for place in places[:_PLACES_MAX]) + " …" * (len(places) > _PLACES_MAX)
+    message = f"{config.path} has {quantity(len(places), 'secret')} as plain text: {names}."
+    do = "Write `${NAME}` for an environment variable, or `${file:PATH}` for a file that this user alone may read."
+    yield DoctorCheck(name="secrets", outcome="warning", message=message, do=do)
 
 
 def _pipeline(config: Config, clock: Clock, *, rows: bool) -> Iterator[DoctorCheck]:

@@ -494,6 +494,23 @@ def test_each_part_of_a_pipeline_is_checked(
     assert ("tables" in {check["name"] for check in told["checks"]}) == (not {"configuration", "catalog"} & faulty)
 
 
+def test_a_secret_that_stands_in_the_file_is_told_by_its_setting(tmp_path: Path) -> None:
+    """A warning, without the value; one that is named is none."""
+    more = "registry: {url: 'http://127.0.0.1:9', basic_auth: {user: me, password: '%s'}}\n"
+    (tmp_path / "password").write_text("hunter2")
+
+    def told(password: str) -> list[DoctorCheck]:
+        found = examine(_pipeline(tmp_path, ["orders"], more % password), load_config).checks
+        return [check for check in found if check.name == "secrets"]
+
+    assert told("${file:password}") == []
+    (check,) = told("hunter2")
+    assert check.outcome == "warning"
+    assert check.message.endswith("has 1 secret as plain text: `registry.basic_auth.password`.")
+    assert "`${NAME}`" in (check.do or "")
+    assert "hunter2" not in check.model_dump_json()
+
+
 def test_a_registry_that_is_down_is_not_taken_for_none(tmp_path: Path) -> None:
     """What is wrong is told once; of the topic that names schemas of it, that nobody has looked at its messages."""
     path = _pipeline(tmp_path, ["named", "plain"], "registry: {files: gone}\n")
