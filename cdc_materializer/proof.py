@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, ledger, life, rows, verdict
+from cdc_materializer.causes import where_from
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
@@ -42,7 +43,7 @@ from cdc_materializer.quarantine import as_held
 from cdc_materializer.quarantine_retries import as_waiting
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
+from cdc_materializer.causes import where_from
 from cdc_materializer.errors import CdcError, CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -39,7 +40,7 @@ from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in,
 from cdc_materializer.rebuild_types import find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.replay_models import ReplayReport, TableReplay
-from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside

@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.causes import where_from
 from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig
 from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, worst_exit_code
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from cdc_materializer.line import Batch
 
 _LOG = logging.getLogger(__name__)
-_PACKAGE = "cdc_materializer"
 
 #: Tables brought forward at one time: more gain nothing on few cores, and share one Spark context (design §6).
 TABLES_AT_ONCE = 4
@@ -315,15 +313,6 @@ def _bring_up(
     if refused is not None:
         return _stopped(backlog, refused, batches, clock.monotonic() - began)
     return _table_run(backlog, batches, clock.monotonic() - began, None), 0
-
-
-def where_from(failure: BaseException) -> str:
-    """What an unexpected error is and where it came from, without its text: that may have a row's values."""
-    from cdc_materializer.lake_errors import java_classes
-
-    own = [step for step in traceback.extract_tb(failure.__traceback__) if Path(step.filename).parent.name == _PACKAGE]
-    causes = " < ".join([type(failure).__name__, *java_classes(failure)])
-    return f"{causes} at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else causes
 
 
 def _stopped(

@@ -80,6 +80,21 @@ def test_clock_is_read_at_the_top(modules: "tuple[Module, ...]") -> None:
     )
 
 
+def test_javas_causes_are_walked_in_one_place(modules: "tuple[Module, ...]") -> None:
+    """Only causes.py knows where PySpark and Py4J keep what Java has thrown; the fake catalog throws it."""
+    allowed = {"causes", "testing_catalog"}
+    found = _uses(modules, r"(^|\.)(getCause|java_exception)$", allowed)
+    found += [
+        f"{module.place}:{node.lineno}"
+        for module in modules
+        if module.unit not in allowed
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and node.value in ("java_exception", "_origin")
+    ]
+
+    assert not found, f"{found} walk Java's causes themselves: `causes.java_causes` gives the chain."
+
+
 def test_sql_is_sent_from_the_lake(modules: "tuple[Module, ...]") -> None:
     """Only lake.py with its stage, and versions.py, hand SQL to Spark."""
     found = _uses(modules, r"\.sql$(?<!pyspark\.sql)", SQL)
