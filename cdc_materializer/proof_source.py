@@ -296,7 +296,7 @@ class SourceProof:
             if deadline.is_over:
                 short, seconds = reached.short(slots), self.database.config.wait.total_seconds()
                 raise behind(self.line, self.database.name, seconds, delivered=ends is not None, slots=short)
-            time.sleep(deadline.within(_LOOK_SECONDS))
+            deadline.sleep(_LOOK_SECONDS)
         self._left, self._held = deadline.left, self._held_now()
 
     def _is_sent(self, reached: Reached, slots: Mapping[str, int]) -> bool:

@@ -12,12 +12,6 @@ from cdc_materializer.retry import NEVER, Deadline
 
 #: How long one request may take, in seconds.
 REQUEST_TIMEOUT_SECONDS = 10.0
-#: How often a request that may pass the next time (429, 5xx, a broken connection) is made again.
-RETRIES_MAX = 2
-#: How long is waited before the first of them and at most, in milliseconds.
-RETRY_WAIT_MS = 200
-RETRY_WAIT_MS_MAX = 1000
-
 #: How long an answer may be once it is unpacked, in bytes: what the longest schemas take with every sign escaped.
 ANSWER_BYTES_MAX = 32 * 2**20
 
