@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, crash_points, quarantine
 from cdc_materializer.branches import drop_branches
-from cdc_materializer.errors import CommitConflict, UsageError
+from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
 from cdc_materializer.foreign import is_foreign
 from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, never_landed, parted, spans_of, without
 from cdc_materializer.invariants import Cut, cut_in
@@ -39,7 +39,7 @@ from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.pipeline import append_read, plan_landing
-from cdc_materializer.retry import REFILL
+from cdc_materializer.retry import NEVER, REFILL, Deadline
 from cdc_materializer.rows import raw_rows
 from cdc_materializer.source import TopicState, as_raw_counts, read_span, state_of
 
@@ -58,12 +58,13 @@ _WIDTH = 32_768
 _NAMED_MAX = 20
 
 
-def refill(line: Line, *, restart: bool = False) -> int:
+def refill(line: Line, *, restart: bool = False, deadline: Deadline = NEVER) -> int:
     """Land in raw what it lacks of its topic; each message is there once, and offsets stay as they are.
 
     Args:
         line: the table's way.
         restart: whether what an earlier one has read is thrown away, and not gone on with.
+        deadline: no further part is read behind it.
 
     Returns:
         How many messages that were; 0 where raw had them all, or there is no mirror to rebuild.
@@ -72,6 +73,7 @@ def refill(line: Line, *, restart: bool = False) -> int:
         UsageError: raw lacks what the topic does not have any more, or cannot be asked for; says what and why.
         OffsetRegression, OffsetGap: the topic was made again, or lost messages that nobody has read.
         SourceUnavailable: the topic cannot be read.
+        TimeOver: the deadline came before all was read; what was stays for the next time.
         CommitConflict: another process fills raw, or was faster again and again.
     """
     raw, beside = line.lake.load(line.mirror.raw), replace(line.lake, branch=REFILL_BRANCH)
@@ -91,6 +93,9 @@ def refill(line: Line, *, restart: bool = False) -> int:
         there = _there_of(line, raw, filled, topic, holes)
         plan_landing(line, raw, topic, quarantine.rewound_topics(line, line.lake.load(line.mirror.quarantine)))
         for span in spans_of(line.table.topic, there, line.table.records_max):
+            if deadline.is_over:
+                what = f"The time was over before all that {raw.name} lacks was read from the topic."
+                raise TimeOver(what, "What was read is kept; run the replay again, and it goes on.")
             filled = _read(line, beside, filled, span, topic)
             _LOG.info("%s: %d of the offsets that it had no message of were read from the topic.", raw.name, span.count)
         return _bring(line, filled) if filled is not raw else 0

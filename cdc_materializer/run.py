@@ -20,7 +20,7 @@ from cdc_materializer.catalog import open_tables
 from cdc_materializer.causes import where_from
 from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig
-from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, worst_exit_code
+from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, TimeOver, worst_exit_code
 from cdc_materializer.lease import worked_on_by
 from cdc_materializer.logs import without_texts
 from cdc_materializer.names import shown
@@ -168,6 +168,8 @@ def run_forever(
             work = replace(work, contracts=dict(files.contracts))
             due = [table for table in work.tables if pauses.is_over(str(table.mirror))]
             found = backlogs(config, work.source, due, options.deadline)
+            if options.deadline.is_over:
+                return  # who was asked just before it may have had no time to answer
             changes |= files.tell(found, options.deadline)
             waiting = [one for one in found if pauses.is_to_do(one) or refusal(work.contracts, one.table) is not None]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
@@ -335,7 +337,10 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, tu
     line = Line(*known, now=options.clock.now, is_over=lambda: options.is_over)
     end = options.clock.monotonic() + turn
     while not options.is_over:
-        batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
+        try:
+            batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
+        except TimeOver:  # within the batch, as it might have been before: what is left is the next run's
+            return
         if batch is None:
             return
         if options.on_batch is not None:

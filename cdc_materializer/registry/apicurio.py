@@ -167,7 +167,7 @@ class ApicurioRegistry:
                 self._opened = self._open()
 
             def ask() -> Any:  # noqa: ANN401 - of one of two modules
-                answer = self._opened.get(url, timeout=self._access.patience)
+                answer = self._opened.get(url)
                 if answer.status_code == _TOO_MANY_REQUESTS or answer.status_code >= _SERVER_ERROR:
                     raise _BusyError(answer)
                 return answer

@@ -122,8 +122,6 @@ class ConfluentRegistry:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         with self._access.asking():
-            if self._opened is not None:
-                self._opened._rest_client.session.timeout = self._access.patience  # noqa: SLF001 - see `_open`
             try:
                 return question()
             except AnswerTooLongError:
