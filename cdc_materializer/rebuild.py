@@ -23,13 +23,15 @@ from typing import TYPE_CHECKING, Literal
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
-from cdc_materializer.errors import CdcError, CommitConflict, UsageError
+from cdc_materializer.causes import where_from
+from cdc_materializer.errors import CdcError, CommitConflict, TimeOver, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Line, Tables, marker_of
 from cdc_materializer.line_checks import check_deletes, check_whole
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
+from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
 from cdc_materializer.rebuild_base import Base, carried, find_base
@@ -39,7 +41,8 @@ from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in,
 from cdc_materializer.rebuild_types import find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.replay_models import ReplayReport, TableReplay
-from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.retry import NEVER, Deadline
+from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
@@ -70,6 +73,7 @@ class ReplayOptions:
         start: where it begins; see `parse_start`.
         on_batch: called after each batch.
         plain_keys: whether the report names the first differing keys as they are; else their hashes stand for them.
+        deadline: no table and no batch is begun behind it; what was rebuilt by then is gone on with the next time.
     """
 
     publish: bool = False
@@ -77,6 +81,17 @@ class ReplayOptions:
     start: Start = EARLIEST
     on_batch: Callable[[TableConfig, Batch], None] = field(default=lambda _table, _batch: None)
     plain_keys: bool = False
+    deadline: Deadline = NEVER
+
+    def check_time(self, mirror: TableName) -> None:
+        """Begin nothing more with a mirror behind the deadline.
+
+        Raises:
+            TimeOver: it has come.
+        """
+        if self.deadline.is_over:
+            what = f"The time was over before {mirror} was rebuilt; readers see what they saw."
+            raise TimeOver(what, "What was rebuilt is kept; run the replay again, and it goes on.")
 
 
 def replay_tables(
@@ -93,9 +108,9 @@ def replay_tables(
     Raises:
         CdcError: nothing could be begun; what goes wrong with one table is told in its entry.
     """
-    work = _opened(config, names)
+    work = _opened(config, names, options.deadline)
     # What the topic has, and raw has not, nobody counts beforehand.
-    size = None if options.start.kind == "kafka" else landed(config, work.tables)
+    size = None if options.start.kind == "kafka" else landed(config, work.tables, options.deadline)
     with session_for(work, spark, size) as session:
         found = [_told_or_failed(work, _line(work, session, table), options) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
@@ -147,11 +162,11 @@ def _each(
     return ReplayReport(pipeline=config.name, tables=found)
 
 
-def _opened(config: Config, names: tuple[str, ...]) -> Work:
+def _opened(config: Config, names: tuple[str, ...], deadline: Deadline = NEVER) -> Work:
     if not names:
         # For a run no name means every table; what readers see of all of them is not replaced by a slip.
         raise UsageError("No mirror is named.", "Name those that are meant, one or several.")
-    work = open_work(config, RunOptions(tables=names), refuse=False)
+    work = open_work(config, RunOptions(tables=names, deadline=deadline), refuse=False)
     refuse_all_unreadable(work.contracts, work.tables)
     return work
 
@@ -189,9 +204,10 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
 def _told_or_failed(work: Work, line: Line, options: ReplayOptions) -> TableReplay:
     refilled = 0
     try:
+        options.check_time(line.mirror)
         refuse_unreadable(work.contracts, (line.table,))
         if options.start.kind == "kafka":
-            refilled = refill(line, restart=options.restart)
+            refilled = refill(line, restart=options.restart, deadline=options.deadline)
             # What raw has got may say of columns what it did not say before.
             line = replace(line)
         found = _replay(line, options)
@@ -318,6 +334,7 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
     """Fold raw up to where the live mirror is; how many batches that took."""
     count = 0
     while True:
+        options.check_time(sides.live.mirror)
         tables = load_all(sides.beside)
         if tables.raw is None:
             return count

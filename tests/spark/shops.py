@@ -14,6 +14,7 @@ from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.rebuild_start import parse_start
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.report.replay_models import TableReplay
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -127,9 +128,10 @@ class Shop:
         publish: bool = False,
         start: str = "earliest",
         on_batch: Callable[[TableConfig, Batch], None] | None = None,
+        deadline: Deadline = NEVER,
     ) -> TableReplay:
         """Rebuild the mirror."""
-        options = ReplayOptions(publish=publish, start=parse_start(start))
+        options = ReplayOptions(publish=publish, start=parse_start(start), deadline=deadline)
         options = options if on_batch is None else replace(options, on_batch=on_batch)
         return replay_tables(self.config, (self.mirror,), options, self.spark).tables[0]
 

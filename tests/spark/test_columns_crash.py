@@ -76,9 +76,9 @@ class _Things:
         """Take back what a replay has published."""
         return roll_back(self.config, (str(MIRROR),), self._spark).tables[0]
 
-    def verify(self, **options: bool) -> TableVerify:
+    def verify(self, *, ledger: bool = False, repair: bool = False) -> TableVerify:
         """Compare the mirror with the fold of raw, or with its ledger."""
-        return verify_tables(self.config, self._spark, VerifyOptions([str(MIRROR)], **options)).tables[0]
+        return verify_tables(self.config, self._spark, VerifyOptions([str(MIRROR)], repair, ledger)).tables[0]
 
     def has_ledger(self) -> bool:
         """Whether there is a ledger, which tells the truth."""

@@ -17,6 +17,7 @@ from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
+from cdc_materializer.retry import Deadline
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
     EPOCH,
@@ -26,6 +27,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from cdc_materializer.testing_clock import FixedClock
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL
 from tests.spark.shops import COLUMNS, KEY, Shop
@@ -82,6 +84,21 @@ def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_publi
     assert roll_back(shop.config, (shop.mirror,), shop.spark).tables[0].rolled_back
     assert shop.rows() == {1: 99, 7: 7}
     assert shop.refs() == {"main", MARKER_TAG, GENESIS_TAG}
+
+
+def test_a_replay_that_its_deadline_ends_goes_on_the_next_time(shop: Shop) -> None:
+    """Readers see nothing of it until then, and no batch is folded twice."""
+    clock = FixedClock()
+    deadline = Deadline.after(10, clock.monotonic)
+
+    found = shop.replay(publish=True, on_batch=lambda *_: clock.advance(10), deadline=deadline)
+
+    assert found.error is not None
+    assert (found.error.code, found.published) == ("TimeOver", False)
+    assert not shop.refs() & {BEFORE_REPLAY}
+    again = shop.replay(publish=True)
+    assert (again.batches, again.equal, again.published) == (1, True, True)
+    assert shop.is_proven()
 
 
 def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(shop: Shop) -> None:
