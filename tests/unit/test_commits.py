@@ -1,7 +1,8 @@
 """The commit protocol under faults: random schedules over a lake in memory, and mistakes that they have to notice.
 
 Two hundred schedules in a run of seconds; `make test` asks for two thousand by CDCM_SEEDS, `make soak` for a hundred
-thousand. CDCM_SEED=17 begins with that one.
+thousand. They begin at the `--randomly-seed` of the run, which is printed first, so that no two runs try the same ones;
+CDCM_SEED=17 begins with that one.
 """
 
 import os
@@ -46,7 +47,6 @@ from tests.model.lake_contract import SCHEMA, LakeContract, again, append, creat
 from tests.unit.memory import NAME, PATH, publishing
 from tests.unit.memory import MemoryBench as _Bench
 
-_FIRST = int(os.environ.get("CDCM_SEED", "1"))
 _SEEDS = int(os.environ.get("CDCM_SEEDS", "200"))
 
 
@@ -64,14 +64,20 @@ class TestMemoryLake(LakeContract):
 # --------------------------------------------------------------------------------------------------------
 
 
-def test_whatever_happens_nothing_is_lost_doubled_or_half_visible() -> None:
+def _first_seed(request: pytest.FixtureRequest) -> int:
+    """CDCM_SEED, or the seed of the run of the tests; 1 where it has none (`-p no:randomly`)."""
+    seed = request.config.getoption("randomly_seed", None)
+    return int(os.environ.get("CDCM_SEED", seed if isinstance(seed, int) else 1))
+
+
+def test_whatever_happens_nothing_is_lost_doubled_or_half_visible(request: pytest.FixtureRequest) -> None:
     """Changes, re-sends, kills, lost and late commits, other writers, maintenance, retention, new topics, partitions.
 
     After every commit that readers can see the mirror is the fold of raw, and at the end raw has all that was there, or
     the topic lost it and someone was told.
     """
-    met: Counter[str] = Counter()
-    for seed in range(_FIRST, _FIRST + _SEEDS):
+    met, first = Counter[str](), _first_seed(request)
+    for seed in range(first, first + _SEEDS):
         try:
             met.update(schedule(seed).met)
         except (AssertionError, CdcError, AttributeError) as error:
