@@ -39,12 +39,12 @@ from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.retry import RetryPolicy
-from cdc_materializer.testing_catalog import JavaError
-from cdc_materializer.testing_lake import _References, delete_statement
+from cdc_materializer.testing import FAULTS, Fault, FaultPlan, JavaError, delete_statement
+from cdc_materializer.testing_lake import _References
 from tests.model import commits
-from tests.model.commits import FAULTS, World, schedule
+from tests.model.commits import World, schedule
 from tests.model.lake_contract import SCHEMA, LakeContract, again, append, create, marker
-from tests.unit.memory import NAME, PATH, publishing
+from tests.unit.memory import NAME, PATH, PUBLISHES
 from tests.unit.memory import MemoryBench as _Bench
 
 _SEEDS = int(os.environ.get("CDCM_SEEDS", "200"))
@@ -273,10 +273,10 @@ def test_a_message_that_a_batch_loses_is_noticed_before_and_only_by_accounting(m
 
 
 @pytest.mark.parametrize("fault", ["unanswered", "contradicted"])
-def test_a_commit_that_happened_is_found_to_have_happened(bench: _Bench, fault: str) -> None:
+def test_a_commit_that_happened_is_found_to_have_happened(bench: _Bench, fault: Fault) -> None:
     """Its answer was lost, or a client that asked twice was told that it lost: the snapshot is looked for."""
     table = create(bench)
-    publishing(bench, lambda: fault)
+    bench.catalog.follow(FaultPlan({PUBLISHES: fault}))
 
     head = append(bench, table, "one", 5)
 
@@ -287,17 +287,12 @@ def test_a_commit_that_happened_is_found_to_have_happened(bench: _Bench, fault: 
 def test_a_commit_whose_outcome_nobody_tells_ends_with_7_and_nothing_is_deleted(bench: _Bench) -> None:
     """The catalog stays silent; what was staged is still there, so a commit that arrives later is whole."""
     table = create(bench)
-
-    def fall_silent() -> str:
-        bench.catalog.is_silent = True
-        return "late"
-
-    publishing(bench, fall_silent)
+    bench.catalog.follow(FaultPlan({PUBLISHES: "late"}, falls_silent=True))
     with pytest.raises(CommitUnknown) as caught:
         append(bench, table, "one", 5)
     staged = bench.catalog.tables[PATH].snapshots
 
-    bench.catalog.is_silent, bench.catalog.fault = False, lambda _: None
+    bench.catalog.follow(FaultPlan())
     bench.catalog.deliver()
 
     assert caught.value.exit_code == 7
@@ -308,7 +303,7 @@ def test_a_commit_whose_outcome_nobody_tells_ends_with_7_and_nothing_is_deleted(
 def test_a_catalog_that_refuses_a_commit_is_told_of_with_4(bench: _Bench) -> None:
     """It answered 503 before it did anything; running again goes through."""
     table = create(bench)
-    publishing(bench, lambda: "refused")
+    bench.catalog.follow(FaultPlan({PUBLISHES: "refused"}))
 
     with pytest.raises(LakeUnavailable, match="does not answer") as caught:
         append(bench, table, "one", 5)
