@@ -20,7 +20,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Decided, Line, Tables, marker_of
 from cdc_materializer.line_checks import check_masks
-from cdc_materializer.merge import CDC, DELETED, Origin, cdc_struct, is_truncated
+from cdc_materializer.merge import CDC, DELETED, Origin, cdc_struct
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
 from cdc_materializer.pipeline_aliases import told_by
@@ -31,6 +31,7 @@ from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
 from cdc_materializer.settling import held_with
 from cdc_materializer.source import TopicState, as_raw_counts, read_span
+from cdc_materializer.truncated import is_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,7 +191,7 @@ def _together(line: Line, mirror: LakeTable | None, decided: Decided) -> DataFra
     kept = _as_live(life.live_rows(line.lake.rows(mirror), target), soft=soft, routed=routed).alias("t")
     origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates:
-        kept = kept.where(~F.coalesce(F.expr(is_truncated(truncate, origin)), F.lit(False)))
+        kept = kept.where(~is_ended(truncate, origin))
     replaced = rows.published_keys(decided.states, target, soft=False)
     return kept.join(replaced, list(target.key), "left_anti").select(*final.columns).unionByName(final)
 

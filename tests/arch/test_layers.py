@@ -77,6 +77,7 @@ LAYERS = (
         "resends",
         "owners",
         "truncates",
+        "truncated",
         "fold",
         "key_order",
         "base",

@@ -43,13 +43,13 @@ from cdc_materializer.source import Message, TopicState
 from cdc_materializer.source_settings import doubts
 from cdc_materializer.testing import (
     MemoryRegistry,
+    ScriptedSource,
     TopicBuilder,
     connect_envelope_schema,
     connect_key_schema,
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.testing_source import ScriptedSource
 from tests.cases.protobuf import proto_bytes, proto_text
 from tests.unit.javas import make_java
 from tests.unit.lakes import open_writer

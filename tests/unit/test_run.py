@@ -38,8 +38,7 @@ from cdc_materializer.run_contracts import tell_changes, with_changes
 from cdc_materializer.run_pauses import Pauses
 from cdc_materializer.source import Source, TopicState, state_of
 from cdc_materializer.swapped import Swapped
-from cdc_materializer.testing import TopicBuilder
-from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
 
 TOPICS = ("shop.public.orders", "shop.public.customers")

@@ -24,8 +24,7 @@ from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.run import RunOptions, _bring_up, open_work, run_forever, run_once
 from cdc_materializer.run_contracts import ContractFiles, Stated
 from cdc_materializer.source import TopicState
-from cdc_materializer.testing import TopicBuilder
-from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
 
 ORDERS, PAYMENTS = "shop.orders", "shop.payments"
