@@ -19,6 +19,7 @@ from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import delete_all
 from cdc_materializer.names import TableName
+from cdc_materializer.retry import COMMIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 REPLAY_BRANCH = "cdcm-replay-"
 #: The tag of what a swap has replaced.
 BEFORE_REPLAY = "cdcm-before-replay"
-#: How often branches are removed where other commits to the table come between, each in some milliseconds.
-_ATTEMPTS = 4
 
 
 def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Marker, kept: str | None) -> bool:
@@ -246,18 +245,15 @@ def drop_tag(lake: Lake, name: TableName, tag: str) -> bool:
 
 def drop_branches(lake: Lake, name: TableName, prefix: str) -> None:
     """Remove the branches whose names begin so; where another writer of the table was faster, once more."""
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            with translated(name):
-                table = lake.iceberg(name)
-                found = [ref for ref in table.refs() if ref.startswith(prefix)]
-                update = table.manageSnapshots()
-                for ref in found:
-                    update = update.removeBranch(ref)
-                if found:
-                    update.commit()
-        except CommitConflict:
-            if not left:
-                raise
-        else:
-            return
+
+    def drop() -> None:
+        with translated(name):
+            table = lake.iceberg(name)
+            found = [ref for ref in table.refs() if ref.startswith(prefix)]
+            update = table.manageSnapshots()
+            for ref in found:
+                update = update.removeBranch(ref)
+            if found:
+                update.commit()
+
+    COMMIT.call(drop)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from cdc_materializer.causes import java_classes
 from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
 from cdc_materializer.foreign import has_replaced, is_foreign
 from cdc_materializer.lake_columns import dropped_columns, hashes_otherwise
-from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import is_ours_alone, records, snapshot_line
 from cdc_materializer.lake_metadata import summary_of
 from cdc_materializer.marker import GENESIS_TAG, MARKER_PREFIX, MARKER_TAG, Marker

@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 class JavaError(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
-    """What Java throws: a chain of classes, outermost first."""
+    """What Java throws: a chain of classes, outermost first, with their packages where these matter."""
 
     def __init__(self, *classes: str) -> None:
         """Make the chain of throwables."""
@@ -53,8 +53,11 @@ class _Throwable:
     def getClass(self) -> _Throwable:  # noqa: N802 - Java's name
         return self
 
-    def getSimpleName(self) -> str:  # noqa: N802
+    def getName(self) -> str:  # noqa: N802
         return self.name
+
+    def getSimpleName(self) -> str:  # noqa: N802
+        return self.name.rpartition(".")[2]
 
     def getCause(self) -> _Throwable | None:  # noqa: N802
         return self.cause

@@ -59,6 +59,7 @@ class Registry(Protocol):
 
         Raises:
             RegistryUnavailable: the registry cannot be asked, or its answer makes no sense.
+            TimeOver: a deadline of the caller's came first.
         """
         ...
 

@@ -96,6 +96,7 @@ LAYERS = (
     ("jars", "java_options"),
     (
         "built_once",
+        "causes",
         "clocks",
         "crash_points",
         "environment",

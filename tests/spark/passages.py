@@ -29,7 +29,8 @@ from cdc_materializer.explain import fates
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.report.models import TableReplay, TableRun, TableVerify
+from cdc_materializer.report.models import TableRun, TableVerify
+from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.source import TopicState
 from cdc_materializer.why_log import log_of

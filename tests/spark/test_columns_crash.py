@@ -10,7 +10,8 @@ from cdc_materializer.errors import EXIT_LAKE
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.rebuild_start import parse_start
-from cdc_materializer.report.models import TableReplay, TableVerify
+from cdc_materializer.report.models import TableVerify
+from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.testing import (
@@ -75,9 +76,9 @@ class _Things:
         """Take back what a replay has published."""
         return roll_back(self.config, (str(MIRROR),), self._spark).tables[0]
 
-    def verify(self, **options: bool) -> TableVerify:
+    def verify(self, *, ledger: bool = False, repair: bool = False) -> TableVerify:
         """Compare the mirror with the fold of raw, or with its ledger."""
-        return verify_tables(self.config, self._spark, VerifyOptions([str(MIRROR)], **options)).tables[0]
+        return verify_tables(self.config, self._spark, VerifyOptions([str(MIRROR)], repair, ledger)).tables[0]
 
     def has_ledger(self) -> bool:
         """Whether there is a ledger, which tells the truth."""

@@ -18,6 +18,7 @@ from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
+from cdc_materializer.retry import Deadline
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
     EPOCH,
@@ -27,6 +28,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from cdc_materializer.testing_clock import FixedClock
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL
 from tests.spark.shops import COLUMNS, KEY, Shop
@@ -83,6 +85,21 @@ def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_publi
     assert roll_back(shop.config, (shop.mirror,), shop.spark).tables[0].rolled_back
     assert shop.rows() == {1: 99, 7: 7}
     assert shop.refs() == {"main", MARKER_TAG, GENESIS_TAG}
+
+
+def test_a_replay_that_its_deadline_ends_goes_on_the_next_time(shop: Shop) -> None:
+    """Readers see nothing of it until then, and no batch is folded twice."""
+    clock = FixedClock()
+    deadline = Deadline.after(10, clock.monotonic)
+
+    found = shop.replay(publish=True, on_batch=lambda *_: clock.advance(10), deadline=deadline)
+
+    assert found.error is not None
+    assert (found.error.code, found.published) == ("TimeOver", False)
+    assert not shop.refs() & {BEFORE_REPLAY}
+    again = shop.replay(publish=True)
+    assert (again.batches, again.equal, again.published) == (1, True, True)
+    assert shop.is_proven()
 
 
 def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(shop: Shop) -> None:
@@ -152,7 +169,7 @@ def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_t
     shop.judge("2", -9)
     shop.send(("c", 5, 50), ("u", 3, -3), ("c", 6, 60), ("u", 3, 33), ("u", 6, -6))
     shop.run()
-    shop.judge("3", 0, blocks=True)
+    shop.judge("3", 0, action="block")
 
     found = shop.replay(publish=True)
 
@@ -165,7 +182,7 @@ def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_t
     shop.judge("4", -9)
     shop.send(("d", 4, None), ("u", 6, 66))
     shop.run()
-    shop.judge("5", 0, blocks=True)
+    shop.judge("5", 0, action="block")
     mended = shop.replay(publish=True)
     assert (mended.error, mended.published, mended.equal, mended.held_rebuilt) == (None, True, True, {})
     assert shop.rows() == {1: 11, 3: 33, 5: 50, 6: 66}
@@ -373,3 +390,44 @@ def test_mirrors_of_several_topics_and_source_tables_are_rebuilt(spark: "SparkSe
     assert after["parts"][1] == (2, 22, "shop.public.part_2")
     assert after["servers"] == [("e", 1, 5), ("w", 4, 6)]
     assert verify_tables(family.config, spark).equal
+
+
+_OF_TABLE = (
+    "{name: many, metric: rowCount, mustBeGreaterThan: 9, customProperties: [{property: action, value: block}]}, "
+    "{name: several, metric: rowCount, mustBeGreaterThan: 8, customProperties: [{property: action, value: warn}]}"
+)
+
+
+def test_what_todays_contract_says_of_both_mirrors_is_told_beside_their_difference(shop: Shop) -> None:
+    """Rules about the table, of which one blocks, and rows that break a rule which holds none."""
+    shop.judge("2", 20, action="warn", of_table=_OF_TABLE)
+
+    found = shop.replay(publish=True)
+
+    assert found.error is not None
+    assert (found.error.code, found.published) == ("CONTRACT", False)
+    assert "many would not hold for the whole table" in found.error.message
+    assert (found.live, found.rebuilt, found.only_rebuilt, found.equal) == (2, 3, 1, False)
+    assert (found.broken_live, found.broken_rebuilt) == (["many", "several"], ["many", "several"])
+    assert (found.told_live, found.told_rebuilt) == ({}, {"price-limit": 2})
+    assert shop.rows() == {1: 11, 3: 30}
+
+    shop.judge("3", 20, action="warn", of_table=_OF_TABLE.replace("value: block", "value: warn"))
+    published = shop.replay(publish=True)
+    assert (published.error, published.published, published.broken_rebuilt) == (None, True, ["many", "several"])
+    assert shop.rows() == {1: 11, 3: 30, 4: -1}
+    again = shop.replay()
+    assert (again.equal, again.told_live, again.told_rebuilt) == (True, {"price-limit": 2}, {"price-limit": 2})
+
+
+def test_columns_that_a_replay_brings_are_told_each_time(shop: Shop) -> None:
+    """The first one adds them to the table, whose rows have none of their values until the swap."""
+    shop.judge("2", 0, drops=True)
+    assert shop.replay(publish=True).published
+    shop.spark.sql(f"ALTER TABLE lake.{shop.mirror} DROP COLUMN name")
+    shop.judge("3", 0)
+
+    found = [shop.replay(), shop.replay(), shop.replay(publish=True), shop.replay()]
+
+    assert [one.added for one in found] == [["name"], ["name"], ["name"], []]
+    assert [one.published for one in found] == [False, False, True, False]

@@ -19,7 +19,7 @@ from cdc_materializer.lake_columns import REBUILT_PREFIX
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
-from cdc_materializer.report.models import TableReplay
+from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
 from cdc_materializer.testing import TopicBuilder

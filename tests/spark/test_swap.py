@@ -14,7 +14,7 @@ from cdc_materializer.config import Config
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
 from cdc_materializer.rebuild import let_go, roll_back
-from cdc_materializer.report.models import TableReplay
+from cdc_materializer.report.replay_models import TableReplay
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 

@@ -19,7 +19,8 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.plan import _plan_or_stop
 from cdc_materializer.progress import Backlog
 from cdc_materializer.query import run_query
-from cdc_materializer.report.models import ReplayReport, VerifyReport
+from cdc_materializer.report.models import VerifyReport
+from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.run import RunOptions, _bring_up, open_work, run_forever, run_once
 from cdc_materializer.run_contracts import ContractFiles, Stated
 from cdc_materializer.source import TopicState
