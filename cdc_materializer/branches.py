@@ -103,6 +103,22 @@ def replace_rows(stage: Stage, rows: DataFrame | None) -> None:
         stage.append(rows)
 
 
+def replace_rows_from(stage: Stage, beginning: DataFrame | None, marker: Marker, rows: DataFrame) -> None:
+    """Stage rows in place of all others, on top of those that what they were made from began with.
+
+    So the line of snapshots tells where that began, as if it had been made on this base.
+
+    Args:
+        stage: its marker is that of the beginning.
+        beginning: the rows of the beginning; None for no row.
+        marker: that of the rows.
+        rows: the rows.
+    """
+    replace_rows(stage, beginning)
+    stage.begin(marker)
+    replace_rows(stage, rows)
+
+
 def _put_in_place(table: Any, change: Any, columns: Mapping[str, str]) -> None:  # noqa: ANN401 - Java objects
     """Give columns, by the names that they are to have, the places of those that have them."""
     ids = retyped_ids(table, list(columns.values()))

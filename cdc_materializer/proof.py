@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -293,12 +293,30 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
 def _was_judged_otherwise(line: Line, mirror: LakeTable) -> bool:
     """Whether a batch since the mirror was made, or rebuilt, was judged by another contract than today's."""
     today = line.contract.fingerprint if line.contract is not None else None
-    for _, _, _, summary in summaries(line.lake.iceberg(mirror.name), mirror.head):
-        known = Marker.from_summary(summary)
-        if known is not None and known.source_snapshot is None:
+    told = (Marker.from_summary(summary) for *_, summary in summaries(line.lake.iceberg(mirror.name), mirror.head))
+    return judged_otherwise((known for known in told if known is not None), today)
+
+
+def judged_otherwise(told: Iterable[Marker], today: str | None) -> bool:
+    """Whether a batch that a mirror has rows of was judged by another contract.
+
+    Args:
+        told: the markers on the mirror's line, newest first.
+        today: the contract's fingerprint.
+    """
+    above: Marker | None = None
+    for known in told:
+        if above is not None and known.offsets.is_ahead_of(above.offsets):
+            # A replay has read again what this one read: from its own beginning on, or without one as earlier versions
+            # put a rebuilt mirror on top of a newer one, from the first message on.
+            if above.batch:
+                return False
+            continue
+        if known.source_snapshot is None:
             return False
-        if known is not None and known.contract != today:
+        if known.contract != today:
             return True
+        above = known
     return False
 
 

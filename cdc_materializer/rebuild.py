@@ -18,11 +18,12 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
-from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
+from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows, replace_rows_from
 from cdc_materializer.causes import where_from
 from cdc_materializer.errors import CdcError, CommitConflict, TimeOver, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
@@ -34,7 +35,7 @@ from cdc_materializer.merge import CDC
 from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
-from cdc_materializer.rebuild_base import Base, carried, find_base
+from cdc_materializer.rebuild_base import Base, beginning, find_base
 from cdc_materializer.rebuild_fill import refill
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
@@ -301,12 +302,8 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.
     if begun is None or options.restart or begun.mirror.dropped or _is_ahead(begun.mirror, mirror):
-        now, base = marker_of(mirror), sides.base
-        start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
-        start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())
-        start = replace(start, settles=None, warned=(), swapped=None)
-        told = base.held(sides.live) if base is not None else None
-        there = base.rows(sides.live, mirror) if base is not None else None
+        start, there = beginning(sides.live, mirror, sides.base)
+        told = sides.base.held(sides.live) if sides.base is not None else None
         for name in (bases.quarantine.name, mirror.name):
             drop_branches(lake, name, REPLAY_BRANCH)
         _put(lake, bases.quarantine, replace(start, ledger=None), told)
@@ -315,7 +312,11 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
         # Columns may have come since, and rows are written by name.
         found = lake.rows(begun.mirror)
         found = found.select(*life.in_columns(found, mirror.schema), CDC)
-        _put(lake, mirror, marker_of(begun.mirror), found)
+        # Where it began is told on top of it too: what came before is none of its batches.
+        start, there = beginning(sides.live, mirror, sides.base)
+        drop_branches(lake, mirror.name, lake.branch)
+        goes_on = partial(replace_rows_from, beginning=there, marker=marker_of(begun.mirror), rows=found)
+        lake.publish(mirror, start, goes_on)
 
 
 def _is_ahead(begun: LakeTable, live: LakeTable) -> bool:

@@ -158,6 +158,20 @@ def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:
     return {row["partition"]: row["offset"] for row in found}
 
 
+def beginning(line: Line, mirror: LakeTable, base: Base | None) -> tuple[Marker, DataFrame | None]:
+    """What a replay's branch of a mirror begins with: a marker of no batch, and rows; None for no row.
+
+    Args:
+        line: the table's way.
+        mirror: the mirror as readers see it.
+        base: what is gone on from; None for nothing.
+    """
+    now = marker_of(mirror)
+    start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
+    start = replace(start, batch="", counts={}, masks=line.masks.told(), settles=None, warned=(), swapped=None)
+    return start, base.rows(line, mirror) if base is not None else None
+
+
 def carried(old: Marker, now: Marker) -> Marker:
     """The marker of an earlier state as it has to be now: what was accepted since stays accepted.
 

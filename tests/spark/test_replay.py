@@ -11,6 +11,7 @@ from cdc_materializer.branches import BEFORE_REPLAY, REPLAY_BRANCH
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.explain import Asked, why
+from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
@@ -126,6 +127,29 @@ def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(s
     shop.send(("u", 5, 51))
     shop.run()
     assert shop.rows() == {1: 11, 3: 31, 5: 51}
+
+
+@pytest.mark.parametrize(("start", "seen"), [("earliest", 0), ("offset:5", 1)])
+def test_a_row_is_told_once_after_a_replay_that_was_published_on_top_of_later_runs(
+    shop: Shop, start: str, seen: int
+) -> None:
+    """The line of the mirror tells where the replay began, and runs came between its rebuilding and its swap."""
+    shop.judge("2", 1)
+    shop.replay(start=start)
+    shop.send(("u", 3, 31), ("c", 5, 50))
+    shop.run()
+
+    assert shop.replay(start=start, publish=True).published
+
+    told = why(shop.config, shop.mirror, Asked(key='{"id": 3}'), shop.spark)
+    assert told.row is not None
+    assert (told.total, [one.offset for one in told.messages], told.row.agrees) == (2, [2, 6], True)
+    lines = open_tables(shop.config.catalog).lines_of(shop.config.tables[0].mirror)
+    before = [one.snapshot for one in told.messages if one.snapshot != lines[0].snapshot_id]
+    assert len(before) == seen, "readers saw what was not read again before the swap"
+    assert list(broken_in("t", lines, is_raw=False)) == []
+    shop.spark.sql(f"UPDATE lake.{shop.mirror} SET price = 99 WHERE id = 5")
+    assert shop.verify().judged_otherwise is bool(seen), "what was not read again was judged by the first contract"
 
 
 def test_a_replay_judges_by_the_contract_of_today(shop: Shop) -> None:
