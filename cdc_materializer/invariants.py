@@ -57,12 +57,12 @@ def _is_step(below: SnapshotLine, line: SnapshotLine) -> bool:
     """Whether a snapshot belongs to the batch that stands on it.
 
     A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it. Where
-    all rows go, Iceberg drops their files, and that snapshot has no batch's name.
+    whole files go, Iceberg drops them, and that snapshot has no batch's name: whose it is, `foreign` asks.
     """
     own = below.summary.get(f"{MARKER_PREFIX}batch")
-    return (
-        below.summary.get("total-records") == "0" if own is None else own == line.summary.get(f"{MARKER_PREFIX}batch")
-    )
+    if own is None:
+        return below.summary.get("operation") == "delete"
+    return own == line.summary.get(f"{MARKER_PREFIX}batch")
 
 
 def _gone_back(table: str, lines: Sequence[SnapshotLine]) -> Iterator[str]:

@@ -68,14 +68,14 @@ def test_a_batch_lies_on_what_it_was_planned_on() -> None:
     ]
 
 
-def test_a_delete_of_all_rows_belongs_to_the_batch_that_stands_on_it() -> None:
-    """Iceberg gives it no batch's name; so a replay, or the swap of quarantine, puts other rows in the place of all."""
+def test_a_delete_of_whole_files_belongs_to_the_batch_that_stands_on_it() -> None:
+    """Iceberg gives it no batch's name: a truncate's, a replay's, or that of the swap of quarantine."""
     known = line(3, MARKER)
     rebuilt = replace(known, summary={**known.summary, PLANNED_ON: "1"})
     before = line(1, replace(MARKER, batch="a"))
 
-    assert list(broken_in("t", [rebuilt, line(2, total=0, operation="delete"), before], is_raw=False)) == []
-    assert list(broken_in("t", [rebuilt, line(2, total=1, operation="delete"), before], is_raw=False)) == [
+    assert list(broken_in("t", [rebuilt, line(2, total=1, operation="delete"), before], is_raw=False)) == []
+    assert list(broken_in("t", [rebuilt, line(2, total=1, operation="overwrite"), before], is_raw=False)) == [
         "Snapshot 3 of t was planned on 1, and 2 is below it."
     ]
 
