@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cdc_materializer import batch, crash_points, quarantine
-from cdc_materializer.branches import BEFORE_REPLAY, has_snapshot, keep, let_go, replace_rows
+from cdc_materializer.branches import has_snapshot, keep, let_go, replace_rows
 from cdc_materializer.errors import CommitConflict, LakeUnavailable, RegistryUnavailable
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
@@ -25,6 +25,7 @@ from cdc_materializer.line import Decided, Line, Tables, marker_of, reload
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker, is_half_swapped, is_unnoted, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.swapped import BEFORE_REPLAY
 
 _LOG = logging.getLogger(__name__)
 
