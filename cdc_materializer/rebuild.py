@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import cdc_materializer
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
@@ -34,7 +35,7 @@ from cdc_materializer.merge import CDC
 from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
-from cdc_materializer.rebuild_base import Base, carried, find_base
+from cdc_materializer.rebuild_base import Base, carried, find_base, is_of_other_raw
 from cdc_materializer.rebuild_fill import refill
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
@@ -184,8 +185,10 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
     """
     alone = line.table.model_copy(update={"history": False})
     rules: list[object] = [
-        # Ids of another length name other schemas.
-        line.id_bytes,
+        # Its ids name other schemas than another's.
+        line.registry.place if line.registry is not None else None,
+        # Another may read or judge otherwise.
+        cdc_materializer.__version__,
         line.contract.fingerprint if line.contract is not None else None,
         line.masks.told(),
         alone.model_dump(mode="json", exclude=_NO_RULES),
@@ -300,7 +303,8 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     begun, mirror = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.
-    if begun is None or options.restart or begun.mirror.dropped or _is_ahead(begun.mirror, mirror):
+    is_left = begun is not None and (begun.mirror.dropped or _is_ahead(begun.mirror, mirror))
+    if begun is None or options.restart or is_left or is_of_other_raw(sides.live, begun.mirror):
         now, base = marker_of(mirror), sides.base
         start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
         start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())
