@@ -158,7 +158,8 @@ def _is_same(decided: Decided, marker: Marker) -> bool:
 def swap_ended(line: Line, tables: Tables) -> Tables:
     """The tables, once quarantine has what goes with a mirror that was swapped in or taken back; as a rule it has.
 
-    What was found since the state that it goes with is as true of this one; so is a stop that nobody has accepted.
+    What was found of messages behind that state is as true of this one, and both may have it; so is a stop that
+    nobody has accepted. What a table warns of is told by the state that it was found of.
 
     Raises:
         LakeUnavailable: the snapshot of quarantine that has it is gone.
@@ -174,8 +175,9 @@ def swap_ended(line: Line, tables: Tables) -> Tables:
     if swapped.before is not None and has_snapshot(lake, held.name, swapped.before):
         keep(lake, held.name, swapped.before, BEFORE_REPLAY)
     told = Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
-    others = lake.rows(held).where(~batch.within(told, "partition", "offset") | quarantine.is_noted())
-    final = lake.rows(right).where(~quarantine.is_noted()).unionByName(others)
+    is_of_it = batch.within(told, "partition", "offset") | quarantine.is_warning()
+    others = lake.rows(held).where(~is_of_it | quarantine.is_noted())
+    final = lake.rows(right).where(is_of_it & ~quarantine.is_noted()).unionByName(others)
     after = quarantine.after(held, replace(marker, settled=marker.batch))
     try:
         lake.publish(held, after, lambda stage: replace_rows(stage, final))
