@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -24,8 +23,7 @@ import cdc_materializer
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
-from cdc_materializer.causes import where_from
-from cdc_materializer.errors import CdcError, CommitConflict, TimeOver, UsageError
+from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Line, Tables, marker_of
@@ -47,13 +45,12 @@ from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
+from cdc_materializer.table_errors import info_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdc_materializer.config import Config, TableConfig
-
-_LOG = logging.getLogger(__name__)
 
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
@@ -156,9 +153,10 @@ def _each(
         for line in (_line(work, session, table) for table in work.tables):
             try:
                 refuse_unreadable(work.contracts, (line.table,))
-                do(line)
+                with translated(line.mirror):
+                    do(line)
                 found.append(_entry(line).model_copy(update={done: True}))
-            except CdcError as failure:
+            except Exception as failure:  # noqa: BLE001 - what becomes of the others is to be told, too
                 found.append(_failed(line, failure))
     return ReplayReport(pipeline=config.name, tables=found)
 
@@ -207,21 +205,21 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
 def _told_or_failed(work: Work, line: Line, options: ReplayOptions) -> TableReplay:
     refilled = 0
     try:
-        options.check_time(line.mirror)
-        refuse_unreadable(work.contracts, (line.table,))
-        if options.start.kind == "kafka":
-            refilled = refill(line, restart=options.restart, deadline=options.deadline)
-            # What raw has got may say of columns what it did not say before.
-            line = replace(line)
-        found = _replay(line, options)
-    except CdcError as failure:
+        with translated(line.mirror):
+            options.check_time(line.mirror)
+            refuse_unreadable(work.contracts, (line.table,))
+            if options.start.kind == "kafka":
+                refilled = refill(line, restart=options.restart, deadline=options.deadline)
+                # What raw has got may say of columns what it did not say before.
+                line = replace(line)
+            found = _replay(line, options)
+    except Exception as failure:  # noqa: BLE001 - as in `_each`
         found = _failed(line, failure)
     return found.model_copy(update={"refilled": refilled})
 
 
-def _failed(line: Line, failure: CdcError) -> TableReplay:
-    _LOG.debug("%s was left as it is: %s", line.mirror, where_from(failure.__cause__ or failure))
-    return _entry(line).model_copy(update={"error": ErrorInfo.of(failure)})
+def _failed(line: Line, failure: Exception) -> TableReplay:
+    return _entry(line).model_copy(update={"error": info_of(line.lake.spark, line.mirror, failure)})
 
 
 def _entry(line: Line) -> TableReplay:

@@ -17,6 +17,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.rebuild import let_go, roll_back
 from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
+from cdc_materializer.testing_catalog import Killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
@@ -61,11 +62,11 @@ def _killed_at(point: str, monkeypatch: pytest.MonkeyPatch, do: Callable[[], obj
 
     def reach(step: str, table: TableName) -> None:
         if crash_points.point_of(step, table) == point:
-            raise KeyError(point)
+            raise Killed(point)
 
     with monkeypatch.context() as patched:
         patched.setattr(crash_points, "reach", reach)
-        with pytest.raises(KeyError, match=point):
+        with pytest.raises(Killed, match=point):
             do()
 
 
