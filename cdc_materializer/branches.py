@@ -20,14 +20,13 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import delete_all
 from cdc_materializer.names import TableName
 from cdc_materializer.retry import COMMIT
+from cdc_materializer.swapped import BEFORE_REPLAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Branches of mirror and quarantine that replays are made on begin so; the rules that are in force follow, as a hash.
 REPLAY_BRANCH = "cdcm-replay-"
-#: The tag of what a swap has replaced.
-BEFORE_REPLAY = "cdcm-before-replay"
 
 
 def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Marker, kept: str | None) -> bool:

@@ -232,6 +232,7 @@ class _Silent:
     error: CdcError
     id_bytes: int
     found: tuple[SchemaName, ...] = ()
+    place: str = ""
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:  # noqa: ARG002 - as every registry is asked
         """Find no schema.

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import cdc_materializer
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows, replace_rows_from
-from cdc_materializer.causes import where_from
-from cdc_materializer.errors import CdcError, CommitConflict, TimeOver, UsageError
+from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Line, Tables, marker_of
@@ -35,7 +34,7 @@ from cdc_materializer.merge import CDC
 from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
-from cdc_materializer.rebuild_base import Base, beginning, find_base
+from cdc_materializer.rebuild_base import Base, beginning, find_base, is_of_other_raw
 from cdc_materializer.rebuild_fill import refill
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
@@ -47,13 +46,12 @@ from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
+from cdc_materializer.table_errors import info_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdc_materializer.config import Config, TableConfig
-
-_LOG = logging.getLogger(__name__)
 
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
@@ -156,9 +154,10 @@ def _each(
         for line in (_line(work, session, table) for table in work.tables):
             try:
                 refuse_unreadable(work.contracts, (line.table,))
-                do(line)
+                with translated(line.mirror):
+                    do(line)
                 found.append(_entry(line).model_copy(update={done: True}))
-            except CdcError as failure:
+            except Exception as failure:  # noqa: BLE001 - what becomes of the others is to be told, too
                 found.append(_failed(line, failure))
     return ReplayReport(pipeline=config.name, tables=found)
 
@@ -185,8 +184,10 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
     """
     alone = line.table.model_copy(update={"history": False})
     rules: list[object] = [
-        # Ids of another length name other schemas.
-        line.id_bytes,
+        # Its ids name other schemas than another's.
+        line.registry.place if line.registry is not None else None,
+        # Another may read or judge otherwise.
+        cdc_materializer.__version__,
         line.contract.fingerprint if line.contract is not None else None,
         line.masks.told(),
         alone.model_dump(mode="json", exclude=_NO_RULES),
@@ -205,21 +206,21 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
 def _told_or_failed(work: Work, line: Line, options: ReplayOptions) -> TableReplay:
     refilled = 0
     try:
-        options.check_time(line.mirror)
-        refuse_unreadable(work.contracts, (line.table,))
-        if options.start.kind == "kafka":
-            refilled = refill(line, restart=options.restart, deadline=options.deadline)
-            # What raw has got may say of columns what it did not say before.
-            line = replace(line)
-        found = _replay(line, options)
-    except CdcError as failure:
+        with translated(line.mirror):
+            options.check_time(line.mirror)
+            refuse_unreadable(work.contracts, (line.table,))
+            if options.start.kind == "kafka":
+                refilled = refill(line, restart=options.restart, deadline=options.deadline)
+                # What raw has got may say of columns what it did not say before.
+                line = replace(line)
+            found = _replay(line, options)
+    except Exception as failure:  # noqa: BLE001 - as in `_each`
         found = _failed(line, failure)
     return found.model_copy(update={"refilled": refilled})
 
 
-def _failed(line: Line, failure: CdcError) -> TableReplay:
-    _LOG.debug("%s was left as it is: %s", line.mirror, where_from(failure.__cause__ or failure))
-    return _entry(line).model_copy(update={"error": ErrorInfo.of(failure)})
+def _failed(line: Line, failure: Exception) -> TableReplay:
+    return _entry(line).model_copy(update={"error": info_of(line.lake.spark, line.mirror, failure)})
 
 
 def _entry(line: Line) -> TableReplay:
@@ -301,7 +302,8 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     begun, mirror = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.
-    if begun is None or options.restart or begun.mirror.dropped or _is_ahead(begun.mirror, mirror):
+    is_left = begun is not None and (begun.mirror.dropped or _is_ahead(begun.mirror, mirror))
+    if begun is None or options.restart or is_left or is_of_other_raw(sides.live, begun.mirror):
         start, there = beginning(sides.live, mirror, sides.base)
         told = sides.base.held(sides.live) if sides.base is not None else None
         for name in (bases.quarantine.name, mirror.name):

@@ -214,6 +214,7 @@ class MemoryRegistry:
     """A registry that knows what it was told; see `cdc_materializer.registry.Registry`."""
 
     id_bytes = ID_BYTES
+    place = "memory"
 
     def __init__(self, schemas: Mapping[int, str | Mapping[str, Any]] | None = None) -> None:
         """Take Avro schemas by id, as text or parsed."""

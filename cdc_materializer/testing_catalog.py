@@ -89,6 +89,10 @@ class MemorySnapshot:
         """The number of the state that it was made from."""
         return self.parent
 
+    def sequenceNumber(self) -> int:  # noqa: N802
+        """Its number: those that are made later have higher ones."""
+        return self.number
+
     def timestampMillis(self) -> int:  # noqa: N802
         """When it was made."""
         return self.at

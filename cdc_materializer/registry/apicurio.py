@@ -68,6 +68,7 @@ class ApicurioRegistry:
         self._access = access
         self._ids = ids
         self.id_bytes = id_bytes_of(ids)
+        self.place = f"{ids} {access.shown}"
         self.found: dict[SchemaName, RegisteredSchema] = {}
         root = _root(access.url)
         #: A copy of the schemas in a registry of another kind, at the address as it is given.

@@ -45,6 +45,7 @@ class ConfluentRegistry:
         self._ids = ids
         self._is_registry = is_registry
         self.id_bytes = id_bytes_of(ids)
+        self.place = f"{ids} {access.shown}"
         self.found: dict[SchemaName, RegisteredSchema] = {}
         self._fingerprints: dict[tuple[str, int], str | None] = {}
         self._opened: SchemaRegistryClient | None = None

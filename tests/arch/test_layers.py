@@ -45,6 +45,7 @@ LAYERS = (
             "doubts",
             "life",
             "standing",
+            "table_errors",
             "tally",
             "judging",
             "audit",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from cdc_materializer.branches import BEFORE_REPLAY, REPLAY_BRANCH
+from cdc_materializer.branches import REPLAY_BRANCH
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.explain import Asked, why
@@ -20,6 +20,7 @@ from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
 from cdc_materializer.retry import Deadline
 from cdc_materializer.run import run_once
+from cdc_materializer.swapped import BEFORE_REPLAY
 from cdc_materializer.testing import (
     EPOCH,
     TopicBuilder,

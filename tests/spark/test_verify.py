@@ -19,8 +19,9 @@ from cdc_materializer.moments import Moment, as_of
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import FOREIGN, TWICE
 from cdc_materializer.run import run_once
+from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
-from tests.spark.shops import Shop
+from tests.spark.shops import KEY, Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,6 +198,26 @@ def test_nothing_is_repaired_that_quarantine_would_be_wrong_about(shop: Shop) ->
     assert refused.error is not None
     assert (refused.error.code, "replay" in refused.error.message) == ("UsageError", True)
     assert shop.rows() == {1: 11, 3: 30}
+
+
+def test_a_row_is_repaired_whose_key_a_delete_that_names_none_was_filled_with(shop: Shop) -> None:
+    """Such a delete is held under no key (REPLICA IDENTITY USING INDEX), and says nothing of the row whose key is 0."""
+    schema = connect_envelope_schema("t", {**KEY, "code": {"type": "string", "optional": False}})
+    key = debezium_json({"id": 0}, connect_key_schema("t", KEY))
+    shown, index = {"id": 0, "code": "x"}, {"id": 0, "code": "b"}
+    shop.topic.add(key, debezium_json(debezium_envelope("c", None, shown, lsn=200), schema))
+    shop.topic.add(key, debezium_json(debezium_envelope("d", index, None, lsn=201), schema))
+    shop.topic.write(shop.folder)
+    shop.run()
+    assert shop.held()[7] == "open"
+    _writer(shop, shop.mirror).delete("id = 0")
+
+    repaired = shop.verify(repair=True)
+
+    assert (repaired.missing, repaired.error) == (1, None)
+    assert shop.rows().keys() == {0, 1, 3}
+    assert shop.held()[7] == "open"
+    assert shop.is_proven()
 
 
 def test_what_a_batch_that_stopped_would_have_held_is_nothing_of_the_mirrors(shop: Shop) -> None:

@@ -555,7 +555,9 @@ def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with
     """Its entry has the message alone; of the cause `--debug` tells the classes, and no text: that may have values."""
     caplog.set_level(logging.DEBUG, logger="cdc_materializer")
     work, table = open_work(config, RunOptions()), config.tables[0]
-    line: Any = SimpleNamespace(mirror=table.mirror, table=table, contract=None, load_mirror=_refuse)
+    context = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+    lake = SimpleNamespace(spark=SimpleNamespace(sparkContext=SimpleNamespace(_jsc=context)))
+    line: Any = SimpleNamespace(mirror=table.mirror, table=table, contract=None, lake=lake, load_mirror=_refuse)
     for module in (proof, plan):
         monkeypatch.setattr(module, "beside", lambda *_: None)
         monkeypatch.setattr(module, "Lake", lambda *_, **__: None)

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
 import pytest
@@ -92,6 +93,7 @@ class _Session:
     def __init__(self, *_: object) -> None:
         self.sparkContext = self
         self.applicationId = "app"
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
 
     def __enter__(self) -> Self:
         return self
@@ -296,6 +298,8 @@ def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad
 
     class Lake:
         """Of which nothing can be loaded, by which the table that is asked for shows."""
+
+        spark = _Session()
 
         def __init__(self, *_: object, **__: object) -> None:
             pass
