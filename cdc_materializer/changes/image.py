@@ -90,7 +90,7 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
             continue
         read = reader.read_key if column.name in options.key else reader.read
         reading, on_wire = read(kinds[names[0]]), source.value(names)
-        is_known = (column.beside or column.name) in options.always_known
+        is_known = (column.beside or source_name(column.name)) in options.always_known
         marks = None if is_known else reading.unavailable
         unknown = F.coalesce(marks(on_wire), F.lit(False)) if marks is not None else None
         if mask is None:
