@@ -98,11 +98,6 @@ class Masks:
         is_shown = self.of(column) in {None, Mask.HASH, Mask.LAST4}
         return is_shown or any(name.casefold() == folded for name in self.judged)
 
-    def rewrites(self, column: str) -> bool:
-        """Whether a column is stored as a text, whatever its values are."""
-        mask = self.of(column)
-        return mask is not None and not mask.hides_all
-
     def _file(self, column: str) -> str:
         known = {name.casefold(): place for name, place in self.places.items()}
         place = known.get(column.casefold())
