@@ -104,6 +104,14 @@ def test_rules_see_a_type_that_has_what_all_writers_send(
     assert _decoders(tmp_path, declared, _REDACT, *sent).folded.types[f"{PLAIN}pay"] == seen
 
 
+def test_what_a_batch_leaves_out_is_judged_in_the_types_of_the_past(tmp_path: Path) -> None:
+    """Once its source drops a column no writer says what its values were; the contract may call them another."""
+    past, own = (_decoders(tmp_path, "numeric(12,2)", _REDACT, kind) for kind in ("double", None))
+
+    assert own.folded_with(past).types == {**own.plan.target.types, f"{PLAIN}pay": "double"}
+    assert past.folded_with(own).types == past.folded.types
+
+
 @pytest.mark.parametrize("mask", [_HASH, _REDACT, "{property: mask, value: null}", "{property: drop, value: true}"])
 def test_a_masked_text_is_read_as_declared_whatever_came_before_it(tmp_path: Path, mask: str) -> None:
     """The mirror has no number for which it would have to stay a text."""
