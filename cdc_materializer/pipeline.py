@@ -270,7 +270,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     again = reading.own.where(batch.within(earlier, "partition", "offset")).count() if earlier is not None else 0
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        judgement = line.judgement(decoders.folded, past.recorded, folded)
+        judgement = line.judgement(folded.target, past.recorded, folded)
         with planned_for(line.lake.spark, past.rows):
             judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
     finally:

@@ -225,7 +225,7 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:
-        decided = _decided(line, folded, decoders.folded, past, target)
+        decided = _decided(line, folded, past, target)
         try:
             yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
         finally:
@@ -234,9 +234,9 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
         folded.release()
 
 
-def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, target: TableSchema) -> DataFrame:
+def _decided(line: Line, folded: batch.Folded, past: Past, target: TableSchema) -> DataFrame:
     """The states with their verdicts, cached, as a run would judge them."""
-    judgement = line.judgement(seen, past.recorded, folded)
+    judgement = line.judgement(folded.target, past.recorded, folded)
     states = as_held(line, folded.states)
 
     def ask(by: Judgement) -> tuple[DataFrame, int]:
