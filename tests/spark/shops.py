@@ -77,12 +77,17 @@ class Shop:
         self._settings |= settings
 
     @property
+    def entry(self) -> dict[str, Any]:
+        """The table's entry in pipeline.yaml."""
+        table = {"topic": self.topic.topic, "mirror": self.mirror, "contract": str(self._contract), "records_max": 4}
+        return table | self._settings
+
+    @property
     def config(self) -> Config:
         """The pipeline's configuration, in batches of four messages."""
         path = self.folder.parent / f"{self.folder.name}.yaml"
-        table = {"topic": self.topic.topic, "mirror": self.mirror, "contract": str(self._contract), "records_max": 4}
-        table |= self._settings
-        path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": self.folder.name}, "tables": [table]}))
+        content = {"name": "replays", "source": {"files": self.folder.name}, "tables": [self.entry]}
+        path.write_text(yaml.safe_dump(content))
         return load_config(path)
 
     @property
@@ -126,12 +131,14 @@ class Shop:
         self,
         *,
         publish: bool = False,
+        plain_keys: bool = False,
         start: str = "earliest",
         on_batch: Callable[[TableConfig, Batch], None] | None = None,
         deadline: Deadline = NEVER,
     ) -> TableReplay:
         """Rebuild the mirror."""
-        options = ReplayOptions(publish=publish, start=parse_start(start), deadline=deadline)
+        begin = parse_start(start)
+        options = ReplayOptions(publish=publish, start=begin, plain_keys=plain_keys, deadline=deadline)
         options = options if on_batch is None else replace(options, on_batch=on_batch)
         return replay_tables(self.config, (self.mirror,), options, self.spark).tables[0]
 

@@ -1,15 +1,20 @@
 """Rebuilding a mirror beside the live one: equal where nothing happened, and the cure where something did."""
 
 import itertools
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from cdc_materializer import rebuild
 from cdc_materializer.branches import REPLAY_BRANCH
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
+from cdc_materializer.differences import hashed
+from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
 from cdc_materializer.explain import Asked, why
 from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import Lake
@@ -19,7 +24,7 @@ from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
 from cdc_materializer.retry import Deadline
-from cdc_materializer.run import run_once
+from cdc_materializer.run import run_once, session_for
 from cdc_materializer.swapped import BEFORE_REPLAY
 from cdc_materializer.testing import (
     EPOCH,
@@ -101,6 +106,44 @@ def test_a_replay_that_its_deadline_ends_goes_on_the_next_time(shop: Shop) -> No
     again = shop.replay(publish=True)
     assert (again.batches, again.equal, again.published) == (1, True, True)
     assert shop.is_proven()
+
+
+def test_a_replay_tells_keys_by_their_hashes_unless_they_are_asked_for(shop: Shop) -> None:
+    """The same hash that `verify` tells of the same key; the key itself is data."""
+    shop.spark.sql(f"UPDATE lake.{shop.mirror} SET price = 99 WHERE id = 1")
+
+    assert shop.replay().keys == shop.verify().keys == [hashed('{"id":1}')]
+    assert shop.replay(plain_keys=True).keys == ['{"id":1}']
+
+
+def test_several_mirrors_are_rebuilt_by_one_command_which_says_how_far_it_is(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is wrong and one is not, and each is told for itself; progress goes to standard error, where one watches."""
+    wrong, sound = shops = [Shop(lake_config, spark, f"of_several_{name}") for name in ("wrong", "sound")]
+    for shop in shops:
+        shop.topic.write(lake_config.root / "several")
+    path, entries = lake_config.root / "several.yaml", [shop.entry for shop in shops]
+    path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": "several"}, "tables": entries}))
+    command = ["replay", wrong.mirror, sound.mirror, "-c", str(path)]
+    monkeypatch.setattr(rebuild, "session_for", lambda work, _, size: session_for(work, spark, size))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    spark.sql(f"UPDATE lake.{wrong.mirror} SET price = 99 WHERE id = 1")
+
+    assert main(command) == EXIT_DIFFERENCE
+    shown = capsys.readouterr()
+    for shop in shops:
+        assert all(f"{shop.mirror}: {read} messages folded again" in shown.err for read in (4, 6))
+    assert "folded again" not in shown.out
+    assert (wrong.rows(), sound.rows()) == ({1: 99, 3: 30}, {1: 11, 3: 30})
+
+    assert main([*command, "--publish", "--json"]) == EXIT_DONE
+    shown = capsys.readouterr()
+    told = [(one["table"], one["equal"], one["published"], one["error"]) for one in json.loads(shown.out)["tables"]]
+    assert told == [(wrong.mirror, False, True, None), (sound.mirror, True, True, None)]
+    assert "folded again" not in shown.err
+    assert wrong.rows() == sound.rows() == {1: 11, 3: 30}
+    assert [shop.is_proven() for shop in shops] == [True, True]
 
 
 def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(shop: Shop) -> None:

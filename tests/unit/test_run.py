@@ -518,8 +518,13 @@ def test_a_run_says_what_a_changed_contract_means(
     assert ("cdcm quarantine release public.orders" in caplog.text) == told
     if told:
         assert (changes["public.orders"].before, changes["public.orders"].now) == (before, contract.fingerprint)
-    document = json.loads(with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
-    assert "contract_change" not in document["tables"][0]
+    changed = run_of().model_copy(update={"table": "public.orders"})
+    document = json.loads(with_changes(RunReport(pipeline="p", tables=[run_of(), changed]), changes).to_json())
+    assert "contract_change" not in document["tables"][0], "another table's"
+    assert ("contract_change" in document["tables"][1]) == told
+    if told:
+        found = document["tables"][1]["contract_change"]
+        assert (found["before"], found["now"], found["says"]) == (before, contract.fingerprint, caplog.messages[0])
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["a catalog that tells", "one that only Spark can open"])
