@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, rows, sweeping, swept
 from cdc_materializer.changes import model as m
-from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, REBUILT
+from cdc_materializer.history_columns import ROWS, in_its_columns, plan_fields
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
@@ -26,8 +26,8 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.quarantine import after, held_places, is_ahead
-from cdc_materializer.schema import TableSchema, plan_schema, renamed
-from cdc_materializer.schema_types import fields_of, merge_types, type_word
+from cdc_materializer.schema import TableSchema, plan_schema
+from cdc_materializer.schema_types import fields_of
 
 _PROPERTIES = {"format-version": "2"}
 #: Where a history row is from, and what it does; with its key, that tells it from all others.
@@ -74,7 +74,7 @@ def keep(
     known, tried = _told_apart(line, history, decided.span, looks) if was_tried else (there, None)
     if decided.truncates:
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
-    found = _in_its_columns(found, history)
+    found = in_its_columns(found, history.schema.types, str(history.name))
     gone = _decided_otherwise(tried, found) if tried is not None else None
     if gone is not None:
         there = _with_told(there).join(gone, [*_IDENTITY, _TOLD], "left_anti")
@@ -195,13 +195,6 @@ def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> Dat
     return found.join(there, match, "left_anti")
 
 
-def _in_its_columns(found: DataFrame, history: LakeTable) -> DataFrame:
-    """Changes as the history stores them: it keeps fields under former types, which nothing fills any more."""
-    types = {field.name: ddl_of(field.dataType) for field in found.schema}
-    stored = history.schema.types
-    return found.withColumns({name: conformed(F.col(name), types[name], stored[name]) for name in ("before", "after")})
-
-
 def _with_known(line: Line, mirror: LakeTable | None, changes: DataFrame, target: TableSchema) -> DataFrame:
     """The batch's applied changes, each with what was there before it; the mirror tells it of the first of each key."""
     if mirror is None or mirror.is_empty:
@@ -247,25 +240,9 @@ def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Ma
     added = tuple(column for column in history_schema(target).columns if column.name in {SOURCE_TABLE, PLACE})
     named = plan_schema(history.schema, [TableSchema(added)])
     history = history if named.is_empty else line.lake.evolve(history, named)
-    for row in ("before", "after"):
+    for row in ROWS:
         # Each for itself: a run may have been killed between the two.
-        fields = line.lake.fields(history, row)
-        pending = (*line.evolution.pending(fields), *_outgrown(fields, target))
-        plan = plan_schema(renamed(fields, pending), [target])
+        pending, plan = plan_fields(line.lake.fields(history, row), target, line.evolution)
         if pending or not plan.is_empty:
             history = line.lake.evolve(replace(history, pending=pending), plan, row)
     return history
-
-
-def _outgrown(fields: TableSchema, target: TableSchema) -> list[tuple[str, str]]:
-    """The fields whose columns were rebuilt with another type, and the names under which they keep what they have."""
-    types, found = fields.types, []
-    for column in target.columns:
-        old = types.get(column.name)
-        if old is None or merge_types(old, column.type)[1]:
-            continue
-        name = f"{column.name}__{type_word(old)}"
-        while name in types:
-            name += "_"
-        found.append((column.name, name))
-    return found

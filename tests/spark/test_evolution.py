@@ -40,6 +40,16 @@ _TEXT = {"type": "string", "optional": True}
 _NUMBER = {"type": "int32", "optional": True}
 
 
+def _decimal(precision: int, scale: int) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return {
+        "type": "bytes",
+        "optional": True,
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": parameters,
+    }
+
+
 class Table:
     """One table, its topic, and its settings."""
 
@@ -247,6 +257,29 @@ def test_a_mirror_gets_the_types_that_a_contract_declares_later(spark: "SparkSes
     assert declared.rows() == seen
     declared.run()
     assert declared.is_proved()
+
+
+def test_a_column_that_is_renamed_and_rebuilt_at_once_keeps_its_digits_in_the_history(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Both before the history is next written: nothing is rounded to the type that the former name had."""
+    both = Table(lake_config, spark, "both")
+    both.settings = {"history": True}
+    both.send({"price": _decimal(12, 2), "code": _NUMBER}, {"id": 1, "price": 1.5, "code": 1})
+    both.run()
+    both.settings = {"history": True, "renames": {"price": "cost", "code": "name"}}
+    both.send({"cost": _decimal(14, 4), "name": _TEXT}, {"id": 2, "cost": 10.1234, "name": "two"})
+    both.run()
+    done = replay_tables(both.config, (both.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    both.send({"cost": _decimal(14, 4), "name": _TEXT}, {"id": 3, "cost": 20.1234, "name": "three"})
+    both.run()
+
+    assert (done.error, done.published, both.rows()[-1]["cost"]) == (None, True, Decimal("20.1234"))
+    history = spark.table(f"lake.{both.mirror}__history").select("after.*").orderBy("id").collect()
+    told = {"cost__decimal_12_2": None, "name__int": None, "cost": Decimal("20.1234"), "name": "three"}
+    assert history[-1].asDict() == {"id": 3, **told}
+    assert (history[0]["cost__decimal_12_2"], history[0]["name__int"]) == (Decimal("1.50"), 1)
+    assert both.is_proved()
 
 
 def test_taking_back_other_types_leaves_what_a_run_has_published_meanwhile(

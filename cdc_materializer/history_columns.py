@@ -1,0 +1,95 @@
+"""The columns of a history's rows, `before` and `after`: how they follow those of the mirror, and what fits them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from cdc_materializer.decode.fit import conformed, ddl_of
+from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.names import shown
+from cdc_materializer.schema import Evolution, SchemaPlan, TableSchema, plan_schema, renamed
+from cdc_materializer.schema_types import fields_of, holds, merge_types, type_word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+#: The columns that hold a row each.
+ROWS = ("before", "after")
+_BUG = "Nothing was published. This is a bug; please report it with the output of `--debug`."
+
+
+def plan_fields(
+    fields: TableSchema, target: TableSchema, evolution: Evolution
+) -> tuple[tuple[tuple[str, str], ...], SchemaPlan]:
+    """What has to change of a row's fields before it takes those of the mirror.
+
+    A field whose column was rebuilt with another type keeps what it has under another name. That goes by the names that
+    fields have once they are renamed: a column may be renamed and rebuilt before the history is next written.
+
+    Args:
+        fields: those that the history has.
+        target: the mirror's columns.
+        evolution: the table's settings.
+
+    Returns:
+        The fields that are to be renamed, old and new name, in their order; and the plan for what is then there.
+
+    Raises:
+        SchemaRefused: the history has a renamed column under both names.
+    """
+    own = evolution.pending(fields)
+    named = renamed(fields, own)
+    aside = _outgrown(named, target)
+    return (*own, *aside), plan_schema(renamed(named, aside), [target])
+
+
+def _outgrown(fields: TableSchema, target: TableSchema) -> tuple[tuple[str, str], ...]:
+    """The fields whose columns were rebuilt with another type, and the names under which they keep what they have."""
+    types, found = fields.types, []
+    for column in target.columns:
+        old = types.get(column.name)
+        if old is None or merge_types(old, column.type)[1]:
+            continue
+        name = f"{column.name}__{type_word(old)}"
+        while name in types:
+            name += "_"
+        found.append((column.name, name))
+    return tuple(found)
+
+
+def in_its_columns(found: DataFrame, stored: Mapping[str, str], history: str) -> DataFrame:
+    """Changes as a history stores them: it keeps fields under former types, which nothing fills any more.
+
+    Args:
+        found: the changes.
+        stored: the types of the history's columns, by name.
+        history: the history's name.
+
+    Raises:
+        InvariantBroken: a field does not hold what the changes have in it; a cast would round it.
+    """
+    types = {field.name: ddl_of(field.dataType) for field in found.schema}
+    check_held({name: (types[name], stored[name]) for name in ROWS}, history)
+    return found.withColumns({name: conformed(F.col(name), types[name], stored[name]) for name in ROWS})
+
+
+def check_held(rows: Mapping[str, tuple[str, str]], history: str) -> None:
+    """Refuse to store rows in fields of types that do not hold all of their values.
+
+    Args:
+        rows: the type of a row, and that in which the history stores it, by the column's name.
+        history: the history's name.
+
+    Raises:
+        InvariantBroken: there is such a field.
+    """
+    for name, (sent, kept) in rows.items():
+        there = fields_of(kept) or {}
+        wrong = [field for field, ddl in (fields_of(sent) or {}).items() if not holds(there.get(field, ""), ddl)]
+        if wrong:
+            what = f"{history} cannot store {', '.join(f'`{shown(name)}.{shown(field)}`' for field in wrong)} exactly."
+            raise InvariantBroken(what, _BUG)
