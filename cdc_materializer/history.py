@@ -17,7 +17,14 @@ from pyspark.sql import functions as F
 from cdc_materializer import batch, life, rows, sweeping, swept
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold import CURRENT, REBUILT
-from cdc_materializer.history_columns import ROWS, in_its_columns, plan_fields
+from cdc_materializer.history_columns import (
+    ROWS,
+    are_of_other_columns,
+    as_they_are,
+    fields_then,
+    in_its_columns,
+    plan_fields,
+)
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
@@ -70,8 +77,8 @@ def keep(
     if unseen is not None and tables.mirror is not None:
         live = life.live_rows(line.lake.rows(tables.mirror), target)
         found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
-    there = line.lake.rows(history)
-    known, tried = _told_apart(line, history, decided.span, looks) if was_tried else (there, None)
+    there = _rows(line, history)
+    known, tried = _told_apart(line, history, there, decided.span, looks) if was_tried else (there, None)
     if decided.truncates:
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
     found = in_its_columns(found, history.schema.types, str(history.name))
@@ -138,12 +145,13 @@ def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
     return looks if newest in looks else frozenset()
 
 
-def _told_apart(line: Line, history: LakeTable, span: Span, looks: frozenset[str]) -> tuple[DataFrame, DataFrame]:
+def _told_apart(
+    line: Line, history: LakeTable, there: DataFrame, span: Span, looks: frozenset[str]
+) -> tuple[DataFrame, DataFrame]:
     """The changes that were published, and those that only were tried: of a span, and of what batches read once more.
 
     The latter are those of which the history before them has none. Where that snapshot is gone, they stay.
     """
-    there = line.lake.rows(history)
     is_tried = batch.within(span, "partition", "offset")
     known, tried = there.where(~is_tried), there.where(is_tried)
     line_of = markers(line.lake.iceberg(history.name), history.head) if looks else ()
@@ -154,6 +162,15 @@ def _told_apart(line: Line, history: LakeTable, span: Span, looks: frozenset[str
     identity = list(_IDENTITY)
     again = known.join(were, identity, "left_anti")
     return known.join(were, identity, "left_semi"), tried.unionByName(again)
+
+
+def _rows(line: Line, history: LakeTable) -> DataFrame:
+    """What a history has, in its columns as they are by now."""
+    found, stored = line.lake.rows(history), history.schema.types
+    if history.head is None or not are_of_other_columns(found, stored):
+        return found
+    table = line.lake.iceberg(history.name)
+    return as_they_are(found, {row: fields_then(table, history.head, row) for row in ROWS}, stored)
 
 
 def _stage(stage: Stage, found: DataFrame, gone: DataFrame | None) -> None:

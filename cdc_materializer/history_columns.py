@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.lake_metadata import fields_by_id
 from cdc_materializer.names import shown
 from cdc_materializer.schema import Evolution, SchemaPlan, TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import fields_of, holds, merge_types, type_word
@@ -93,3 +94,45 @@ def check_held(rows: Mapping[str, tuple[str, str]], history: str) -> None:
         if wrong:
             what = f"{history} cannot store {', '.join(f'`{shown(name)}.{shown(field)}`' for field in wrong)} exactly."
             raise InvariantBroken(what, _BUG)
+
+
+def fields_then(table: Any, head: int, row: str) -> dict[str, str]:  # noqa: ANN401 - a Java object
+    """The names that fields of a row have in a snapshot of a history, by those that they have by now.
+
+    Args:
+        table: the history in Iceberg's own API.
+        head: the snapshot.
+        row: one of ROWS.
+    """
+    then = fields_by_id(table.schemas().get(table.snapshot(head).schemaId()), row)
+    return {name: then[at] for at, name in fields_by_id(table.schema(), row).items() if at in then}
+
+
+def are_of_other_columns(there: DataFrame, stored: Mapping[str, str]) -> bool:
+    """Whether rows of a snapshot of a history have other fields, or fields of other types, than the table by now."""
+    types = {field.name: ddl_of(field.dataType) for field in there.schema}
+    return any(types[row] != stored[row] for row in ROWS)
+
+
+def as_they_are(there: DataFrame, names: Mapping[str, Mapping[str, str]], stored: Mapping[str, str]) -> DataFrame:
+    """The rows of a snapshot of a history as the table shows them by now.
+
+    A snapshot is read in its own columns. Rows that are held against others have to have theirs: the same names, and
+    the digits of the type that a field was widened to.
+
+    Args:
+        there: the rows of the snapshot.
+        names: of each of ROWS the names that fields had then, by those that they have.
+        stored: the types of the history's columns by now, by name.
+    """
+    types = {field.name: ddl_of(field.dataType) for field in there.schema}
+    found = {}
+    for row in ROWS:
+        before, value = fields_of(types[row]) or {}, F.col(row)
+        parts = []
+        for name, ddl in (fields_of(stored[row]) or {}).items():
+            then = names[row].get(name, "")
+            part = conformed(value[then], before[then], ddl) if then in before else F.lit(None).cast(ddl)
+            parts.append(part.alias(name))
+        found[row] = F.when(value.isNotNull(), F.struct(*parts))
+    return there.withColumns(found)
