@@ -25,7 +25,7 @@ from cdc_materializer.decoders_contract import Declared, with_unsigned
 from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
 from cdc_materializer.decoders_keys import with_signs
 from cdc_materializer.decoders_selectors import selectors_of
-from cdc_materializer.decoders_types import preferred, with_types
+from cdc_materializer.decoders_types import Opened, of_format, preferred, read_in_order
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
@@ -153,10 +153,11 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = with_unsigned(_writers("value", rows, lookup), lookup)
     keys = with_signs(_writers("key", rows, lookup), values, rows, lookup)
-    as_sent, sent = values, [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
+    as_sent, sent = (values, keys), [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
     readings = Declared.of(lookup, sent)
     readings.check([found for found in values.values() if isinstance(found, Writer)], ", ".join(lookup.topics))
-    values = _read_by(readings, values)
+    opened = Opened.of(lookup, readings.key)
+    values, keys = read_in_order(rows, *as_sent, opened, readings)
     both = (*values.values(), *keys.values())
     writers = Writers(
         values=tuple(found for found in values.values() if isinstance(found, Writer)),
@@ -173,7 +174,8 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, ADD_REGISTRY)
     described, masks = _described(pairs, lookup), lookup.options.masks
-    anew = _read_by(Declared.of(lookup, sent, anew=True), made_anew(as_sent, lookup))
+    asked, asked_open = Declared.of(lookup, sent, anew=True), Opened.of(lookup, readings.key, anew=True)
+    anew, _ = read_in_order(rows, made_anew(as_sent[0], lookup), as_sent[1], asked_open, asked)
     last = _described(_by_last_message(rows, anew, keys), lookup)
     current = masks.stored(lookup.current) if lookup.current is not None else None
     evolution = lookup.options.evolution
@@ -185,11 +187,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
     grown = _outgrown(lookup, [masks.written(writer) for writer in last])
-    return Decoders(writers, plan, partial, folded, lookup, grown, readings.kept)
-
-
-def _read_by(readings: Declared, values: Mapping[str, Found]) -> dict[str, Found]:
-    return {name: readings.read(found) if isinstance(found, Writer) else found for name, found in values.items()}
+    return Decoders(writers, plan, partial, folded, lookup, grown, readings.kept | opened.kept)
 
 
 def _known(found: Mapping[str, Found]) -> tuple[str, ...]:
@@ -282,7 +280,7 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         if isinstance(found, Writer):
             if side == "value" and lookup.options.encoding not in (None, found.form):
                 return None
-            found = with_types(found, lookup)
+            found = of_format(found, lookup)
             refused = _refused(found, lookup.options) if side == "value" else None
             if refused is not None:
                 return Refused(name, refused)

@@ -208,9 +208,10 @@ NUMERIC = {
         ("decimal(12,4)", NUMERIC, None, "decimal(12,4)"),
         ("bigint", NUMERIC, None, "string"),
         ("decimal(12,4)", NUMERIC, "string", "string"),
-        ("text", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
+        ("text", NUMERIC, "decimal(12,4)", "decimal(38,4)"),
         ("decimal(14,4)", NUMERIC, "decimal(12,4)", "decimal(14,4)"),
-        ("decimal(14,2)", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
+        ("decimal(14,2)", NUMERIC, "decimal(12,4)", "decimal(38,4)"),
+        ("decimal(10,4)", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
     ],
 )
 def test_a_contracts_type_wins_where_it_holds_all_of_the_sources(
