@@ -150,7 +150,9 @@ def preferred(schema: TableSchema, lookup: Lookup) -> TableSchema:
     """The columns in the types that a contract declares, where those hold every value of the source's (§3)."""
     types = _wanted_types(lookup)
     columns = [
-        replace(column, type=types[column.name]) if holds(types.get(column.name, ""), column.type) else column
+        replace(column, type=types[column.name], sent=column.type)
+        if holds(types.get(column.name, ""), column.type)
+        else column
         for column in schema.columns
     ]
     return replace(schema, columns=tuple(columns))

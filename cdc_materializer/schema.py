@@ -14,6 +14,7 @@ from cdc_materializer.names import shown
 from cdc_materializer.schema_keys import check_table, key_of
 from cdc_materializer.schema_types import (
     TYPE_WORD,
+    becomes,
     entry_of,
     fields_of,
     item_of,
@@ -34,6 +35,7 @@ class Column:
         beside: the column beside which it stands for the values that that one's type cannot hold; None for others.
         former: the names that writers had for it before it was renamed.
         retyped: whether it was rebuilt with another type, so that it takes values of its former one (`decode.fit`).
+        sent: of a writer's, the type that it sends by itself, where the contract's holds all of its values; else None.
         spare: of a writer's, the type of what stands beside the column where its type does not hold a value; else None.
     """
 
@@ -43,6 +45,7 @@ class Column:
     beside: str | None = None
     former: tuple[str, ...] = ()
     retyped: bool = False
+    sent: str | None = None
     spare: str | None = None
 
     @property
@@ -248,13 +251,15 @@ def plan_schema(
     for column in (column for writer in writers for column in writer.columns):
         found = columns.get(column.name)
         if found is None:
-            columns[column.name] = replace(column, spare=None)
+            columns[column.name] = replace(column, sent=None, spare=None)
             continue
-        wider, fits = merge_types(found.type, column.type)
+        # Where the column cannot become what the contract prefers, values are what their writer sends (`image`).
+        asked = column.type if column.sent is None or becomes(found.type, column.type) else column.sent
+        wider, fits = merge_types(found.type, asked)
         if wider != found.type:
             columns[column.name] = replace(found, type=wider)
         if not fits:
-            misfits[column.name, column.type] = Misfit(column.name, found.type, column.type)
+            misfits[column.name, asked] = Misfit(column.name, found.type, asked)
         if column.spare is not None:
             misfits[column.name, column.spare] = Misfit(column.name, wider, column.spare)
     key = key_of(current, writers, tuple(columns))
