@@ -16,6 +16,7 @@ from cdc_materializer.changes.messages import check_readable, key_schema, table_
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.contract.model import Contract
+from cdc_materializer.decode.contract_types import kind_of
 from cdc_materializer.decode.framing import ENCODING, OWN_JSON, PLAIN_JSON, UNASKED, UNREAD
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
@@ -186,8 +187,9 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
-    grown = _outgrown(lookup, [masks.written(writer) for writer in last])
-    return Decoders(writers, plan, partial, folded, lookup, grown, readings.kept | opened.kept)
+    kept = readings.kept | opened.kept
+    grown = _outgrown(lookup, [masks.written(writer) for writer in last], kept)
+    return Decoders(writers, plan, partial, folded, lookup, grown, kept)
 
 
 def _known(found: Mapping[str, Found]) -> tuple[str, ...]:
@@ -220,16 +222,21 @@ def _by_last_message(
     return [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in newest]
 
 
-def _outgrown(lookup: Lookup, last: Sequence[TableSchema]) -> dict[str, str]:
-    """What the columns of the mirror would become, were it made for writers that come in the order of last messages."""
+def _outgrown(lookup: Lookup, last: Sequence[TableSchema], kept: Mapping[str, str]) -> dict[str, str]:
+    """What the columns of the mirror would become, were it made for writers that come in the order of last messages.
+
+    Those that the contract declares as another kind get that one, also where their own type would hold such values: an
+    integer does MySQL's booleans.
+    """
     if lookup.current is None or lookup.options.evolution.new_columns:
         return {}
     sent: dict[str, list[str]] = {}
     for column in (column for writer in last for column in writer.columns):
         sent.setdefault(column.name, []).append(column.type)
     columns = [column for column in lookup.current.columns if column.name in sent.keys() - {*lookup.current.key}]
-    wanted = {one.name: outgrown(one.type, sent[one.name], retyped=one.retyped) for one in columns}
-    return {name: ddl for name, ddl in wanted.items() if ddl is not None}
+    wanted = {one.name: outgrown(one.type, sent[one.name], retyped=one.retyped) or one.type for one in columns}
+    wanted |= {name: ddl for name, ddl in kept.items() if name in wanted and kind_of(wanted[name]) is not kind_of(ddl)}
+    return {one.name: wanted[one.name] for one in columns if wanted[one.name] != one.type}
 
 
 def _comments(described: Sequence[TableSchema]) -> dict[str, str]:

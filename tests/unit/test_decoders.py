@@ -361,6 +361,21 @@ def test_plain_messages_ask_for_the_types_that_the_contract_declares(tmp_path: P
     assert decoders_of(rows, Lookup(None, contract, Options(), current, ("t",))).outgrown == {"code": "string"}
 
 
+@pytest.mark.parametrize(("kind", "wanted"), [("int32", {"code": "boolean"}), ("boolean", {})])
+def test_integers_that_a_contract_calls_booleans_are_outgrown(
+    tmp_path: Path, kind: str, wanted: dict[str, str]
+) -> None:
+    """Their column holds booleans as they are sent, and is none of them: a plan names it, and a replay rebuilds it."""
+    contract = load_contract(write(tmp_path, "- {name: code, physicalType: boolean}"))
+    current = TableSchema((Column("id", "bigint"), Column("code", "int")), ("id",))
+
+    found = decoders_of(
+        [_sent("block:i", _envelope(kind), 0, (10, 0, 0))], Lookup(None, contract, Options(), current, ("t",))
+    )
+
+    assert (found.outgrown, found.kept) == (wanted, wanted)
+
+
 def test_a_unit_that_a_clock_would_not_be_read_in_is_told_with_its_line(tmp_path: Path) -> None:
     """It was passed over, and milliseconds stood where the contract says that a time of day is."""
     unit = "customProperties: [{property: time_unit, value: milliseconds}]"

@@ -21,7 +21,11 @@ def _after(fields: TableSchema, target: TableSchema, evolution: Evolution) -> tu
 
 @pytest.mark.parametrize(
     ("old", "new", "aside"),
-    [("decimal(12,2)", "decimal(14,4)", "cost__decimal_12_2"), ("int", "string", "cost__int")],
+    [
+        ("decimal(12,2)", "decimal(14,4)", "cost__decimal_12_2"),
+        ("int", "string", "cost__int"),
+        ("int", "boolean", "cost__int"),
+    ],
 )
 def test_a_renamed_field_of_another_type_is_put_aside_under_its_new_name(old: str, new: str, aside: str) -> None:
     """Its column was rebuilt with another type before the history was next written."""
