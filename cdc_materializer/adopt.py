@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 from cdc_materializer import quarantine
 from cdc_materializer.batch import within
 from cdc_materializer.changes.shards import SERVER
-from cdc_materializer.epochs import NEVER, beginning_of
+from cdc_materializer.epochs import NEVER as NOT_YET
+from cdc_materializer.epochs import beginning_of
 from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -31,6 +32,7 @@ from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import load
 from cdc_materializer.progress import asked_again, check_servers
 from cdc_materializer.report.models import Adopted, AdoptReport
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
 from cdc_materializer.source import as_raw_counts, state_of
@@ -55,7 +57,7 @@ class Decision:
         """What changes from one marker to the next, as it is kept."""
         at = self.at.isoformat(timespec="seconds")
         if after.epochs != marker.epochs:
-            began = {p: offset for p, offset in after.epochs[-1].items() if offset != NEVER}
+            began = {p: offset for p, offset in after.epochs[-1].items() if offset != NOT_YET}
             return Adoption("positions", began, 0, at, self.by, self.reason)
         lost = sum(after.offsets.values()) - sum(marker.offsets.values())
         is_other = after.bases != marker.bases or other_topics(marker.topic_id, after.topic_id)
@@ -63,7 +65,9 @@ class Decision:
         return Adoption(what, dict(after.offsets), lost, at, self.by, self.reason, dict(marker.offsets))
 
 
-def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSession | None = None) -> AdoptReport:
+def adopt_table(
+    config: Config, name: str, decision: Decision, spark: SparkSession | None = None, deadline: Deadline = NEVER
+) -> AdoptReport:
     """Accept what the source of a table lost or rewound, so that the next run goes on.
 
     Args:
@@ -71,6 +75,7 @@ def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSessi
         name: the mirror.
         decision: who accepts it, and why.
         spark: a session with Iceberg's extensions, where there is one.
+        deadline: broker and registry are waited for no longer.
 
     Raises:
         UsageError: there is nothing to accept.
@@ -78,7 +83,7 @@ def adopt_table(config: Config, name: str, decision: Decision, spark: SparkSessi
         LakeUnavailable: another program has dropped or renamed columns of raw.
         CdcError: the source or the lake cannot be used, or another writer was faster.
     """
-    work = open_work(config, RunOptions(tables=(name,)))
+    work = open_work(config, RunOptions(tables=(name,), deadline=deadline))
     table = work.tables[0]
     topic = state_of(work.source, table.topic, table.topics)
     with session_for(work, spark, messages=0) as session:
@@ -133,7 +138,7 @@ def _other_logs(line: Line, raw: LakeTable, marker: Marker, beginning: Mapping[i
     shard, topics = line.options.shard, marker_of(raw).topics
     if shard is None:
         return {}
-    own = {shard.name_of(topics[topic_of(partition)]) for partition, at in beginning.items() if at != NEVER}
+    own = {shard.name_of(topics[topic_of(partition)]) for partition, at in beginning.items() if at != NOT_YET}
     return {log: last for log, last in marker.logs.items() if log.rpartition(SERVER)[2] not in own}
 
 

@@ -26,7 +26,7 @@ from cdc_materializer.contract.gx import CannotBeJudged, applies, preload
 from cdc_materializer.contract.native import is_in_order, is_kept
 from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER
 from cdc_materializer.errors import ContractInvalid, TableRuleBroken
-from cdc_materializer.lake import MAIN, Lake
+from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_reads import readings
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line
@@ -87,6 +87,8 @@ class Result:
 def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     """Judge what is staged by the contract's rules about the table.
 
+    On a replay's branch, which nobody reads, none blocks: all are judged once it is rebuilt (`broken_by`).
+
     Args:
         line: the table's way.
         stage: the branch of the mirror, with everything that the batch writes.
@@ -99,26 +101,65 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
         TableRuleBroken: others are broken, or cannot be judged; nothing is published.
     """
     contract = line.contract
-    if contract is None or not contract.table_rules:
+    rules = contract.table_rules if contract is not None else ()
+    if line.replays:
+        rules = tuple(rule for rule in rules if not rule.enforces)
+    if contract is None or not rules:
         return ()
     # A replay is compared with what it is to replace, not with its own beginning.
     main = replace(stage.lake, branch=MAIN, read_only=True)
     live = main.load(line.mirror) if line.replays else stage.base
-    # In its own columns, which a replay may be about to change: its rows are only counted.
-    before = None if live is None or live.is_empty else life.without_deleted(stage.lake.rows(live))
-    rows = life.live_rows(stage.rows(), target).select(*[m.column(name) for name in target.types])
-    found = judge_table(Result(stage.lake, line.mirror, rows, target.types, before, target.key), contract.table_rules)
-    blocking = [one for one in found if one.blocks]
-    if blocking:
-        broken = tuple(one.rule.name for one in blocking if one.why is None)
-        unjudged = {one.rule.name: f"{one.why}; {contract.place(one.rule)}" for one in blocking if one.why}
-        raise TableRuleBroken(str(line.mirror), broken, unjudged)
+    before = None if live is None else _counted_rows(stage.lake, live)
+    found = judge_table(_result(stage.lake, line.mirror, stage.rows(), target, before), rules)
+    if not line.replays:
+        refused = refusal(line, found)
+        if refused is not None:
+            raise refused
     for one in found:
         if one.why is not None:
             _log.warning(
                 "%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, one.rule.name, one.why
             )
     return tuple(one.rule.name for one in found if one.why is None)
+
+
+def broken_by(line: Line, table: LakeTable, replaced: LakeTable | None = None) -> list[Audited]:
+    """Judge a mirror as it is by the contract's rules about the table.
+
+    Args:
+        line: the way to it.
+        table: the mirror, as it was loaded.
+        replaced: what it is to take the place of; None where that is nothing, so that its number of rows is no change.
+
+    Returns:
+        The rules that it breaks, and those that cannot be judged.
+    """
+    rules = line.contract.table_rules if line.contract is not None else ()
+    if not rules:
+        return []
+    before = None if replaced is None else _counted_rows(replace(line.lake, branch=MAIN, read_only=True), replaced)
+    result = _result(line.lake, table.name, line.lake.rows(table), table.schema, before)
+    return judge_table(result, rules)
+
+
+def refusal(line: Line, found: Sequence[Audited]) -> TableRuleBroken | None:
+    """The error of a table that may not be published for what was found; None for one that may."""
+    blocking = [one for one in found if one.blocks]
+    if line.contract is None or not blocking:
+        return None
+    broken = tuple(one.rule.name for one in blocking if one.why is None)
+    unjudged = {one.rule.name: f"{one.why}; {line.contract.place(one.rule)}" for one in blocking if one.why}
+    return TableRuleBroken(str(line.mirror), broken, unjudged, "replay" if line.replays else "batch")
+
+
+def _result(lake: Lake, name: TableName, rows: DataFrame, target: TableSchema, before: DataFrame | None) -> Result:
+    live = life.live_rows(rows, target).select(*[m.column(column) for column in target.types])
+    return Result(lake, name, live, target.types, before, target.key)
+
+
+def _counted_rows(lake: Lake, table: LakeTable) -> DataFrame | None:
+    """The rows of a table in its own columns, which a replay may be about to change: they are only counted."""
+    return None if table.is_empty else life.without_deleted(lake.rows(table))
 
 
 def judge_table(result: Result, rules: Sequence[Rule]) -> list[Audited]:

@@ -103,10 +103,12 @@ def within(span: Span, partition: str, offset: str) -> Column:
 class Folded:
     """The states of a batch, complete, with their facts; `release` gives back what was cached on the way.
 
-    `partial` are the truncates (partition and offset) that may have left rows, see `_partial`.
+    `target` has the columns of their rows. `partial` are the truncates (partition and offset) that may have left rows,
+    see `_partial`.
     """
 
     states: DataFrame
+    target: TableSchema
     cached: list[DataFrame] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     snapshots: SweepPlan = field(default_factory=SweepPlan)
@@ -137,14 +139,12 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
         past = past.forgetting()
     target = decoders.folded
     with planned_for(current.sparkSession, past.rows):
-        own = _with_flags(changes_of(current, decoders, target, past), past)
-        if past.recorded.routed:
-            own = base.with_owners(own, _live(past, target), target, past.recorded.table)
+        own = _own(current, decoders, target, past)
         folded = _first(fold.states(own, target, decoders.partial, past.recorded), decoders, past)
     try:
         anew = _anew(folded, past)
         if anew is None:
-            _complete(folded, own, decoders, past)
+            _complete(folded, current, own, decoders, past)
             # Not before: which change is the first that is new, the past of its key may have to tell.
             anew = _without_places(folded, past) or _in_next_epoch(folded, past)
         if anew is None:
@@ -156,10 +156,16 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     return fold_batch(current, decoders, anew)
 
 
+def _own(current: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:
+    """The changes of the batch's own messages."""
+    own = _with_flags(changes_of(current, decoders, target, past), past)
+    return base.with_owners(own, _live(past, target), target, past.recorded.table) if past.recorded.routed else own
+
+
 def _first(states: DataFrame, decoders: Decoders, past: Past) -> Folded:
     """What a batch alone tells, with the facts that say whether this is enough."""
     states = states.persist()
-    folded = Folded(states, [states])
+    folded = Folded(states, decoders.folded, [states])
     try:
         doubtful = doubtful_keys(decoders.writers, decoders.folded, past.lookup.options)
         folded.facts = _facts(folded, doubtful, past)
@@ -221,7 +227,7 @@ def _in_next_epoch(folded: Folded, past: Past) -> Past | None:
     return replace(past, recorded=replace(recorded, epochs=(*recorded.epochs, beginning)))
 
 
-def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) -> None:
+def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Decoders, past: Past) -> None:
     """Find out what the batch alone could not tell, and fold once more with it."""
     target, partial, states, facts = decoders.folded, decoders.partial, folded.states, folded.facts
     if past.watch is not None:
@@ -229,7 +235,11 @@ def _complete(folded: Folded, own: DataFrame, decoders: Decoders, past: Past) ->
     sweeps = folded.snapshots.sweeps
     if sweeps and past.raw is not None:
         folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
-    history = history_of(states, facts, past, target, sweeps)
+    history = history_of(states, facts, past, decoders, sweeps)
+    if history is not None and history.target.types != target.types:
+        # What rules see unmasked has come in other types before.
+        folded.target = target = history.target
+        own = _own(current, decoders, target, past)
     earlier = past.wiping(history.truncates if history is not None else ())
     truncates = past.wiping(facts.truncates)
     if truncates or sweeps or history is not None:

@@ -19,16 +19,14 @@ from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import delete_all
 from cdc_materializer.names import TableName
+from cdc_materializer.retry import COMMIT
+from cdc_materializer.swapped import BEFORE_REPLAY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Branches of mirror and quarantine that replays are made on begin so; the rules that are in force follow, as a hash.
 REPLAY_BRANCH = "cdcm-replay-"
-#: The tag of what a swap has replaced.
-BEFORE_REPLAY = "cdcm-before-replay"
-#: How often branches are removed where other commits to the table come between, each in some milliseconds.
-_ATTEMPTS = 4
 
 
 def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Marker, kept: str | None) -> bool:
@@ -102,6 +100,22 @@ def replace_rows(stage: Stage, rows: DataFrame | None) -> None:
     stage.execute(delete_all(stage.lake.catalog, stage.base.name, stage.branch))
     if rows is not None:
         stage.append(rows)
+
+
+def replace_rows_from(stage: Stage, beginning: DataFrame | None, marker: Marker, rows: DataFrame) -> None:
+    """Stage rows in place of all others, on top of those that what they were made from began with.
+
+    So the line of snapshots tells where that began, as if it had been made on this base.
+
+    Args:
+        stage: its marker is that of the beginning.
+        beginning: the rows of the beginning; None for no row.
+        marker: that of the rows.
+        rows: the rows.
+    """
+    replace_rows(stage, beginning)
+    stage.begin(marker)
+    replace_rows(stage, rows)
 
 
 def _put_in_place(table: Any, change: Any, columns: Mapping[str, str]) -> None:  # noqa: ANN401 - Java objects
@@ -230,18 +244,15 @@ def drop_tag(lake: Lake, name: TableName, tag: str) -> bool:
 
 def drop_branches(lake: Lake, name: TableName, prefix: str) -> None:
     """Remove the branches whose names begin so; where another writer of the table was faster, once more."""
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            with translated(name):
-                table = lake.iceberg(name)
-                found = [ref for ref in table.refs() if ref.startswith(prefix)]
-                update = table.manageSnapshots()
-                for ref in found:
-                    update = update.removeBranch(ref)
-                if found:
-                    update.commit()
-        except CommitConflict:
-            if not left:
-                raise
-        else:
-            return
+
+    def drop() -> None:
+        with translated(name):
+            table = lake.iceberg(name)
+            found = [ref for ref in table.refs() if ref.startswith(prefix)]
+            update = table.manageSnapshots()
+            for ref in found:
+                update = update.removeBranch(ref)
+            if found:
+                update.commit()
+
+    COMMIT.call(drop)

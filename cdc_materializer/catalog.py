@@ -47,15 +47,18 @@ _KINDS = {
     "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
     "org.apache.iceberg.hive.HiveCatalog": "hive",
 }
+#: How long Java's client waits for a connection, and for an answer: a commit may take its time, and is unknown then.
+_REST_WAITS = {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "180000"}
 _CHECK = "Check the catalog's settings and that it is up; `--debug` shows the cause."
 
 
 def spark_properties(config: CatalogConfig) -> dict[str, str]:
     """Return the Spark properties that make ``config`` a catalog of the session; secrets are in plain text."""
-    prefix = f"spark.sql.catalog.{config.name}"
+    prefix, own = f"spark.sql.catalog.{config.name}", reveal(config.properties)
+    is_rest = _KINDS.get(own.get("catalog-impl") or own.get("type", "")) == "rest"
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
-        **{f"{prefix}.{name}": value for name, value in reveal(config.properties).items()},
+        **{f"{prefix}.{name}": value for name, value in {**(_REST_WAITS if is_rest else {}), **own}.items()},
         # With its cache a session goes on seeing the first snapshot it saw (recipes: Iceberg, section 12).
         f"{prefix}.cache-enabled": "false",
     }

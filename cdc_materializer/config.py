@@ -21,11 +21,12 @@ from cdc_materializer.config_connections import (
     TlsFiles,
 )
 from cdc_materializer.config_databases import DatabaseConfig
-from cdc_materializer.config_faults import CORRECT, below, config_error
+from cdc_materializer.config_faults import CORRECT, config_error
 from cdc_materializer.config_formats import left_out
 from cdc_materializer.config_globs import RefusedTopic, ResolvedTables, check_mirrors, find_tables, resolve_tables
 from cdc_materializer.config_maintenance import MaintenanceConfig
 from cdc_materializer.config_masks import MasksConfig
+from cdc_materializer.config_references import References, plain_secrets
 from cdc_materializer.config_tables import TableConfig, TableSettings
 from cdc_materializer.config_values import Properties, Settings, kind_of, refusal, reveal
 from cdc_materializer.errors import ConfigError
@@ -56,12 +57,6 @@ __all__ = [
 #: Largest pipeline.yaml that is read, in bytes.
 FILE_BYTES_MAX = 1 << 20
 
-#: Most values in pipeline.yaml, and how deep they may nest: YAML aliases make much of a small file.
-VALUES_MAX = 100_000
-DEPTH_MAX = 16
-
-_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"\w[\w .:/-]{0,127}")
 
 
@@ -145,24 +140,28 @@ class Config(PipelineFile):
 
     path: Path = Field(description="The file it was read from.")
     root: Path = Field(description="The folder of that file, which relative paths start from.")
+    plain_secrets: tuple[str, ...] = Field(
+        default=(), description="The settings that are secrets and stand in the file as plain text, by their places."
+    )
 
 
 def load_config(path: Path | str) -> Config:
     """Read pipeline.yaml.
 
     Raises:
-        ConfigError: there is no such file, it is not YAML, or what stands in it cannot be followed; the message names
-            the place, and never repeats a value.
+        ConfigError: there is no such file, it is not YAML, what stands in it cannot be followed, or a variable or file
+            that a value is taken from is not there; the message names the place, and never repeats a value.
     """
     path = Path(path)
     loaded = _parse(path, _read(path))
     root = Path(os.path.normpath(path.absolute().parent))
+    references = References(path, root, os.environ)
     try:
-        file = PipelineFile.model_validate(_Environment(path).filled_in(loaded), context={"root": root})
+        file = PipelineFile.model_validate(references.filled_in(loaded), context={"root": root})
     except ValidationError as error:
         raise config_error(path, error.errors(include_url=False)) from None  # the cause shows values
     check_mirrors(file.tables)
-    return Config(**dict(file), path=path, root=root)
+    return Config(**dict(file), path=path, root=root, plain_secrets=plain_secrets(file, references.places))
 
 
 def config_json_schema() -> dict[str, Any]:
@@ -261,39 +260,3 @@ def _parse(path: Path, text: str) -> Mapping[Any, Any]:
         fact = "is empty" if loaded is None else f"is {kind_of(loaded)}, not a map of settings"
         raise ConfigError(f"{path} {fact}.", "Begin it with `name:`, `source:` and `tables:`.")
     return loaded
-
-
-class _Environment:
-    """Puts environment variables where the file asks for them: `${NAME}` in any text, `$${` for a plain `${`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._values = 0
-
-    def filled_in(self, value: object, place: str = "", depth: int = 0) -> object:
-        """Return ``value`` with every variable replaced, after YAML was read: a value cannot become structure."""
-        self._values += 1
-        if self._values > VALUES_MAX or depth > DEPTH_MAX:
-            raise ConfigError(f"{self._path} has too many values, or nests too deeply.", "Use fewer YAML aliases.")
-        if isinstance(value, Mapping):
-            return {key: self.filled_in(item, below(place, key), depth + 1) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.filled_in(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)]
-        return _VARIABLE.sub(lambda found: self._look_up(found, place), value) if isinstance(value, str) else value
-
-    def _look_up(self, found: re.Match[str], place: str) -> str:
-        name, closed = found[1], found[2]
-        if name is None:
-            return "${"
-        if not closed or _VARIABLE_NAME.fullmatch(name) is None:
-            raise ConfigError(
-                f"{self._path}, {place} has a `${{` without the name of an environment variable and `}}` after it.",
-                "Write `${NAME}`, or `$${` where a plain `${` is meant.",
-            )
-        value = os.environ.get(name)
-        if value is None:
-            raise ConfigError(
-                f"{self._path}, {place} takes the environment variable {shown(name)}, which is not set.",
-                f"Set {shown(name)}, or write `$${{` where a plain `${{` is meant.",
-            )
-        return value

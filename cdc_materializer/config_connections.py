@@ -107,7 +107,8 @@ class BasicAuth(Settings):
 
     user: str = Field(description="The user's name.")
     password: SecretStr = Field(
-        description="The password, empty where the user's name is all; take it from the environment with `${NAME}`."
+        description="The password, empty where the user's name is all; take it from the environment or a file "
+        "(`${NAME}`, `${file:PATH}`)."
     )
 
 

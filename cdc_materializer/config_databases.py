@@ -19,7 +19,7 @@ class DatabaseConfig(Settings):
     )
     user: str = Field(description="A user who may read the tables.")
     password: Secret | None = Field(
-        default=None, description="The password; take it from the environment with `${NAME}`."
+        default=None, description="The password; take it from the environment or a file (`${NAME}`, `${file:PATH}`)."
     )
     properties: Properties = Field(
         default={}, description="Properties of the JDBC driver, passed on as they are, such as those of TLS."

@@ -17,7 +17,8 @@ class MasksConfig(Settings):
     """The key of hashed columns; the same in all pipelines whose tables are to be joined by them."""
 
     key: SecretStr | None = Field(
-        default=None, description="The key, 16 bytes or more; take it from the environment with `${NAME}`."
+        default=None,
+        description="The key, 16 bytes or more; take it from the environment with `${NAME}`, or see `key_file`.",
     )
     key_file: FilePath | None = Field(
         default=None, description="A file that holds the key; line ends behind it do not count."

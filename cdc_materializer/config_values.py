@@ -132,10 +132,16 @@ def _table_name(given: object) -> object:
 def _duration(given: object) -> object:
     if isinstance(given, timedelta):
         return given
-    match = _DURATION.fullmatch(given) if isinstance(given, str) else None
-    if match is None:
+    found = parse_duration(given) if isinstance(given, str) else None
+    if found is None:
         raise refusal(f"must be a time like `30s`, `15m`, `1h` or `2d`, not {kind_of(given)} of another form")
-    return timedelta(seconds=int(match[1]) * _SECONDS_BY_UNIT[match[2]])
+    return found
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Read a length of time, written `30s`, `15m`, `1h` or `2d`; None for anything else."""
+    match = _DURATION.fullmatch(text)
+    return timedelta(seconds=int(match[1]) * _SECONDS_BY_UNIT[match[2]]) if match is not None else None
 
 
 def _duration_text(duration: timedelta) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from cdc_materializer.causes import java_causes, java_classes
 from cdc_materializer.config import DatabaseConfig, reveal
 from cdc_materializer.dialects import (
     DIALECTS,
@@ -28,7 +29,6 @@ from cdc_materializer.dialects import (
     position_of,
 )
 from cdc_materializer.errors import ConfigError, DatabaseUnavailable
-from cdc_materializer.lake_errors import java_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -170,11 +170,8 @@ _STATES = {
 
 def _state(error: Exception) -> str | None:
     """The SQLSTATE of the innermost SQLException of an error; None where there is none."""
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     found = None
-    while cause is not None:
-        name = str(cause.getClass().getSimpleName())
+    for name, cause in zip(java_classes(error), java_causes(error), strict=True):
         if name == "PSQLException" or name.startswith("SQL"):
             found = str(cause.getSQLState())
-        cause = cause.getCause()
     return found

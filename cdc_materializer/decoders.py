@@ -69,6 +69,7 @@ class Decoders:
         lookup: where the writers were found.
         outgrown: the types that columns of the mirror would have, were it made anew for these writers, by their names.
         kept: the types that the contract declares, of columns that the mirror has in a type of another kind.
+        described: the columns of each writer, unmasked, in the order of their first messages.
     """
 
     writers: Writers
@@ -78,6 +79,14 @@ class Decoders:
     lookup: Lookup
     outgrown: Mapping[str, str] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)
+    described: tuple[TableSchema, ...] = ()
+
+    def folded_with(self, past: Decoders) -> TableSchema:
+        """The columns that are folded where messages of the past are, whose writers may have sent other types.
+
+        The mirror's own types have these behind them, but of an unmasked twin no table tells what it has been.
+        """
+        return self.lookup.options.masks.with_plain(self.plan.target, (*past.described, *self.described))
 
     @property
     def make_a_table(self) -> bool:
@@ -189,7 +198,7 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     partial = _partial(writers, folded, lookup.options)
     kept = readings.kept | opened.kept
     grown = _outgrown(lookup, [masks.written(writer) for writer in last], kept)
-    return Decoders(writers, plan, partial, folded, lookup, grown, kept)
+    return Decoders(writers, plan, partial, folded, lookup, grown, kept, tuple(described))
 
 
 def _known(found: Mapping[str, Found]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Which columns of a source are read as the contract declares them, though the source sends them in another type.
 
 Which reading a column has may not depend on which writers a batch happens to have: it goes by the type of the column
-that the mirror has, or else by that of the first writer in the log that tells it.
+that the mirror has, or else by that of the first writer in the log that tells it. Of a masked column nothing is stored
+but what its mask makes of it: there each writer's is read by itself.
 """
 
 from __future__ import annotations
@@ -64,11 +65,9 @@ class Declared:
             for column in (contract.columns if contract is not None else ())
             if column.declared is not None and column.name not in key and options.masks.shows(column.name)
         }
-        # What a mask has made of a column says nothing of the values that it hides.
         there = current.types if current is not None and not anew else {}
-        known = {name: ddl for name, ddl in there.items() if not options.masks.rewrites(name)}
         file = contract.path.name if contract is not None else ""
-        return cls(options, file, declared, dict(known), frozenset(there), frozenset(key))
+        return cls(options, file, declared, dict(there), frozenset(there), frozenset(key))
 
     def read(self, writer: Writer) -> Writer:
         """A writer of values with the types that its row is read in."""
@@ -84,7 +83,8 @@ class Declared:
         if declared is None:
             return sent
         read = as_declared(sent, declared, writer.form)
-        known = self.types.get(name)
+        # What a mask has made of a column says nothing of the values that it hides.
+        known = self.types.get(name) if self.options.masks.of(name) is None else None
         if read is not None and known is not None and kind_of(known) is not kind_of(declared.ddl):
             # With columns beside others nothing is rebuilt.
             self.kept |= {name: declared.ddl} if not self.options.evolution.new_columns else {}

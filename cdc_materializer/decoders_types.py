@@ -62,7 +62,7 @@ class Opened:
     def of(cls, lookup: Lookup, key: frozenset[str], *, anew: bool = False) -> Opened:
         """Those of a table whose key has some columns."""
         types = lookup.current.types if lookup.current is not None else {}
-        known = {name: ddl for name, ddl in types.items() if not lookup.options.masks.rewrites(name)}
+        known = {name: ddl for name, ddl in types.items() if _keeps_type(name, lookup.options)}
         return cls(lookup.options, _declared_types(lookup), known, key, frozenset(known), anew)
 
     def read(self, writer: Writer, row: WireType) -> Writer:
@@ -105,12 +105,18 @@ class Opened:
         """Take down what a writer's columns make of the table, as its plan does (`plan_schema`)."""
         for sent, kind in fields:
             name = self.options.evolution.renames.get(sent, sent)
-            if self.options.masks.rewrites(name):
+            if not _keeps_type(name, self.options):
                 continue
             ddl, known, declared = column_type(kind), self.known.get(name), self.declared.get(name, "")
             if holds(declared, ddl) and (known is None or becomes(known, declared)):
                 ddl = declared
             self.known[name] = merge_types(known, ddl)[0] if known is not None else ddl
+
+
+def _keeps_type(name: str, options: Options) -> bool:
+    """Whether a column has the type of its values: masked ones are texts, where a mask leaves anything of them."""
+    mask = options.masks.of(name)
+    return mask is None or mask.hides_all
 
 
 def read_in_order(

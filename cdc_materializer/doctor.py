@@ -24,32 +24,52 @@ from cdc_materializer.contract.relations import Elsewhere, columns_elsewhere
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.doctor_topics import check_compacted
-from cdc_materializer.errors import EXIT_LAKE, EXIT_USAGE, CdcError, Code, ConfigError, ContractInvalid, worst_exit_code
+from cdc_materializer.errors import (
+    EXIT_LAKE,
+    EXIT_USAGE,
+    CdcError,
+    Code,
+    ConfigError,
+    ContractInvalid,
+    DifferenceFound,
+    worst_exit_code,
+)
 from cdc_materializer.recognise import NO_REGISTRY, UNKNOWN_SCHEMA, Recognised, recognise
 from cdc_materializer.registry import ADD_REGISTRY, RegisteredSchema, Registry, Wanted, open_registry
 from cdc_materializer.registry.schemas import id_bytes_of
+from cdc_materializer.report.models import VerifyReport
 from cdc_materializer.report.remedies import REMEDIES
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorOutcome, DoctorReport
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.source import Message, Source, TopicState, open_source, state_of
 from cdc_materializer.source_settings import doubts
-from cdc_materializer.status import configured_tables
+from cdc_materializer.status import configured_tables, exit_code_of_error
 
 #: How many messages of each end of a topic are looked at.
 SAMPLE_MESSAGES = 20
+#: How many settings a finding names.
+_PLACES_MAX = 5
 #: An id to ask the registry for: any answer will do, that it does not know it too.
 _SOME_ID = 1
 _CLOCK = SystemClock()
 _RESOLVE = "python -m cdc_materializer.jars"
 
 
-def examine(path: Path, load: Callable[[Path], Config], *, rows: bool = False, clock: Clock = _CLOCK) -> DoctorReport:
+def examine(
+    path: Path,
+    load: Callable[[Path], Config],
+    *,
+    rows: bool = False,
+    fold: Callable[[Config], VerifyReport] | None = None,
+    clock: Clock = _CLOCK,
+) -> DoctorReport:
     """Make every check that can be made.
 
     Args:
         path: the pipeline's file.
         load: reads it.
         rows: whether to look through the keys of the mirrors' rows too.
+        fold: compares the mirrors with what raw gives (`proof.verify_tables`); None where that is not to be looked at.
         clock: says what time it is.
     """
     checks = [*_machine()]
@@ -58,7 +78,9 @@ def examine(path: Path, load: Callable[[Path], Config], *, rows: bool = False, c
     except CdcError as error:
         return DoctorReport(pipeline=None, checks=[*checks, problem("configuration", error)])
     checks.append(fine("configuration", f"{path} can be followed."))
+    checks += _plain_secrets(config)
     checks += _pipeline(config, clock, rows=rows)
+    checks += _folded(config, fold) if fold is not None else []
     return DoctorReport(pipeline=config.name, checks=checks)
 
 
@@ -118,6 +140,17 @@ def _libraries() -> DoctorCheck:
 # --------------------------------------------------------------------------------------------------------
 
 
+def _plain_secrets(config: Config) -> Iterator[DoctorCheck]:
+    """Tell of secrets that whoever reads the file, or its history in version control, knows."""
+    places = config.plain_secrets
+    if not places:
+        return
+    names = ", ".join(f"`{place}`" for place in places[:_PLACES_MAX]) + " …" * (len(places) > _PLACES_MAX)
+    message = f"{config.path} has {quantity(len(places), 'secret')} as plain text: {names}."
+    do = "Write `${NAME}` for an environment variable, or `${file:PATH}` for a file that this user alone may read."
+    yield DoctorCheck(name="secrets", outcome="warning", message=message, do=do)
+
+
 def _pipeline(config: Config, clock: Clock, *, rows: bool) -> Iterator[DoctorCheck]:
     try:
         source = open_source(config.source)
@@ -154,6 +187,29 @@ def _rows(table: TableConfig, lake: Tables | None) -> Iterator[DoctorCheck]:
         yield problem("rows", error, name)
 
 
+def _folded(config: Config, fold: Callable[[Config], VerifyReport]) -> Iterator[DoctorCheck]:
+    """Whether mirrors are what the messages in raw give, less what is held."""
+    try:
+        found = fold(config)
+    except CdcError as error:
+        yield problem("fold", error)
+        return
+    for table in found.tables:
+        name = table.table
+        if table.error is not None:
+            code = exit_code_of_error(table.error)
+            message = f"{table.error.code}: {table.error.message}"
+            yield DoctorCheck(name="fold", outcome="problem", message=message, table=name, exit_code=code)
+        elif table.equal:
+            yield fine("fold", f"Equal to the fold of {quantity(table.messages, 'message')}.", name)
+        else:
+            keys = table.missing + table.unexpected + table.different
+            message = f"{quantity(keys, 'key')} of {name} differ from what raw gives."
+            do = f"See `cdcm verify --table {name}`, which repairs them with `--repair`."
+            code = DifferenceFound.exit_code
+            yield DoctorCheck(name="fold", outcome="problem", message=message, do=do, table=name, exit_code=code)
+
+
 def _contract(config: Config, table: TableConfig, elsewhere: Elsewhere | None) -> Iterator[DoctorCheck]:
     if table.contract is None:
         return
@@ -176,6 +232,7 @@ class _Silent:
     error: CdcError
     id_bytes: int
     found: tuple[SchemaName, ...] = ()
+    place: str = ""
 
     def schema(self, wanted: Wanted) -> RegisteredSchema | None:  # noqa: ARG002 - as every registry is asked
         """Find no schema.

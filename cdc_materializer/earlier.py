@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import base, fold, owners, sweeping, truncates
@@ -32,22 +32,33 @@ _WANTED = "__cdc_wanted"
 
 @dataclass(frozen=True)
 class History:
-    """The past of some keys: which keys, their changes, what those may leave out, and all that has wiped rows since."""
+    """The past of some keys: which keys, their changes, what those may leave out, and all that has wiped rows since.
+
+    `target` has the columns of the changes: those of the batch, unmasked ones in types that the past has, too.
+    """
 
     keys: DataFrame
     changes: DataFrame
+    target: TableSchema
     partial: Partial
     truncates: tuple[Truncate, ...]
     snapshots: SweepPlan
 
 
 def history_of(
-    states: DataFrame, facts: Facts, past: Past, target: TableSchema, sweeps: Sequence[Sweep] = ()
+    states: DataFrame, facts: Facts, past: Past, own: Decoders, sweeps: Sequence[Sweep] = ()
 ) -> History | None:
     """The changes of raw that a batch's states depend on; None where they depend on none.
 
     A row that came from another key needs that key's past as well: raw is asked once more for each link of a chain of
     key changes.
+
+    Args:
+        states: from `fold.states`, of the batch alone.
+        facts: what they tell.
+        past: where the past is.
+        own: what decodes the batch's own messages.
+        sweeps: the complete snapshots of the batch.
     """
     is_late = past.lives and (past.is_late(past.wiping(facts.truncates)) or past.has_begun(sweeps))
     if past.raw is None or not (facts.wants_history or facts.moved or is_late):
@@ -63,13 +74,13 @@ def history_of(
     is_known = facts.wants_history or is_late
     if halves is None and not is_known:
         return None
-    log = _Log(past, past.raw, target)
-    decoders, changes = log.of(wanted)
+    log = _Log(past, past.raw, own.folded)
+    found = log.of(wanted)
     asked: DataFrame | None = None
     while True:
-        if is_known and decoders.partial.unavailable:
+        if is_known and found.decoders.partial.unavailable:
             # A key that is wanted for its own sake may itself have come from another one.
-            further = base.links_of_inserts(changes)
+            further = base.links_of_inserts(found.changes(own.folded))
             halves = (further if halves is None else halves.unionByName(further)).distinct().localCheckpoint()
         if halves is not None and asked is not None:
             halves = halves.join(asked, base.LINK, "left_anti").localCheckpoint()
@@ -80,11 +91,13 @@ def history_of(
             break
         asked = halves if asked is None else asked.unionByName(halves)
         wanted, halves, is_known = wanted.unionByName(ended).localCheckpoint(), None, True
-        decoders, changes = log.of(wanted)
+        found = log.of(wanted)
+    target = own.folded_with(found.decoders)
     return History(
         keys=wanted,
-        changes=changes,
-        partial=decoders.partial,
+        changes=found.changes(target),
+        target=target,
+        partial=found.decoders.partial,
         truncates=log.truncates(),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
     )
@@ -93,7 +106,7 @@ def history_of(
 def with_history(own: DataFrame, history: History) -> DataFrame:
     """A batch's own changes, and those of the past of the keys for which it is folded once more."""
     wanted = F.broadcast(_named(history.keys))
-    joined = own.drop(REBUILT).join(wanted, F.col(m.KEY).eqNullSafe(F.col(_WANTED)), "left")
+    joined = own.drop(REBUILT).join(wanted, _is_wanted(), "left")
     flagged = joined.withColumn(REBUILT, F.col(_WANTED).isNotNull()).drop(_WANTED)
     flags = {CURRENT: F.lit(False), HELD: F.lit(False), REBUILT: F.lit(True)}
     if owners.OWNER in own.columns:
@@ -129,21 +142,14 @@ class _Log:
         plain = self.messages.withColumns(nothing)
         return changes_of(plain, find_decoders(plain, self.past.lookup), self.target, self.past)
 
-    def of(self, wanted: DataFrame) -> tuple[Decoders, DataFrame]:
-        """The changes of some keys (m.KEY), and what decodes them."""
-        # Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key,
-        # push it through the projections and so write out the whole decoding of a message once more for each field.
-        is_wanted = F.col(m.KEY).eqNullSafe(F.col(_WANTED))
-        found = self.keys.join(F.broadcast(_named(wanted)), is_wanted)
+    def of(self, wanted: DataFrame) -> _Found:
+        """The messages of some keys (m.KEY), and what decodes them."""
+        found = self.keys.join(F.broadcast(_named(wanted)), _is_wanted())
         places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
         messages = lying_at(self.messages, places.localCheckpoint())
         by_key = _names_rows_by_kafka_key(self.past.lookup)
         decoders = find_decoders(messages, self.past.lookup) if by_key else self.decoders
-        changes = changes_of(messages, decoders, self.target, self.past)
-        if self.past.lookup.options.key:
-            # A message may speak of another key too, whose other messages are not here.
-            changes = changes.join(F.broadcast(_named(wanted)), is_wanted, "left_semi")
-        return decoders, changes
+        return _Found(self.past, wanted, messages, decoders)
 
     def deleted_at(self, links: DataFrame) -> DataFrame:
         """The keys (m.KEY) of deletes with some links (base.LINK)."""
@@ -163,6 +169,33 @@ class _Log:
         """What all messages say of snapshots."""
         watch = self.past.watch
         return SweepPlan() if watch is None else sweeping.follow(states, self.changes, replace(watch, known=None))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The messages of some keys, and what decodes them."""
+
+    past: Past
+    wanted: DataFrame
+    messages: DataFrame
+    decoders: Decoders
+
+    def changes(self, target: TableSchema) -> DataFrame:
+        """What they changed of the wanted keys."""
+        changes = changes_of(self.messages, self.decoders, target, self.past)
+        if self.past.lookup.options.key:
+            # A message may speak of another key too, whose other messages are not here.
+            changes = changes.join(F.broadcast(_named(self.wanted)), _is_wanted(), "left_semi")
+        return changes
+
+
+def _is_wanted() -> Column:
+    """Whether a key is one of those that are wanted.
+
+    Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key, push
+    it through the projections and so write out the whole decoding of a message once more for each field.
+    """
+    return F.col(m.KEY).eqNullSafe(F.col(_WANTED))
 
 
 def _names_rows_by_kafka_key(lookup: Lookup) -> bool:

@@ -16,6 +16,7 @@ CdcError                          70  a bug of ours
     + RegistryUnavailable             the schema registry cannot be asked
     + DatabaseUnavailable             a source database cannot be asked (`verify --source`)
     + SourceBehind                    a mirror has not come up to what `verify` holds it against
+    + TimeOver                        a deadline came before what was wanted had been begun or asked
   x LakeUnavailable                4  the catalog or the warehouse cannot be used
     + CommitConflict                  another writer committed first
     + SparkEnded                      Spark's Java process is gone, or was told to stop
@@ -69,10 +70,8 @@ class Handling(Enum):
 
     HELD = "held"
     """The row stays at its last good version, the message stays in raw, the batch goes on."""
-
     PUBLISHED = "published"
     """The row is published and the violation is reported; with `strict: true` it is held."""
-
     STOP = "stop"
     """Nothing is written to that mirror; other tables go on."""
 
@@ -259,6 +258,10 @@ class SourceBehind(SourceUnavailable):
     """Raised when a mirror that is to be proven has not come up to what it is held against: it waits for a run."""
 
 
+class TimeOver(SourceUnavailable):
+    """Raised where a deadline of the caller's came first; nothing is wrong, and the next time goes on."""
+
+
 class LakeUnavailable(CdcError):
     """Raised when the catalog or the warehouse cannot be used."""
 
@@ -285,8 +288,7 @@ class ContractBlocked(BatchBlocked):
     """Raised when a contract rule with the action `block` failed.
 
     Args:
-        what: what happened.
-        do: what to do.
+        what, do: what happened, and what to do.
         rules: the names of those broken rules that no message carries, because they are about the batch or the table.
         unjudged: likewise, the names of rules that cannot be judged.
     """
@@ -312,13 +314,13 @@ class RuleNotJudged(ContractBlocked):
 
 
 class TableRuleBroken(ContractBlocked):
-    """Raised when what a batch would make of a mirror breaks a rule about the whole table."""
+    """Raised when what a batch would make of a mirror, or a replay has made, breaks a rule about the whole table."""
 
-    def __init__(self, mirror: str, broken: tuple[str, ...], unjudged: Mapping[str, str]) -> None:
-        """Say which rules are broken, and why others cannot be judged."""
+    def __init__(self, mirror: str, broken: tuple[str, ...], unjudged: Mapping[str, str], made: str = "batch") -> None:
+        """Say which rules are broken, and why others cannot be judged, by what was made: a `batch`, or a `replay`."""
         found = [f"{', '.join(broken)} would not hold for the whole table"] if broken else []
         found += [f"{name} cannot be judged ({why})" for name, why in unjudged.items()]
-        what = f"The contract of {mirror} blocks the batch: {'; '.join(found)}."
+        what = f"The contract of {mirror} blocks the {made}: {'; '.join(found)}."
         do = f"See `cdcm report --table {mirror}`, mend the data or the rule, and run again."
         super().__init__(f"{what} Raw has the messages; the mirror was not changed.", do, broken, tuple(unjudged))
 
@@ -339,8 +341,7 @@ class SourceRewound(CdcError):
     """Raised when the source lost or rewound data; a person has to decide.
 
     Args:
-        what: what happened.
-        do: what to do.
+        what, do: what happened, and what to do.
         place: partition and offset at which it shows, where there is one.
     """
 

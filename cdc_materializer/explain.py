@@ -175,7 +175,7 @@ def _judged(
         states = states.join(known, (F.col(m.PARTITION) == F.col(_CUT_PARTITION)) & inside, "left")
         states, later = in_sweeping_batches(states, batches, _BATCH), _read_later(log, places)
         states = _in_later_batches(states, later) if later is not None else states
-        judgement = log.line.judgement(log.decoders.folded, past.recorded, folded)
+        judgement = log.line.judgement(folded.target, past.recorded, folded)
         line, forgets = log.line, log.line.format.tombstones_delete
         states = as_held(line, states)
         apart = verdict.Cuts(_BATCH, lives=line.keeps_lives or folded.facts.routed, forgets=forgets)

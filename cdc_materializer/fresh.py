@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, rows, stops
 from cdc_materializer.decode.fit import conformed, ddl_of
-from cdc_materializer.errors import UsageError
+from cdc_materializer.errors import CommitConflict, UsageError
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Decided, Line, Tables, marker_of
 from cdc_materializer.line_checks import check_masks
-from cdc_materializer.merge import CDC, DELETED, Origin, cdc_struct, is_truncated
+from cdc_materializer.merge import CDC, DELETED, Origin, cdc_struct
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, plan_folding, reading_of
 from cdc_materializer.pipeline_aliases import told_by
@@ -31,6 +31,7 @@ from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.session import beside
 from cdc_materializer.settling import held_with
 from cdc_materializer.source import TopicState, as_raw_counts, read_span
+from cdc_materializer.truncated import is_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from cdc_materializer.config import Config
     from cdc_materializer.lake import LakeTable
 
+#: How often the tables are looked at, where a run publishes between two looks; a batch takes seconds, a look does not.
+_LOOKS = 5
 #: More than any topic has.
 _ALL_MESSAGES = 1 << 62
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,17 +122,15 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
     Raises:
         UsageError: there is no mirror, and no message that could make one.
         ContractInvalid: its rows are masked otherwise than the contract says.
+        CommitConflict: the mirror was published to each time that its tables were looked at.
         CdcError: a run of the table would stop.
     """
     lake, name = line.lake, line.mirror
     with translated(name):
-        # The mirror first: what a run publishes meanwhile, raw and quarantine have had before.
-        mirror = line.load_mirror()
-        tables = Tables(lake.load(name.raw), mirror, lake.load(name.quarantine))
-        tables = replace(tables, quarantine=held_with(line, tables) or tables.quarantine)
+        line, tables = together(line) if topic is not None else (line, Tables(None, line.load_mirror(), None))
         if topic is not None and line.follows_aliases:
             line = told_by(line, batch.messages(unlanded(line, tables.raw, topic)[0], None, line.id_bytes))
-            tables = replace(tables, mirror=line.load_mirror())
+            line, tables = together(line)
         check_masks(line, tables.mirror)
         decided, newest = _decide(line, tables, topic) if topic is not None else (None, None)
         if decided is None:
@@ -143,6 +144,32 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
             raise UsageError(what, "`cdcm run` says more.")
         read = sum(decided.counts.values())
         return Fresh(_together(line, tables.mirror, decided), read, decided.counts["quarantined"], newest)
+
+
+def together(line: Line) -> tuple[Line, Tables]:
+    """The tables as they are at one moment of the mirror, and the table's way to them, whatever a run does meanwhile.
+
+    What is held is ended in quarantine behind the commit that ends it (`settling`). A mirror from before it beside a
+    quarantine from after it would lack what the held message carries: nothing would say that it has to be folded again.
+
+    Args:
+        line: the table's way.
+
+    Raises:
+        CommitConflict: the mirror was published to each time.
+    """
+    for _ in range(_LOOKS):
+        # The mirror first: what a run publishes meanwhile, raw and quarantine have had before.
+        mirror = line.load_mirror()
+        tables = Tables(line.lake.load(line.mirror.raw), mirror, line.lake.load(line.mirror.quarantine))
+        tables = replace(tables, quarantine=held_with(line, tables) or tables.quarantine)
+        now = line.load_mirror()
+        if (now and (now.uuid, now.head)) == (mirror and (mirror.uuid, mirror.head)):
+            return line, tables
+        # What has landed meanwhile may say of columns what raw did not say before.
+        line = replace(line)
+    what = f"{line.mirror} was published to again and again while it was being read."
+    raise CommitConflict(what, "Ask again, or for what is published, without --fresh.")
 
 
 def unlanded(line: Line, raw: LakeTable | None, topic: TopicState) -> tuple[DataFrame, Span]:
@@ -190,7 +217,7 @@ def _together(line: Line, mirror: LakeTable | None, decided: Decided) -> DataFra
     kept = _as_live(life.live_rows(line.lake.rows(mirror), target), soft=soft, routed=routed).alias("t")
     origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates:
-        kept = kept.where(~F.coalesce(F.expr(is_truncated(truncate, origin)), F.lit(False)))
+        kept = kept.where(~is_ended(truncate, origin))
     replaced = rows.published_keys(decided.states, target, soft=False)
     return kept.join(replaced, list(target.key), "left_anti").select(*final.columns).unionByName(final)
 

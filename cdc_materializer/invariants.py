@@ -46,13 +46,23 @@ def _planned_elsewhere(table: str, lines: Sequence[SnapshotLine]) -> Iterator[st
     """Batches with another snapshot below them than the one that they were planned on, where both are kept."""
     known = {line.snapshot_id: line for line in lines}
     for line in lines:
-        planned, batch = line.summary.get(PLANNED_ON), line.summary.get(f"{MARKER_PREFIX}batch")
-        below = line.parent_id
-        # A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it.
-        while below in known and str(below) != planned and known[below].summary.get(f"{MARKER_PREFIX}batch") == batch:
+        planned, below = line.summary.get(PLANNED_ON), line.parent_id
+        while below in known and str(below) != planned and _is_step(known[below], line):
             below = known[below].parent_id
         if planned is not None and below in known and str(below) != planned:
             yield f"Snapshot {line.snapshot_id} of {table} was planned on {planned}, and {below} is below it."
+
+
+def _is_step(below: SnapshotLine, line: SnapshotLine) -> bool:
+    """Whether a snapshot belongs to the batch that stands on it.
+
+    A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it. Where
+    whole files go, Iceberg drops them, and that snapshot has no batch's name: whose it is, `foreign` asks.
+    """
+    own = below.summary.get(f"{MARKER_PREFIX}batch")
+    if own is None:
+        return below.summary.get("operation") == "delete"
+    return own == line.summary.get(f"{MARKER_PREFIX}batch")
 
 
 def _gone_back(table: str, lines: Sequence[SnapshotLine]) -> Iterator[str]:

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import life, tally, verdict
 from cdc_materializer.batch import Folded
+from cdc_materializer.causes import java_classes
 from cdc_materializer.errors import RuleNotJudged
 from cdc_materializer.judgement import Judgement
-from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.line import Line
 from cdc_materializer.schema import TableSchema
 

@@ -29,6 +29,7 @@ from cdc_materializer.lake_outcome import BRANCH_PREFIX
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import MARKER_TAG, Marker
 from cdc_materializer.names import TableName
+from cdc_materializer.retry import COMMIT
 from cdc_materializer.schema import Column, SchemaPlan, TableSchema, renamed
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 MAIN = "main"
 #: Likewise: what is said of its layout and properties, so that who takes it over can tell if that is still so.
 _MADE_AS = "cdcm.made-as"
-#: How often `main` is moved where other branches of the table are committed to at that moment.
-_ATTEMPTS = 4
 
 
 def _settings(properties: Mapping[str, str], layout: tuple[tuple[str, ...], tuple[str, ...]]) -> str:
@@ -376,16 +375,17 @@ class Lake:
 
     def _fast_forward(self, base: LakeTable, branch: str, head: int) -> None:
         load = partial(self.iceberg, base.name)
-        for left in reversed(range(_ATTEMPTS)):
+
+        def move() -> None:
             with translated(base.name):
-                move = partial(lake_commit.move, load(), self.branch, branch, head)
-            try:
-                lake_outcome.see_through(load, base.name, self.branch, head, move)
-            except CommitConflict as lost:
-                if not left or not lake_commit.is_as_staged(load, self.branch, base, branch, head, lost):
-                    raise
-            else:
-                return
+                commit = partial(lake_commit.move, load(), self.branch, branch, head)
+            lake_outcome.see_through(load, base.name, self.branch, head, commit)
+
+        def may_pass(lost: Exception) -> bool:
+            is_of_others = lake_commit.is_as_staged
+            return isinstance(lost, CommitConflict) and is_of_others(load, self.branch, base, branch, head, lost)
+
+        COMMIT.call(move, may_pass=may_pass)
 
     def _drop_left_over_branches(self, table: Any) -> None:  # noqa: ANN401 - a Java object
         prefix = BRANCH_PREFIX if self.branch == MAIN else f"{self.branch}_"

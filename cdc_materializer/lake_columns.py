@@ -119,6 +119,21 @@ def _names_then(
     return {name: old for name, old in told.items() if old is not None and old != name}, gone
 
 
+def newer_columns(table: Any, head: int | None) -> set[str]:  # noqa: ANN401 - a Java object
+    """The columns that a table has got since a snapshot, whose rows have none of them.
+
+    Args:
+        table: the table in Iceberg's own API.
+        head: the snapshot's id; None where there is none.
+    """
+    snapshot = table.snapshot(head) if head is not None else None
+    number = snapshot.schemaId() if snapshot is not None else None
+    if number is None:
+        return set()
+    then = columns_by_id(table.schemas().get(number))
+    return {name for column, name in columns_by_id(table.schema()).items() if column not in then}
+
+
 def dropped_columns(table: Any, marked: Any) -> dict[str, str | None]:  # noqa: ANN401 - Java objects
     """The columns that a table's newest marked snapshot has and the table has not, or has under another name by now.
 

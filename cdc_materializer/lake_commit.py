@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from cdc_materializer.causes import java_classes
 from cdc_materializer.errors import CommitConflict, InvariantBroken, LakeUnavailable
 from cdc_materializer.foreign import has_replaced, is_foreign
 from cdc_materializer.lake_columns import dropped_columns, hashes_otherwise
-from cdc_materializer.lake_errors import java_classes
 from cdc_materializer.lake_line import is_ours_alone, records, snapshot_line
 from cdc_materializer.lake_metadata import summary_of
 from cdc_materializer.marker import GENESIS_TAG, MARKER_PREFIX, MARKER_TAG, Marker
@@ -45,9 +45,10 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
 
     Only where the line has none: a table that was rolled back has the marker of the state that it was rolled back to.
     Whether it was cut off cannot be told for sure: PyIceberg makes what is left of a line look like a whole one. Where
-    another program has replaced the table (`has_replaced`), the tag tells of what is gone.
+    another program has replaced the table (`has_replaced`), the tag tells of what is gone. Where the tag is younger
+    than the snapshot, it tells of what was read since: who believed it would leave that out.
     """
-    first = None
+    first, asked = None, snapshot
     while snapshot is not None:
         marker = marker_at(table, snapshot)
         if marker is not None:
@@ -55,7 +56,7 @@ def newest_marker(table: Any, snapshot: Any) -> Marker | None:  # noqa: ANN401 -
         first, parent = snapshot, snapshot.parentId()
         snapshot = table.snapshot(parent) if parent is not None else None
     tagged = table.snapshot(MARKER_TAG) if first is not None else None
-    if first is None or tagged is None:
+    if first is None or tagged is None or tagged.sequenceNumber() > asked.sequenceNumber():
         return None
     told = summary_of(tagged)
     if first.parentId() is None and has_replaced(first.operation(), summary_of(first), told):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkAttributeError, PySparkException, PySparkTypeError, PySparkValueError
 
+from cdc_materializer.causes import java_classes
 from cdc_materializer.errors import CdcError, CommitConflict, CommitUnknown, InvariantBroken, LakeUnavailable
 from cdc_materializer.names import TableName
 
@@ -121,19 +122,6 @@ def _is_unanswered(classes: Sequence[str]) -> bool:
     is_rest = "RESTException" in classes[:-1]
     is_sql = "UncheckedSQLException" in classes and not _CUT_OFF.isdisjoint(classes)
     return is_rest or is_sql or "TTransportException" in classes
-
-
-def java_classes(error: BaseException) -> list[str]:
-    """The simple names of the classes in an error's chain of Java causes, outermost first; none where Java has no part.
-
-    PySpark gives some Java exceptions as its own and keeps Java's behind them.
-    """
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    found: list[str] = []
-    while cause is not None:
-        found.append(str(cause.getClass().getSimpleName()))
-        cause = cause.getCause()
-    return found
 
 
 def lake_error(name: TableName | str, error: Exception, writer: str | None = None) -> CdcError:

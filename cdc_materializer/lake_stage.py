@@ -34,11 +34,14 @@ class Stage:
     rows_expected: int | None = None
     #: How many rows the snapshots of some of the steps may take away.
     rows_max: dict[int, int] = field(default_factory=dict)
+    #: The snapshot with which it began (`begin`), where that is not the base's head.
+    beginning: int | None = None
 
     @property
     def summary(self) -> dict[str, str]:
         """What the batch's last snapshot is to say: its marker, and what the batch was planned on."""
-        planned = {} if self.base.head is None else {PLANNED_ON: str(self.base.head)}
+        below = self.base.head if self.beginning is None else self.beginning
+        planned = {} if below is None else {PLANNED_ON: str(below)}
         return {**self.marker.to_summary(), **planned}
 
     def append(self, rows: DataFrame, expected: int | None = None) -> None:
@@ -81,6 +84,20 @@ class Stage:
         if self.is_marked:
             self.appended = self.lake.branch_head(self.base.name, self.branch)
             self.steps.append(self.appended)
+        self.marker, self.is_marked = marker, False
+
+    def begin(self, marker: Marker) -> None:
+        """Let what is staged so far be a beginning that is marked as it is, and what is staged next go on from there.
+
+        Both become visible together. No sum of rows is checked across the two.
+
+        Args:
+            marker: of what is staged next.
+        """
+        if not self.is_marked:
+            self.lake.mark(self.base.name, self.marker, self.branch)
+        self.beginning = self.lake.branch_head(self.base.name, self.branch)
+        self.steps.append(self.beginning)
         self.marker, self.is_marked = marker, False
 
     def rows(self) -> DataFrame:

@@ -15,9 +15,10 @@ from cdc_materializer import life, rows
 from cdc_materializer.digests import Digest, digest_after
 from cdc_materializer.errors import UsageError
 from cdc_materializer.line import Line, marker_of
-from cdc_materializer.merge import Origin, is_truncated
+from cdc_materializer.merge import Origin
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.schema import renamed
+from cdc_materializer.truncated import is_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +68,7 @@ def _removed(line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame 
     origin = Origin(marker_of(mirror).source_table) if mirror.routed else None
     is_gone = F.col(_TOUCHED).isNotNull()
     for truncate in decided.truncates:
-        is_gone = is_gone | F.coalesce(F.expr(is_truncated(truncate, origin)), F.lit(False))
+        is_gone = is_gone | is_ended(truncate, origin)
     gone = found.alias("t").join(keys.withColumn(_TOUCHED, F.lit(True)), list(target.key), "left").where(is_gone)
     return gone.select(*life.in_columns(found, target))
 

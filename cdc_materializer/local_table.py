@@ -107,7 +107,8 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: i
     """Return the newest marker of main: that of ``head``, else of the nearest ancestor that has one.
 
     Maintenance leaves snapshots without a marker and can expire those between head and the marked one; a tag keeps that
-    one (design section 3), so the ``tagged`` snapshot counts where no ancestor that is left has a marker.
+    one (design section 3), so the ``tagged`` snapshot counts where no ancestor that is left has a marker, unless it is
+    younger than ``head``: then main was rolled back, and the tag tells of what is not in it.
     """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     next_id, first = head, None
@@ -116,7 +117,7 @@ def newest_marker(snapshots: Iterable[SnapshotLine], head: int | None, tagged: i
         if marker is not None:
             return marker
         first, next_id = by_id[next_id], by_id[next_id].parent_id
-    if head is None or tagged not in by_id:
+    if head is None or tagged not in by_id or (head in by_id and by_id[tagged].sequence > by_id[head].sequence):
         return None
     kept = by_id[tagged].summary
     is_whole = first is not None and first.parent_id is None

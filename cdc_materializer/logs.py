@@ -28,7 +28,8 @@ _STAND_INS: dict[type[BaseException], type[Exception]] = {}
 # its beginning alone, and taken whole: a long one would take the cube of its length.
 _NAMED = re.compile(
     r"""(?P<name>(?<![\w.-])
-            (?=[\w.-]*?(?:password|passwd|passphrase|pwd|secret|token|api[._-]?key|access[._-]?key|credential))
+            (?=[\w.-]*?(?:password|passwd|passphrase|pwd|secret|token|(?:api|access|private)[._-]?key|credential
+                |keystore[.]key|ssl[.]key[.]pem))
             [\w.-]++)
         (?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s,;&"']+)""",
     re.IGNORECASE | re.VERBOSE,
@@ -43,6 +44,11 @@ _BEARER = re.compile(r"(?P<name>\b(?:basic|bearer)\s+)[A-Za-z0-9+/=._~-]{8,}", r
 _IN_ADDRESS = re.compile(r"(?P<name>://)[^/\s]+@")
 # A JAAS entry is a line of its own grammar, so all that follows the login module is taken.
 _JAAS = re.compile(r"(?P<name>\b\w*LoginModule\s+(?:required|requisite|sufficient|optional)\b)[^;\n]*;?")
+
+# A private key as a text, also in a text that is cut before its end.
+_PEM = re.compile(
+    r"(?P<name>-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----).*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
+)
 
 
 class Redactor:
@@ -60,6 +66,7 @@ class Redactor:
         # The longest first: one secret can be the beginning of another.
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, _MASK)
+        text = _PEM.sub(rf"\g<name>{_MASK}", text)
         text = _JAAS.sub(rf"\g<name> {_MASK}", text)
         text = _IN_ADDRESS.sub(rf"\g<name>{_MASK}@", text)
         text = _HEADER.sub(rf"\g<name>{_MASK}", text)

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.causes import where_from
 from cdc_materializer.config import Config
 from cdc_materializer.errors import CdcError, LakeUnavailable, worst_exit_code
 from cdc_materializer.invariants import cut_in, foreign
@@ -27,7 +28,6 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.names import RAW_SUFFIX, TableName
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
 from cdc_materializer.report.models import ErrorInfo, RunReport
-from cdc_materializer.run import where_from
 from cdc_materializer.status import configured_tables, exit_code_of_error
 
 if TYPE_CHECKING:

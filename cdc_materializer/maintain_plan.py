@@ -28,6 +28,7 @@ from cdc_materializer.maintain_files import (
     plan_manifests,
 )
 from cdc_materializer.marker import Marker
+from cdc_materializer.swapped import BEFORE_REPLAY
 
 #: Snapshots that were the newest less long ago stay, whatever their number and age: somebody may be reading them.
 READING = timedelta(hours=1)
@@ -174,13 +175,16 @@ def expirable(facts: TableFacts, rule: Rule, now_ms: int) -> set[int]:
 
 
 def _pinned(facts: TableFacts, line: Sequence[SnapshotLine]) -> set[int]:
-    """Snapshots that stay: every branch and tag, the newest marker, the beginning, and what branches stand on."""
+    """Snapshots that stay: every branch and tag, newest markers, the beginning, and what branches stand on."""
     pinned = {snapshot for snapshot, _ in facts.refs.values()}
-    for found in line:
-        # Down to the newest marker, so that the line itself leads to it.
-        pinned.add(found.snapshot_id)
-        if Marker.from_summary(found.summary) is not None:
-            break
+    # A rollback needs to know how far that state goes, and the tag of the newest marker moves on.
+    kept, _ = facts.refs.get(BEFORE_REPLAY, (None, False))
+    for state in (line, main_line(facts.snapshots, kept)):
+        for found in state:
+            # Down to the newest marker, so that the line itself leads to it.
+            pinned.add(found.snapshot_id)
+            if Marker.from_summary(found.summary) is not None:
+                break
     on_main = {found.snapshot_id for found in line}
     for snapshot, is_branch in facts.refs.values():
         if not is_branch or snapshot == facts.head:

@@ -19,10 +19,11 @@ from pyspark.errors import PySparkException
 
 from cdc_materializer import crash_points
 from cdc_materializer.branches import drop_branches
+from cdc_materializer.causes import java_classes
 from cdc_materializer.errors import CdcError, CommitConflict
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_commit import FORGETS_METADATA
-from cdc_materializer.lake_errors import java_classes, lake_error, translated
+from cdc_materializer.lake_errors import lake_error, translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import marker_of
 from cdc_materializer.logs import without_texts

@@ -35,8 +35,7 @@ MARKER_PREFIX = "cdcm."
 #: Beside the marker of a batch that was staged: the snapshot that it was planned on, which is to be the one below it.
 PLANNED_ON = f"{MARKER_PREFIX}planned-on"
 
-#: The tag on the newest marked snapshot of `main`. Expiry keeps what a tag points to, so whatever other tools compact
-#: and expire, how far a table was filled can be found again.
+#: The tag on the newest marked snapshot of `main`: how far it was filled, whatever other tools compact and expire.
 MARKER_TAG = "cdcm-marker"
 
 #: The tag on a table's first snapshot, which is empty: it is set when the table is made, and never moved.

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.names import nearest, shown
 from cdc_materializer.schema import Column, TableSchema, plan_schema
+from cdc_materializer.schema_types import judged_as
 
 #: What the name of a column's unmasked twin begins with, while rows are folded and judged; no source may use it.
 PLAIN = "__cdc_plain_"
@@ -97,11 +98,6 @@ class Masks:
         folded = column.casefold()
         is_shown = self.of(column) in {None, Mask.HASH, Mask.LAST4}
         return is_shown or any(name.casefold() == folded for name in self.judged)
-
-    def rewrites(self, column: str) -> bool:
-        """Whether a column is stored as a text, whatever its values are."""
-        mask = self.of(column)
-        return mask is not None and not mask.hides_all
 
     def _file(self, column: str) -> str:
         known = {name.casefold(): place for name, place in self.places.items()}
@@ -187,7 +183,7 @@ class Masks:
 
         Args:
             target: the mirror's columns.
-            writers: the columns of the batch's writers, unmasked, in the order of their first messages.
+            writers: the columns of those whose messages are folded, unmasked, in the order of their first messages.
         """
         if not self.judged:
             return target
@@ -197,6 +193,11 @@ class Masks:
             for writer in writers
         ]
         types = plan_schema(None, plain).target.types
+        for column in (column for writer in plain for column in writer.columns):
+            types[column.name] = judged_as(types[column.name], column.type)[0]
+        # What the contract calls a text is one to its rules, whatever a batch's writers send.
+        texts = {name.casefold() for name, ddl in self.judged.items() if ddl == "string"}
+        types |= {name: "string" for name in types if name.casefold() in texts}
         met = {name.casefold() for name in types}
         # A batch without a writer that has the column can still judge rows of the past.
         spelled = {name.casefold(): name for name in target.types}

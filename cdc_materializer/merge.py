@@ -1,8 +1,8 @@
 """Every SQL statement of the package, built from parsed names and nothing else.
 
-Names come as `TableName` and column names, and are quoted here; values never appear in a statement's text, with one
-exception that cannot carry data: offsets, positions and times of a truncate, which are checked for their form first,
-and names of its topic and of source tables, as escaped literals.
+Names come as `TableName` and column names, and are quoted here. Values never appear in a statement's text: they are
+columns of a view, or parameters that are bound when it is sent (`KeyRanges`, `end_truncated`). Statements that define a
+table take none: its properties and the comments of its columns are escaped literals in them.
 """
 
 from __future__ import annotations
@@ -264,31 +264,51 @@ def delete_keys(
     )
 
 
-def delete_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate, origin: Origin | None) -> str:
-    """Delete the rows that a truncate removes; with an origin only those of its own source table."""
-    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {is_truncated(truncate, origin)}"
+def end_truncated(
+    catalog: str, table: TableName, branch: str, truncate: Truncate, origin: Origin | None, *, soft: bool
+) -> tuple[str, dict[str, str | int | None]]:
+    """A statement that ends the rows which a truncate removes, and its parameters; with an origin, of its own table.
+
+    They are deleted; with `soft` those that are live are marked as deleted by it, and keep their values.
+    """
+    path, where, cdc = branch_path(catalog, table, branch), is_truncated(truncate, origin), quote(CDC)
+    reached = None if truncate.position is None else reach_of(truncate.position)
+    values = {**vars(truncate), "reached": reached, "first": origin.first if origin is not None else None}
+    arguments = {f"truncate_{name}": value for name, value in values.items()}
+    if not soft:
+        return f"DELETE FROM {path} t WHERE {where}", arguments
+    told = {
+        "op": "'t'",
+        "source_ts": "CAST(timestamp_micros(CAST(:truncate_micros AS BIGINT)) AS TIMESTAMP)",
+        "position": "CAST(:truncate_position AS STRING)",
+        "epoch": "CAST(:truncate_epoch AS INT)",
+        "topic": ":truncate_topic",
+        "partition": "CAST(:truncate_partition AS INT)",
+        "offset": "CAST(:truncate_offset AS BIGINT)",
+        DELETED: "true",
+    }
+    changed = ", ".join(f"t.{cdc}.{quote(name)} = {value}" for name, value in told.items())
+    return f"UPDATE {path} t SET {changed} WHERE ({where}) AND NOT t.{cdc}.{DELETED}", arguments
 
 
 def is_truncated(truncate: Truncate, origin: Origin | None) -> str:
-    """Whether a row `t` is one that a truncate ends: of its table, and from before it."""
+    """Whether a row `t` is one that a truncate ends, of its table and from before it; see `truncated.is_ended`."""
     if origin is None or truncate.table is None:
         return _is_before(truncate)
-    table = f"t.{quote(CDC)}.{SOURCE_TABLE}"
-    table = table if origin.first is None else f"COALESCE({table}, {_text(origin.first)})"
-    return f"{table} = {_text(truncate.table)} AND ({_is_before(truncate)})"
+    table = f"COALESCE(t.{quote(CDC)}.{SOURCE_TABLE}, :truncate_first)"
+    return f"{table} = :truncate_table AND ({_is_before(truncate)})"
 
 
 def _is_before(truncate: Truncate) -> str:
     """Whether a row `t` is from before a truncate: at an earlier position, or if it has none behind its offset."""
     cdc = f"t.{quote(CDC)}"
-    behind = f"({cdc}.partition = {int(truncate.partition)} AND {cdc}.offset < {int(truncate.offset)})"
+    behind = f"({cdc}.partition = :truncate_partition AND {cdc}.offset < :truncate_offset)"
     if truncate.position is None:
         return behind
-    # The name of a binlog's file is in it, which can be any.
-    earlier, reached = f"{cdc}.position < {_text(truncate.position)}", reach_of(truncate.position)
-    if reached != truncate.position:
+    earlier = f"{cdc}.position < :truncate_position"
+    if reach_of(truncate.position) != truncate.position:
         # A row that a snapshot showed is held against the truncate's own place in the log.
-        earlier = f"({earlier} OR ({cdc}.op = 'r' AND {cdc}.position < {_text(reached)}))"
+        earlier = f"({earlier} OR ({cdc}.op = 'r' AND {cdc}.position < :truncate_reached))"
     return f"({cdc}.position IS NOT NULL AND {earlier}) OR ({cdc}.position IS NULL AND {behind})"
 
 
@@ -303,25 +323,6 @@ def mark_deleted(catalog: str, table: TableName, branch: str, view: str, schema:
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
         f"WHEN MATCHED AND NOT t.{cdc}.{DELETED} THEN UPDATE SET t.{cdc} = s.{cdc}"
     )
-
-
-def mark_truncated(catalog: str, table: TableName, branch: str, truncate: Truncate, origin: Origin | None) -> str:
-    """Mark the live rows that a truncate removes as deleted by it; they keep their values. See `delete_truncated`."""
-    cdc = quote(CDC)
-    micros = "NULL" if truncate.micros is None else f"timestamp_micros({int(truncate.micros)})"
-    values = {
-        "op": "'t'",
-        "source_ts": f"CAST({micros} AS TIMESTAMP)",
-        "position": "CAST(NULL AS STRING)" if truncate.position is None else _text(truncate.position),
-        "epoch": f"CAST({int(truncate.epoch)} AS INT)",
-        "topic": _text(truncate.topic),
-        "partition": f"CAST({int(truncate.partition)} AS INT)",
-        "offset": f"CAST({int(truncate.offset)} AS BIGINT)",
-        DELETED: "true",
-    }
-    changed = ", ".join(f"t.{cdc}.{quote(name)} = {value}" for name, value in values.items())
-    where = f"({is_truncated(truncate, origin)}) AND NOT t.{cdc}.{DELETED}"
-    return f"UPDATE {branch_path(catalog, table, branch)} t SET {changed} WHERE {where}"
 
 
 def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:

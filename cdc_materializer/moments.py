@@ -26,6 +26,7 @@ from cdc_materializer.line import Line, marker_of
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
 from cdc_materializer.moments_cut import KNOWN, Cut, Known, cut_at, doubts
+from cdc_materializer.past import changes_of
 from cdc_materializer.proof import Refolded, refolded
 from cdc_materializer.query import told_rows
 from cdc_materializer.rebuild_base import Base
@@ -82,7 +83,8 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
     # What no batch has read yet may begin an epoch that nobody knows of.
     messages = log.messages.where(batch.within(log.read, "partition", "offset"))
     # Cached: Spark would decode the messages once more for each look at them.
-    known = log.changes(messages).select(*KNOWN).persist()
+    changes = changes_of(messages, log.decoders, log.target, log.past.seeing_snapshots())
+    known = changes.select(*KNOWN).persist()
     try:
         partitions = tuple(sorted(marker_of(mirror).offsets))
         every = Known(known, partitions, marker_of(raw).adopted)

@@ -23,7 +23,7 @@ from cdc_materializer.resends import reach
 
 #: What has to be known of each message.
 KNOWN = (
-    m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.SOURCE_TIME, m.STREAMING, m.LOG, m.LOG_NUMBER,
+    m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.SOURCE_TIME, m.STREAMING, m.SNAPSHOT, m.LOG, m.LOG_NUMBER,
 )  # fmt: skip
 
 _SHOWN = "Write it as `cdcm why TABLE` and `__cdc.position` show it."
@@ -159,6 +159,7 @@ def doubts(log: Known, cut: Cut, *, time: datetime | None, wipes: bool) -> list[
         wipes: whether truncates end rows in this table.
     """
     found = [*_waiting(log, cut), *_unplaced(log, cut), *_unseen(log, cut), *_lost(log, cut), *_split(log, cut)]
+    found += _read_anew(log, cut)
     found += _times(log, cut, time) if time is not None else ()
     found += () if wipes else _kept(log, cut)
     return found
@@ -215,6 +216,25 @@ def _lost(log: Known, cut: Cut) -> Iterator[str]:
     for one in log.adopted:
         if any(p not in cut.first or at <= cut.first[p] for p, at in one.offsets.items()):
             yield f"Source data that was lost or rewound before then was accepted on {one.at} (`adopt`)."
+
+
+def _read_anew(log: Known, cut: Cut) -> Iterator[str]:
+    """Whether a snapshot of the whole table comes next, and nothing tells that the log was read up to the moment.
+
+    A connector that has lost its place in the log takes one: what was deleted, and changed again, before it was is in
+    no message. Only a change from the log that came before it, from behind the moment, shows that nothing is missing.
+    """
+    own, is_record = F.col(m.POSITION), F.col(m.SNAPSHOT).isNotNull()
+    later = log.changes.where(~cut.reached)
+    records = later.where(is_record).groupBy(m.PARTITION)
+    found = records.agg(F.min(m.OFFSET).alias("first"), F.min(own).alias("at")).collect()
+    begins = {row[m.PARTITION]: row["first"] for row in found}
+    places = [row["at"] for row in found if cut.first.get(row[m.PARTITION]) == row["first"]]
+    if not places:
+        return
+    streamed = later.where(F.col(m.STREAMING) & _before(begins) & (reach(own) < F.lit(min(places))))
+    if streamed.isEmpty():
+        yield "A snapshot of the table was read after it, and no message tells what changed between."
 
 
 def _split(log: Known, cut: Cut) -> Iterator[str]:

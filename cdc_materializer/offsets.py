@@ -62,6 +62,10 @@ class Offsets(Mapping[int, int]):
         """Show the content."""
         return f"Offsets({self._by_partition!r})"
 
+    def is_ahead_of(self, other: Mapping[int, int]) -> bool:
+        """Return whether some partition is done further than in other offsets; nothing is done of one they lack."""
+        return any(offset > other.get(partition, 0) for partition, offset in self.items())
+
 
 @dataclass(frozen=True)
 class Span:

@@ -88,6 +88,10 @@ class Past:
         """The same, for a fold that holds deletes against their `before`."""
         return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, doubtful_keys=True)))
 
+    def seeing_snapshots(self) -> Past:
+        """The same, for changes of which each says what record of a snapshot it is, also where the table sweeps not."""
+        return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, snapshots=True)))
+
     def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
         """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions.
 

@@ -27,7 +27,7 @@ from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
 from cdc_materializer.line_checks import check_columns, check_deletes, check_layout, check_masks, check_pair, check_raw
 from cdc_materializer.marker import Marker
-from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, delete_truncated, mark_deleted, mark_truncated
+from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, end_truncated, mark_deleted
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
@@ -270,7 +270,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
     again = reading.own.where(batch.within(earlier, "partition", "offset")).count() if earlier is not None else 0
     folded = batch.fold_batch(reading.own, decoders, past)
     try:
-        judgement = line.judgement(decoders.folded, past.recorded, folded)
+        judgement = line.judgement(folded.target, past.recorded, folded)
         with planned_for(line.lake.spark, past.rows):
             judged, counted = judging.judge(line, folded, judgement, decoders.plan.target)
     finally:
@@ -389,8 +389,7 @@ def _stage(stage: Stage, mirror: LakeTable, decided: Decided, unseen: DataFrame 
         stage.execute((mark_deleted if soft else delete_keys)(*branch, _UNSEEN_VIEW, target))
     origin = Origin(marker_of(mirror).source_table) if routed else None
     for truncate in decided.truncates if not mirror.is_empty else ():
-        end = mark_truncated if soft else delete_truncated
-        stage.execute(end(*branch, truncate, origin))
+        stage.execute(*end_truncated(*branch, truncate, origin, soft=soft))
     if decided.published == 0:
         return
     if not mirror.is_empty:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch
+from cdc_materializer.causes import where_from
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.decoders_selectors import MAY_WAIT
@@ -40,7 +41,7 @@ from cdc_materializer.report.plan_models import (
     TablePlan,
     TypePlan,
 )
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refusal
 from cdc_materializer.schema import Misfit, SchemaPlan
 from cdc_materializer.session import beside

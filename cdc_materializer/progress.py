@@ -265,11 +265,11 @@ def _unreleased(lake: Tables, mirror: TableName) -> set[tuple[str, str | None]]:
     return {(str(row["code"]), row["rule"]) for row in quarantine if row["status"] != "released"}
 
 
-def landed(config: Config, tables: Iterable[TableConfig]) -> int | None:
+def landed(config: Config, tables: Iterable[TableConfig], deadline: Deadline = NEVER) -> int | None:
     """At most so many messages raw tables have, 0 where there are none; None where only Spark can tell."""
     found = 0
     try:
-        lake = open_tables(config.catalog)
+        lake = open_tables(config.catalog, deadline)
         for raw in (table.mirror.raw for table in tables):
             marker = lake.marker_of(raw)
             if marker is None and lake.uuid_of(raw) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +18,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, ledger, life, rows, verdict
+from cdc_materializer.causes import where_from
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind, UsageError
+from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind, TimeOver, UsageError
 from cdc_materializer.fold import CURRENT
 from cdc_materializer.judgement import Judgement
 from cdc_materializer.judging import cached, without_failing
@@ -42,7 +43,8 @@ from cdc_materializer.quarantine import as_held
 from cdc_materializer.quarantine_retries import as_waiting
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.retry import NEVER, Deadline
+from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
@@ -68,6 +70,7 @@ class VerifyOptions:
         ledger: whether mirrors are held against their ledgers alone, which reads nothing but the mirrors.
         source: whether mirrors are held against their databases instead of raw.
         plain_keys: whether reports name the first differing keys as they are; else their hashes stand for them.
+        deadline: no table is begun behind it, and nobody waited for; a table that was not compared says so.
     """
 
     tables: Sequence[str] = ()
@@ -75,6 +78,7 @@ class VerifyOptions:
     ledger: bool = False
     plain_keys: bool = False
     source: bool = False
+    deadline: Deadline = NEVER
 
     def __post_init__(self) -> None:
         """Refuse what does not go together.
@@ -110,12 +114,12 @@ def verify_tables(
         CdcError: nothing could be compared: the configuration, the contracts of all of them, or Spark.
     """
     options = options or VerifyOptions()
-    work = open_work(config, RunOptions(tables=options.tables), refuse=False)
+    work = open_work(config, RunOptions(tables=options.tables, deadline=options.deadline), refuse=False)
     refuse_all_unreadable(work.contracts, work.tables)
     if options.source:
         check_named(work.tables)
     # How many rows a database has, raw does not tell.
-    size = None if options.source else landed(config, work.tables)
+    size = None if options.source else landed(config, work.tables, options.deadline)
     with session_for(work, spark, size) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
     found += [_refused(one.topic, one.topic, one.error, options) for one in work.refused]
@@ -134,6 +138,8 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
     name = str(table.mirror)
     none = TableVerify(table=name, topic=table.topic, method=options.method, equal=True)
     try:
+        if options.deadline.is_over:
+            raise TimeOver(f"The time was over before {name} was compared.", "Verify it alone, or with more time.")
         refuse_unreadable(work.contracts, (table,))
         database = database_of(line, work.config) if options.source else None
         mirror, raw = line.load_mirror(), lake.load(table.mirror.raw)
@@ -152,7 +158,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
             raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
         with translated(table.mirror):
             if database is not None:
-                proof = SourceProof(line, database, siblings_of(table, work.known), raw, mirror)
+                proof = SourceProof(line, database, siblings_of(table, work.known), raw, mirror, options.deadline)
                 found = proof.compare(plain_keys=options.plain_keys)
             elif options.ledger:
                 found = ledger.compare(line, mirror)
@@ -219,7 +225,7 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:
-        decided = _decided(line, folded, decoders.folded, past, target)
+        decided = _decided(line, folded, past, target)
         try:
             yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
         finally:
@@ -228,9 +234,9 @@ def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame 
         folded.release()
 
 
-def _decided(line: Line, folded: batch.Folded, seen: TableSchema, past: Past, target: TableSchema) -> DataFrame:
+def _decided(line: Line, folded: batch.Folded, past: Past, target: TableSchema) -> DataFrame:
     """The states with their verdicts, cached, as a run would judge them."""
-    judgement = line.judgement(seen, past.recorded, folded)
+    judgement = line.judgement(folded.target, past.recorded, folded)
     states = as_held(line, folded.states)
 
     def ask(by: Judgement) -> tuple[DataFrame, int]:
@@ -287,12 +293,30 @@ def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOption
 def _was_judged_otherwise(line: Line, mirror: LakeTable) -> bool:
     """Whether a batch since the mirror was made, or rebuilt, was judged by another contract than today's."""
     today = line.contract.fingerprint if line.contract is not None else None
-    for _, _, _, summary in summaries(line.lake.iceberg(mirror.name), mirror.head):
-        known = Marker.from_summary(summary)
-        if known is not None and known.source_snapshot is None:
+    told = (Marker.from_summary(summary) for *_, summary in summaries(line.lake.iceberg(mirror.name), mirror.head))
+    return judged_otherwise((known for known in told if known is not None), today)
+
+
+def judged_otherwise(told: Iterable[Marker], today: str | None) -> bool:
+    """Whether a batch that a mirror has rows of was judged by another contract.
+
+    Args:
+        told: the markers on the mirror's line, newest first.
+        today: the contract's fingerprint.
+    """
+    above: Marker | None = None
+    for known in told:
+        if above is not None and known.offsets.is_ahead_of(above.offsets):
+            # A replay has read again what this one read: from its own beginning on, or without one as earlier versions
+            # put a rebuilt mirror on top of a newer one, from the first message on.
+            if above.batch:
+                return False
+            continue
+        if known.source_snapshot is None:
             return False
-        if known is not None and known.contract != today:
+        if known.contract != today:
             return True
+        above = known
     return False
 
 

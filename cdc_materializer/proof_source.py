@@ -23,7 +23,7 @@ from cdc_materializer.decoders import find_decoders
 from cdc_materializer.dialects import Position, SourceColumn
 from cdc_materializer.differences import KEYS_MAX, Difference
 from cdc_materializer.digests import comparable, value_digest
-from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceBehind
+from cdc_materializer.errors import ConfigError, LakeUnavailable, SourceBehind, TimeOver
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.line_checks import check_deletes, check_masks
@@ -34,7 +34,7 @@ from cdc_materializer.proof_columns import ComparedTable, choose
 from cdc_materializer.proof_wait import Reached, behind
 from cdc_materializer.quarantine import held_keys
 from cdc_materializer.report.models import MessagePlace, TableVerify
-from cdc_materializer.retry import Deadline
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.why_log import Log
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class SourceProof:
         siblings: the tables of pipeline.yaml that the same connector may feed.
         raw: raw, as it was loaded.
         mirror: the mirror as it is by now.
+        deadline: the mirror is waited for no longer, either.
     """
 
     line: Line
@@ -122,6 +123,7 @@ class SourceProof:
     siblings: Sequence[TableConfig]
     raw: LakeTable
     mirror: LakeTable
+    deadline: Deadline = NEVER
     _position: Position | None = field(default=None, init=False)
     _held: DataFrame | None = field(default=None, init=False)
     _left: float = field(init=False)
@@ -220,7 +222,7 @@ class SourceProof:
                 break
             try:
                 last = self._look(table, last)
-            except SourceBehind:
+            except (SourceBehind, TimeOver):
                 if last is first:
                     raise
                 break
@@ -282,9 +284,10 @@ class SourceProof:
 
         Raises:
             SourceBehind: it takes longer than what earlier waits for this table have left of `wait`.
+            TimeOver: the caller's deadline comes before that.
         """
         self._position = self.database.position()
-        reached, deadline = Reached(self._position), Deadline.after(self._left)
+        reached, deadline = Reached(self._position), Deadline.after(min(self._left, self.deadline.left))
         ends: Offsets | None = None
         while True:
             slots = self.database.slots() if ends is None else {}
@@ -293,10 +296,13 @@ class SourceProof:
             self._reload()
             if ends is not None and self._has(ends):
                 break
+            if self.deadline.is_over:
+                what = f"The time was over before {self.line.mirror} had all that `{self.database.name}` has."
+                raise TimeOver(what, "Verify it alone, or with more time.")
             if deadline.is_over:
                 short, seconds = reached.short(slots), self.database.config.wait.total_seconds()
                 raise behind(self.line, self.database.name, seconds, delivered=ends is not None, slots=short)
-            time.sleep(deadline.within(_LOOK_SECONDS))
+            deadline.sleep(_LOOK_SECONDS)
         self._left, self._held = deadline.left, self._held_now()
 
     def _is_sent(self, reached: Reached, slots: Mapping[str, int]) -> bool:

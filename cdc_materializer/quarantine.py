@@ -219,6 +219,15 @@ def is_noted() -> Column:
     return is_stop & (F.col("status") == verdict.OPEN)
 
 
+def is_warning() -> Column:
+    """Whether a quarantine row is a rule about the table that a batch broke and that only warns, see `warn_of`.
+
+    It lies where its batch ended: no message is there, or one of a later batch.
+    """
+    is_stop = F.coalesce(F.col("action").isin(_STOP, UNJUDGED), F.lit(False))
+    return (F.col("code") == str(Code.CONTRACT)) & F.col("batch_id").eqNullSafe(F.lit("")) & ~is_stop
+
+
 def release_stops(line: Line, quarantine: LakeTable) -> None:
     """End the stops that no message carries: the table goes on."""
     if not has_stops(quarantine):

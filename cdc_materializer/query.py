@@ -30,6 +30,7 @@ from cdc_materializer.progress import backlogs
 from cdc_materializer.query_json import VALUE, json_text
 from cdc_materializer.query_reads import check_reading
 from cdc_materializer.report.query_models import Freshness, QueryColumn, QueryReport
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_unreadable
 from cdc_materializer.session import beside
@@ -45,7 +46,13 @@ _CODES = re.compile(r"\A\[[\w.]+\] |(?<!\s)\s*SQLSTATE: \w+\Z")
 
 
 def run_query(
-    config: Config, query: str, limit: int, *, fresh: bool = False, spark: SparkSession | None = None
+    config: Config,
+    query: str,
+    limit: int,
+    *,
+    fresh: bool = False,
+    spark: SparkSession | None = None,
+    deadline: Deadline = NEVER,
 ) -> QueryReport:
     """Answer a query.
 
@@ -55,18 +62,19 @@ def run_query(
         limit: most rows of the answer.
         fresh: whether messages count that are not published yet.
         spark: a session with Iceberg's extensions, where there is one.
+        deadline: broker, registry and catalog are waited for no longer; Spark's reading has its own time.
 
     Raises:
         UsageError: the query cannot be understood, or names what is not there.
         ContractInvalid: the rows of a mirror that is asked for are masked otherwise than its contract says.
         CdcError: something cannot be read, or a run of a table that is asked for would stop.
     """
-    work = open_work(config, RunOptions(), refuse=False)
+    work = open_work(config, RunOptions(deadline=deadline), refuse=False)
     asked = _named(work, query, [table.mirror for table in work.tables])
     # A history is masked as its mirror is.
     shown = [*asked, *_named(work, query, [table.mirror.history for table in work.tables])]
     refuse_unreadable(work.contracts, shown)
-    waiting = {backlog.table.mirror: backlog for backlog in backlogs(config, work.source, asked)} if fresh else {}
+    waiting = {one.table.mirror: one for one in backlogs(config, work.source, asked, deadline)} if fresh else {}
     failed = next((backlog.error for backlog in waiting.values() if backlog.error is not None), None)
     if failed is not None:
         raise failed

@@ -15,42 +15,43 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F
-
-from cdc_materializer import batch, crash_points, life, quarantine, rows, stops
-from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows
-from cdc_materializer.differences import compare_rows
-from cdc_materializer.errors import CdcError, CommitConflict, UsageError
+import cdc_materializer
+from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
+from cdc_materializer.audit import refusal
+from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows, replace_rows_from
+from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Line, Tables, marker_of
 from cdc_materializer.line_checks import check_deletes, check_whole
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
+from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
-from cdc_materializer.rebuild_base import Base, carried, find_base
+from cdc_materializer.rebuild_base import Base, beginning, find_base, is_of_other_raw
 from cdc_materializer.rebuild_fill import refill
 from cdc_materializer.rebuild_start import EARLIEST, Start
 from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in, take_back
-from cdc_materializer.rebuild_types import as_rebuilt, find_retypes, make_room
-from cdc_materializer.report.models import ErrorInfo, RebuiltType, ReplayReport, TableReplay
-from cdc_materializer.run import RunOptions, Work, open_work, session_for, where_from
+from cdc_materializer.rebuild_types import find_retypes, make_room
+from cdc_materializer.report.models import ErrorInfo
+from cdc_materializer.report.replay_models import ReplayReport, TableReplay
+from cdc_materializer.retry import NEVER, Deadline
+from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
+from cdc_materializer.table_errors import info_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from cdc_materializer.config import Config, TableConfig
-
-_LOG = logging.getLogger(__name__)
 
 #: How often a replay catches up with a mirror that is published to meanwhile, before it gives up the swap.
 _CATCH_UPS = 5
@@ -71,6 +72,7 @@ class ReplayOptions:
         start: where it begins; see `parse_start`.
         on_batch: called after each batch.
         plain_keys: whether the report names the first differing keys as they are; else their hashes stand for them.
+        deadline: no table and no batch is begun behind it; what was rebuilt by then is gone on with the next time.
     """
 
     publish: bool = False
@@ -78,6 +80,17 @@ class ReplayOptions:
     start: Start = EARLIEST
     on_batch: Callable[[TableConfig, Batch], None] = field(default=lambda _table, _batch: None)
     plain_keys: bool = False
+    deadline: Deadline = NEVER
+
+    def check_time(self, mirror: TableName) -> None:
+        """Begin nothing more with a mirror behind the deadline.
+
+        Raises:
+            TimeOver: it has come.
+        """
+        if self.deadline.is_over:
+            what = f"The time was over before {mirror} was rebuilt; readers see what they saw."
+            raise TimeOver(what, "What was rebuilt is kept; run the replay again, and it goes on.")
 
 
 def replay_tables(
@@ -94,9 +107,9 @@ def replay_tables(
     Raises:
         CdcError: nothing could be begun; what goes wrong with one table is told in its entry.
     """
-    work = _opened(config, names)
+    work = _opened(config, names, options.deadline)
     # What the topic has, and raw has not, nobody counts beforehand.
-    size = None if options.start.kind == "kafka" else landed(config, work.tables)
+    size = None if options.start.kind == "kafka" else landed(config, work.tables, options.deadline)
     with session_for(work, spark, size) as session:
         found = [_told_or_failed(work, _line(work, session, table), options) for table in work.tables]
     return ReplayReport(pipeline=config.name, tables=found)
@@ -141,18 +154,19 @@ def _each(
         for line in (_line(work, session, table) for table in work.tables):
             try:
                 refuse_unreadable(work.contracts, (line.table,))
-                do(line)
+                with translated(line.mirror):
+                    do(line)
                 found.append(_entry(line).model_copy(update={done: True}))
-            except CdcError as failure:
+            except Exception as failure:  # noqa: BLE001 - what becomes of the others is to be told, too
                 found.append(_failed(line, failure))
     return ReplayReport(pipeline=config.name, tables=found)
 
 
-def _opened(config: Config, names: tuple[str, ...]) -> Work:
+def _opened(config: Config, names: tuple[str, ...], deadline: Deadline = NEVER) -> Work:
     if not names:
         # For a run no name means every table; what readers see of all of them is not replaced by a slip.
         raise UsageError("No mirror is named.", "Name those that are meant, one or several.")
-    work = open_work(config, RunOptions(tables=names), refuse=False)
+    work = open_work(config, RunOptions(tables=names, deadline=deadline), refuse=False)
     refuse_all_unreadable(work.contracts, work.tables)
     return work
 
@@ -170,8 +184,10 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
     """
     alone = line.table.model_copy(update={"history": False})
     rules: list[object] = [
-        # Ids of another length name other schemas.
-        line.id_bytes,
+        # Its ids name other schemas than another's.
+        line.registry.place if line.registry is not None else None,
+        # Another may read or judge otherwise.
+        cdc_materializer.__version__,
         line.contract.fingerprint if line.contract is not None else None,
         line.masks.told(),
         alone.model_dump(mode="json", exclude=_NO_RULES),
@@ -190,20 +206,21 @@ def _beside(line: Line, raw: Marker, marker: Marker, retypes: Mapping[str, str],
 def _told_or_failed(work: Work, line: Line, options: ReplayOptions) -> TableReplay:
     refilled = 0
     try:
-        refuse_unreadable(work.contracts, (line.table,))
-        if options.start.kind == "kafka":
-            refilled = refill(line, restart=options.restart)
-            # What raw has got may say of columns what it did not say before.
-            line = replace(line)
-        found = _replay(line, options)
-    except CdcError as failure:
+        with translated(line.mirror):
+            options.check_time(line.mirror)
+            refuse_unreadable(work.contracts, (line.table,))
+            if options.start.kind == "kafka":
+                refilled = refill(line, restart=options.restart, deadline=options.deadline)
+                # What raw has got may say of columns what it did not say before.
+                line = replace(line)
+            found = _replay(line, options)
+    except Exception as failure:  # noqa: BLE001 - as in `_each`
         found = _failed(line, failure)
     return found.model_copy(update={"refilled": refilled})
 
 
-def _failed(line: Line, failure: CdcError) -> TableReplay:
-    _LOG.debug("%s was left as it is: %s", line.mirror, where_from(failure.__cause__ or failure))
-    return _entry(line).model_copy(update={"error": ErrorInfo.of(failure)})
+def _failed(line: Line, failure: Exception) -> TableReplay:
+    return _entry(line).model_copy(update={"error": info_of(line.lake.spark, line.mirror, failure)})
 
 
 def _entry(line: Line) -> TableReplay:
@@ -227,12 +244,13 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = load_all(sides.beside)
-            told = _told(sides, live, rebuilt, batches, plain_keys=options.plain_keys)
+            own, beside = (line, live), (sides.beside, rebuilt)
+            told, broken = rebuild_told.compared(own, beside, base, batches, plain_keys=options.plain_keys)
             crash_points.reach("compared", name)
-            blocked = stops.blocked_at_end(sides.beside, rebuilt.quarantine)
+            blocked = stops.blocked_at_end(sides.beside, rebuilt.quarantine) or refusal(sides.beside, broken)
             if blocked is not None:
                 return told.model_copy(update={"error": ErrorInfo.of(blocked)})
-            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=_changes(told)):
+            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=rebuild_told.changes(told)):
                 return told.model_copy(update={"published": options.publish})
         # What has landed meanwhile may say of columns what raw did not say before.
         line, options = replace(line), replace(options, restart=False)
@@ -284,13 +302,10 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     begun, mirror = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.
-    if begun is None or options.restart or begun.mirror.dropped or _is_ahead(begun.mirror, mirror):
-        now, base = marker_of(mirror), sides.base
-        start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
-        start = replace(start, batch="", counts={}, masks=sides.beside.masks.told())
-        start = replace(start, settles=None, warned=(), swapped=None)
-        told = base.held(sides.live) if base is not None else None
-        there = base.rows(sides.live, mirror) if base is not None else None
+    is_left = begun is not None and (begun.mirror.dropped or _is_ahead(begun.mirror, mirror))
+    if begun is None or options.restart or is_left or is_of_other_raw(sides.live, begun.mirror):
+        start, there = beginning(sides.live, mirror, sides.base)
+        told = sides.base.held(sides.live) if sides.base is not None else None
         for name in (bases.quarantine.name, mirror.name):
             drop_branches(lake, name, REPLAY_BRANCH)
         _put(lake, bases.quarantine, replace(start, ledger=None), told)
@@ -299,7 +314,11 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
         # Columns may have come since, and rows are written by name.
         found = lake.rows(begun.mirror)
         found = found.select(*life.in_columns(found, mirror.schema), CDC)
-        _put(lake, mirror, marker_of(begun.mirror), found)
+        # Where it began is told on top of it too: what came before is none of its batches.
+        start, there = beginning(sides.live, mirror, sides.base)
+        drop_branches(lake, mirror.name, lake.branch)
+        goes_on = partial(replace_rows_from, beginning=there, marker=marker_of(begun.mirror), rows=found)
+        lake.publish(mirror, start, goes_on)
 
 
 def _is_ahead(begun: LakeTable, live: LakeTable) -> bool:
@@ -318,6 +337,7 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
     """Fold raw up to where the live mirror is; how many batches that took."""
     count = 0
     while True:
+        options.check_time(sides.live.mirror)
         tables = load_all(sides.beside)
         if tables.raw is None:
             return count
@@ -343,53 +363,3 @@ def _with_alone(tables: Tables, alone: int) -> Tables:
         return tables
     begun = marker_of(tables.mirror)
     return replace(tables, mirror=replace(tables.mirror, marker=replace(begun, alone=max(begun.alone, alone))))
-
-
-def _told(sides: _Sides, live: Tables, rebuilt: Tables, batches: int, *, plain_keys: bool) -> TableReplay:
-    if live.mirror is None or rebuilt.mirror is None:
-        what = f"The branch on which {sides.live.mirror} was rebuilt is gone."
-        raise CommitConflict(what, "Another replay of the table has run; run this one again.")
-    target, retypes = rebuilt.mirror.schema, sides.beside.lake.retypes[sides.live.mirror]
-    expected, found = sides.beside.lake.rows(rebuilt.mirror), sides.live.lake.rows(live.mirror)
-    found = as_rebuilt(found, target) if retypes else found
-    if rebuilt.mirror.routed:
-        expected = rows.with_source_tables(expected, marker_of(rebuilt.mirror).source_table)
-        found = rows.with_source_tables(found, marker_of(live.mirror).source_table)
-    difference = compare_rows(expected, found, target)
-    base = marker_of(sides.base.mirror).offsets if sides.base is not None else None
-    return TableReplay(
-        table=str(sides.live.mirror),
-        topic=sides.live.table.topic,
-        batches=batches,
-        base_snapshot=sides.base.mirror.head if sides.base is not None else None,
-        base_offsets=None if base is None else {str(partition): offset for partition, offset in base.items()},
-        equal=difference.is_none,
-        rebuilt=difference.expected,
-        live=difference.found,
-        only_rebuilt=difference.missing,
-        only_live=difference.unexpected,
-        different=difference.different,
-        columns=difference.columns,
-        added=[name for name in target.types if name not in live.mirror.schema.types],
-        types=[RebuiltType(column=name, old=live.mirror.schema.types[name], new=ddl) for name, ddl in retypes.items()],
-        places=difference.places,
-        keys=difference.told_keys(plain=plain_keys),
-        held_live=_open_codes(sides.live.lake, live.quarantine, marker_of(live.mirror)),
-        held_rebuilt=_open_codes(sides.beside.lake, rebuilt.quarantine, marker_of(rebuilt.mirror)),
-        live_snapshot=live.mirror.head,
-        rebuilt_snapshot=rebuilt.mirror.head,
-    )
-
-
-def _changes(told: TableReplay) -> bool:
-    """Whether readers would see anything else, or anything else would be held."""
-    return not told.equal or bool(told.added or told.types) or told.held_live != told.held_rebuilt
-
-
-def _open_codes(lake: Lake, table: LakeTable | None, marker: Marker) -> dict[str, int]:
-    if table is None:
-        return {}
-    is_held = (F.col("status") == quarantine.OPEN) & ~quarantine.is_noted() & batch.published(marker)
-    waiting = lake.rows(table).where(is_held)
-    named = waiting.select(F.concat_ws(" ", "code", "rule").alias("name")).groupBy("name").count()
-    return {row["name"]: row["count"] for row in named.orderBy("name").collect()}

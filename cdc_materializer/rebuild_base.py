@@ -16,7 +16,7 @@ from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
-from cdc_materializer.lake_line import heads, summaries
+from cdc_materializer.lake_line import heads, snapshot_line, summaries
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.line_then import at_snapshot
@@ -156,6 +156,35 @@ def _first_since(line: Line, raw: LakeTable, start: Start) -> dict[int, int]:
     since = line.lake.rows(raw).where(F.col("timestamp") >= F.lit(start.at))
     found = since.groupBy("partition").agg(F.min("offset").alias("offset")).collect()
     return {row["partition"]: row["offset"] for row in found}
+
+
+def beginning(line: Line, mirror: LakeTable, base: Base | None) -> tuple[Marker, DataFrame | None]:
+    """What a replay's branch of a mirror begins with: a marker of no batch, and rows; None for no row.
+
+    Args:
+        line: the table's way.
+        mirror: the mirror as readers see it.
+        base: what is gone on from; None for nothing.
+    """
+    now = marker_of(mirror)
+    start = Marker.begin(now) if base is None else carried(marker_of(base.mirror), now)
+    start = replace(start, batch="", counts={}, masks=line.masks.told(), settles=None, warned=(), swapped=None)
+    return start, base.rows(line, mirror) if base is not None else None
+
+
+def is_of_other_raw(line: Line, begun: LakeTable) -> bool:
+    """Whether a branch was folded from what raw is not any more: from another table, or from what was taken back since.
+
+    At the same offsets other messages may have landed. A state of raw that has expired is taken for one of its past: a
+    replay that takes longer than snapshots are kept would come to no end.
+    """
+    raw, marker = line.lake.iceberg(line.mirror.raw), marker_of(begun)
+    if marker.raw_table not in (None, raw.uuid().toString()):
+        return True
+    then, now = marker.source_snapshot, raw.currentSnapshot()
+    if then is None or now is None or raw.snapshot(then) is None:
+        return False
+    return then not in snapshot_line(raw, int(now.snapshotId()), then)
 
 
 def carried(old: Marker, now: Marker) -> Marker:

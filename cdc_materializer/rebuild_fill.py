@@ -12,7 +12,8 @@ are, and that one commit takes the files as they were written, so it can be trie
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, crash_points, quarantine
 from cdc_materializer.branches import drop_branches
-from cdc_materializer.errors import CommitConflict, UsageError
+from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
 from cdc_materializer.foreign import is_foreign
 from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, never_landed, parted, spans_of, without
 from cdc_materializer.invariants import Cut, cut_in
@@ -35,8 +36,10 @@ from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, marker_of, raw_columns, reload
 from cdc_materializer.line_checks import check_raw
 from cdc_materializer.marker import GENESIS_TAG, Marker
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.pipeline import append_read, plan_landing
+from cdc_materializer.retry import NEVER, REFILL, Deadline
 from cdc_materializer.rows import raw_rows
 from cdc_materializer.source import TopicState, as_raw_counts, read_span, state_of
 
@@ -47,20 +50,21 @@ _LOG = logging.getLogger(__name__)
 
 #: The branch of raw that what it lacks is read on.
 REFILL_BRANCH = "cdcm-refill"
+#: Where its commits, and the one that brings it to `main`, are staged.
+_STAGING = f"{REFILL_BRANCH}_"
 #: How many offsets Spark's bitmap functions count in one bitmap (4 KiB): a thousand million messages are 30,000 rows.
 _WIDTH = 32_768
 #: How many spans of what is gone are named.
 _NAMED_MAX = 20
-#: How often a commit is tried: what a run lands just then is in the way of one that writes to the branch, too.
-_ATTEMPTS = 10
 
 
-def refill(line: Line, *, restart: bool = False) -> int:
+def refill(line: Line, *, restart: bool = False, deadline: Deadline = NEVER) -> int:
     """Land in raw what it lacks of its topic; each message is there once, and offsets stay as they are.
 
     Args:
         line: the table's way.
         restart: whether what an earlier one has read is thrown away, and not gone on with.
+        deadline: no further part is read behind it.
 
     Returns:
         How many messages that were; 0 where raw had them all, or there is no mirror to rebuild.
@@ -69,6 +73,7 @@ def refill(line: Line, *, restart: bool = False) -> int:
         UsageError: raw lacks what the topic does not have any more, or cannot be asked for; says what and why.
         OffsetRegression, OffsetGap: the topic was made again, or lost messages that nobody has read.
         SourceUnavailable: the topic cannot be read.
+        TimeOver: the deadline came before all was read; what was stays for the next time.
         CommitConflict: another process fills raw, or was faster again and again.
     """
     raw, beside = line.lake.load(line.mirror.raw), replace(line.lake, branch=REFILL_BRANCH)
@@ -88,6 +93,9 @@ def refill(line: Line, *, restart: bool = False) -> int:
         there = _there_of(line, raw, filled, topic, holes)
         plan_landing(line, raw, topic, quarantine.rewound_topics(line, line.lake.load(line.mirror.quarantine)))
         for span in spans_of(line.table.topic, there, line.table.records_max):
+            if deadline.is_over:
+                what = f"The time was over before all that {raw.name} lacks was read from the topic."
+                raise TimeOver(what, "What was read is kept; run the replay again, and it goes on.")
             filled = _read(line, beside, filled, span, topic)
             _LOG.info("%s: %d of the offsets that it had no message of were read from the topic.", raw.name, span.count)
         return _bring(line, filled) if filled is not raw else 0
@@ -210,16 +218,16 @@ def _read(line: Line, beside: Lake, raw: LakeTable, span: Span, topic: TopicStat
     found = raw_rows(messages, marker.batch, before.bases, line.id_bytes)
     there = line.lake.rows(raw).where(batch.within(span, "partition", "offset")).select("partition", "offset")
     lacking = found.join(there, ["partition", "offset"], "left_anti").select(*found.columns)
-    for left in reversed(range(_ATTEMPTS)):
-        try:
+
+    def stage() -> None:
+        with _unstaged(line, raw.name):
             beside.publish(raw, marker, lambda stage: append_read(stage, lacking, line, topic, span))
-            break
-        except CommitConflict:
-            # A run has landed just when something was staged here.
-            drop_branches(line.lake, raw.name, f"{REFILL_BRANCH}_")
-            now = beside.load(raw.name)
-            if not left or (now is not None and now.head != raw.head):
-                raise
+
+    def may_pass(lost: Exception) -> bool:
+        now = beside.load(raw.name) if isinstance(lost, CommitConflict) else None
+        return isinstance(lost, CommitConflict) and (now is None or now.head == raw.head)
+
+    REFILL.call(stage, may_pass=may_pass)
     crash_points.reach("refilled", raw.name)
     now = beside.load(raw.name)
     if now is None:
@@ -230,29 +238,40 @@ def _read(line: Line, beside: Lake, raw: LakeTable, span: Span, topic: TopicStat
 
 def _bring(line: Line, filled: LakeTable) -> int:
     """Let everyone see what was read: in one commit on top of whatever was landed meanwhile."""
-    name, lake = filled.name, replace(line.lake, staging=f"{REFILL_BRANCH}_")
-    for left in reversed(range(_ATTEMPTS)):
-        raw, table = reload(line, name), line.lake.iceberg(name)
-        base = _base_of(line, filled, raw)
-        if base is None:
-            what = f"{name} was filled or changed by another process while it was being filled."
-            raise CommitConflict(what, "Nothing was added; run this again.")
-        own = snapshot_line(table, filled.head, base)[:-1]
-        files = [file for number in own for file in table.snapshot(number).addedDataFiles(table.io())]
-        if files:
-            told, began = marker_of(filled), newest_marker(table, table.snapshot(base))
-            refilled = told.refilled - (began.refilled if began is not None else 0)
-            marker = replace(marker_of(raw), batch=told.batch, refilled=marker_of(raw).refilled + refilled)
-            try:
-                lake.publish(raw, marker, partial(_take, files))
-            except CommitConflict:
-                drop_branches(line.lake, name, lake.staging)
-                if not left:
-                    raise
-                continue
-        drop_branches(line.lake, name, REFILL_BRANCH)
-        return sum(int(file.recordCount()) for file in files)
-    return 0
+    files = REFILL.call(partial(_put, line, filled))
+    if files is None:
+        what = f"{filled.name} was filled or changed by another process while it was being filled."
+        raise CommitConflict(what, "Nothing was added; run this again.")
+    drop_branches(line.lake, filled.name, REFILL_BRANCH)
+    return sum(int(file.recordCount()) for file in files)
+
+
+def _put(line: Line, filled: LakeTable) -> list[Any] | None:
+    """The files of what was read, once readers see them; None where they may not be what raw lacks any more."""
+    name, lake = filled.name, replace(line.lake, staging=_STAGING)
+    raw, table = reload(line, name), line.lake.iceberg(name)
+    base = _base_of(line, filled, raw)
+    if base is None:
+        return None
+    own = snapshot_line(table, filled.head, base)[:-1]
+    files = [file for number in own for file in table.snapshot(number).addedDataFiles(table.io())]
+    if files:
+        told, began = marker_of(filled), newest_marker(table, table.snapshot(base))
+        refilled = told.refilled - (began.refilled if began is not None else 0)
+        marker = replace(marker_of(raw), batch=told.batch, refilled=marker_of(raw).refilled + refilled)
+        with _unstaged(line, name):
+            lake.publish(raw, marker, partial(_take, files))
+    return files
+
+
+@contextmanager
+def _unstaged(line: Line, name: TableName) -> Iterator[None]:
+    """Leave nothing staged where a commit is lost to a run's, as to a landing while something was being staged."""
+    try:
+        yield
+    except CommitConflict:
+        drop_branches(line.lake, name, _STAGING)
+        raise
 
 
 def _take(files: Sequence[Any], stage: Stage) -> None:

@@ -10,18 +10,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc_materializer import crash_points
-from cdc_materializer.branches import BEFORE_REPLAY, drop_tag, go_back, keeps, swap
+from cdc_materializer.branches import drop_tag, go_back, keeps, swap
 from cdc_materializer.errors import UsageError
-from cdc_materializer.lake import MAIN, Lake, LakeTable
+from cdc_materializer.lake import MAIN, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_dropped, masked_otherwise
 from cdc_materializer.marker import Marker
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.settling import held_with, swap_ended
-from cdc_materializer.swapped import Swapped
+from cdc_materializer.swapped import BEFORE_REPLAY, Swapped
 
 _KEEPS_NONE = "{} keeps no state from before a replay. Nothing was written."
+_DO_INSTEAD = "`cdcm replay {} --publish` rebuilds the mirror by today's contract; `--forget` lets go of those rows."
 
 
 def load_all(line: Line) -> Tables:
@@ -73,12 +74,12 @@ def take_back(line: Line) -> None:
     """Give readers of a mirror back what the last published replay has replaced, and quarantine with it.
 
     Raises:
-        UsageError: there is nothing to go back to, or it shows what the contract hides.
+        UsageError: there is nothing to go back to, it shows what the contract hides, or nothing tells how far it goes.
         LakeUnavailable: another program has dropped or renamed columns of the mirror.
     """
     found, lake, name = load_all(line), line.lake, line.mirror
     with translated(name):
-        live, kept = swap_ended(line, found), Lake(lake.spark, lake.catalog, branch=BEFORE_REPLAY)
+        live, kept = swap_ended(line, found), replace(lake, branch=BEFORE_REPLAY)
         held, before = kept.load(name.quarantine), kept.load(name)
     if found.is_half_swapped and before is None:
         # A swap keeps what it replaces: this was a rollback that was killed, and it is ended.
@@ -86,6 +87,11 @@ def take_back(line: Line) -> None:
     if live.mirror is None or held is None or held.head is None or before is None:
         do = f"Only what `cdcm replay {name} --publish` replaced can be taken back."
         raise UsageError(_KEEPS_NONE.format(name), do)
+    if before.marker is None:
+        what = (
+            f"What a replay of {name} has replaced is there, and nothing tells how far it goes: expiry has removed it."
+        )
+        raise UsageError(f"{what} Nothing was changed.", _DO_INSTEAD.format(name))
     # What comes back is marked anew, in the columns of now: nothing would tell of those that are gone.
     check_dropped(live.mirror, live.mirror.dropped)
     _check_hidden(line, before)
@@ -109,11 +115,7 @@ def _check_hidden(line: Line, kept: LakeTable) -> None:
     if shown:
         name = line.mirror
         what = f"The rows that `{name}` had before that replay are not masked as the contract says: {', '.join(shown)}."
-        do = (
-            f"Nothing was changed. `cdcm replay {name} --publish` rebuilds the mirror by today's contract; `--forget` "
-            "lets go of those rows."
-        )
-        raise UsageError(what, do)
+        raise UsageError(what, f"Nothing was changed. {_DO_INSTEAD.format(name)}")
 
 
 def forget(line: Line) -> None:

@@ -108,7 +108,9 @@ def _check_held(line: Line, mirror: LakeTable, decided: DataFrame, keys: DataFra
     """
     names = ("partition", "offset", "code", "rule")
     wanted = F.broadcast(keys.select(_KEY))
-    broken = decided.join(wanted, F.col(m.KEY) == F.col(_KEY), "left_semi").select(
+    # A delete that names no row says nothing of the one whose key it was filled with; quarantine holds it under none.
+    named = decided.where(~F.col(m.NAMELESS))
+    broken = named.join(wanted, F.col(m.KEY) == F.col(_KEY), "left_semi").select(
         F.col(m.PARTITION).alias("partition"),
         F.col(m.OFFSET).alias("offset"),
         F.inline(F.filter(verdict.VIOLATIONS, lambda found: found["status"] == verdict.OPEN)),

@@ -6,6 +6,7 @@ Only what is the same when it is done twice may be tried again. A batch is: it i
 from __future__ import annotations
 
 import math
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -54,9 +55,18 @@ class Deadline:
         """So many seconds, or what is left if that is less; never quite zero."""
         return max(min(seconds, self.left), _SECONDS_MIN)
 
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds, or until then if that is sooner."""
+        time.sleep(self.within(seconds))
+
 
 #: Takes as long as it takes.
 NEVER = Deadline()
+
+
+def is_retryable(error: Exception) -> bool:
+    """Whether an error of ours says that the same step can succeed at once; errors of others say nothing."""
+    return isinstance(error, CdcError) and error.retryable
 
 
 @dataclass(frozen=True)
@@ -65,44 +75,70 @@ class RetryPolicy:
 
     Attributes:
         attempts: how often in all; None for as often as it takes.
-        base_seconds: the first pause.
+        base_seconds: the first pause; none for what was lost to a commit that takes some milliseconds.
         cap_seconds: the longest one.
+        is_spread: whether a pause is of any length up to that, so that not all clients of a server come at once.
     """
 
     attempts: int | None
-    base_seconds: float
-    cap_seconds: float
+    base_seconds: float = 0.0
+    cap_seconds: float = 0.0
+    is_spread: bool = False
 
     def pause(self, failures: int) -> float:
         """Seconds to wait after so many failures in a row (from 1): the base, doubled each time, up to the cap."""
         # Beyond 2 ** 30 any base is over its cap; without the bound a week of failures would overflow.
         return min(self.base_seconds * 2.0 ** min(failures - 1, 30), self.cap_seconds)
 
-    def call(self, step: Callable[[], Result], stop: threading.Event, deadline: Deadline = NEVER) -> Result:
-        """Do a step, and again where it fails with an error that is `retryable`.
+    def call(
+        self,
+        step: Callable[[], Result],
+        stop: threading.Event | None = None,
+        deadline: Deadline = NEVER,
+        may_pass: Callable[[Exception], bool] = is_retryable,
+    ) -> Result:
+        """Do a step, and again where it fails with an error that may be no more the next time.
 
         Args:
-            step: safe to call again after any failure.
+            step: safe to call again after such a failure.
             stop: set it, and there is no further attempt.
             deadline: nor is there one if its pause would end no sooner than this.
+            may_pass: tells such errors from others; asked only while there are attempts left.
 
         Raises:
-            CdcError: the last attempt's, or one that is not to be tried again.
+            Exception: the last attempt's, or one that is not to be tried again.
         """
         failures = 0
         while True:
             try:
                 return step()
-            except CdcError as error:
+            except Exception as error:
                 failures += 1
                 is_last = self.attempts is not None and failures >= self.attempts
-                pause = self.pause(failures)
-                if not error.retryable or is_last or pause >= deadline.left or stop.wait(pause):
+                if is_last or not may_pass(error) or not self._has_waited(failures, stop, deadline):
                     raise
+
+    def _has_waited(self, failures: int, stop: threading.Event | None, deadline: Deadline) -> bool:
+        """Wait for the next attempt; False where there is to be none."""
+        pause = self.pause(failures)
+        pause *= random.random() if self.is_spread else 1.0  # noqa: S311 - no secret
+        if pause >= deadline.left:
+            return False
+        if stop is not None:
+            return not stop.wait(pause)
+        if pause:
+            time.sleep(pause)
+        return True
 
 
 #: A batch that lost a race is planned anew on the new head. Against maintenance or a replay it wins then; a second
 #: pipeline on the same table goes on and on, and is told of with exit code 4.
 REPLAN = RetryPolicy(attempts=3, base_seconds=0.2, cap_seconds=2.0)
+#: Other commits to a table, as to its other branches, are in the way of one for some milliseconds each.
+COMMIT = RetryPolicy(attempts=4)
+#: Raw is filled while runs land in it, and any of their commits may come between; to read it all again takes hours.
+REFILL = RetryPolicy(attempts=10)
+#: What a registry answers with 429 or 5xx, or a connection that breaks. Its clients all see that at the same moment.
+REGISTRY = RetryPolicy(attempts=3, base_seconds=0.2, cap_seconds=1.0, is_spread=True)
 #: A table that fails under `run --follow` is left alone for longer and longer.
 FOLLOW = RetryPolicy(attempts=None, base_seconds=5.0, cap_seconds=300.0)

@@ -9,19 +9,18 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.causes import where_from
 from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig
-from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, worst_exit_code
+from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, TimeOver, worst_exit_code
 from cdc_materializer.lease import worked_on_by
 from cdc_materializer.logs import without_texts
 from cdc_materializer.names import shown
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from cdc_materializer.line import Batch
 
 _LOG = logging.getLogger(__name__)
-_PACKAGE = "cdc_materializer"
 
 #: Tables brought forward at one time: more gain nothing on few cores, and share one Spark context (design §6).
 TABLES_AT_ONCE = 4
@@ -170,6 +168,8 @@ def run_forever(
             work = replace(work, contracts=dict(files.contracts))
             due = [table for table in work.tables if pauses.is_over(str(table.mirror))]
             found = backlogs(config, work.source, due, options.deadline)
+            if options.deadline.is_over:
+                return  # who was asked just before it may have had no time to answer
             changes |= files.tell(found, options.deadline)
             waiting = [one for one in found if pauses.is_to_do(one) or refusal(work.contracts, one.table) is not None]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
@@ -317,15 +317,6 @@ def _bring_up(
     return _table_run(backlog, batches, clock.monotonic() - began, None), 0
 
 
-def where_from(failure: BaseException) -> str:
-    """What an unexpected error is and where it came from, without its text: that may have a row's values."""
-    from cdc_materializer.lake_errors import java_classes
-
-    own = [step for step in traceback.extract_tb(failure.__traceback__) if Path(step.filename).parent.name == _PACKAGE]
-    causes = " < ".join([type(failure).__name__, *java_classes(failure)])
-    return f"{causes} at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else causes
-
-
 def _stopped(
     backlog: Backlog, failure: CdcError, batches: Sequence[Batch] = (), seconds: float = 0.0
 ) -> tuple[TableRun, int]:
@@ -346,7 +337,10 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, tu
     line = Line(*known, now=options.clock.now, is_over=lambda: options.is_over)
     end = options.clock.monotonic() + turn
     while not options.is_over:
-        batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
+        try:
+            batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
+        except TimeOver:  # within the batch, as it might have been before: what is left is the next run's
+            return
         if batch is None:
             return
         if options.on_batch is not None:

@@ -219,6 +219,35 @@ def _merge_numbers(table: str, before_point: int, behind_point: int) -> tuple[st
     return f"decimal({digits},{own[1]})", behind_point <= own[1] and before_point <= digits - own[1]
 
 
+#: Types of moments, the one with a zone first: the other's are in UTC there, as everywhere.
+_MOMENTS = ("timestamp", "timestamp_ntz")
+_FLOATS = {"float", "double"}
+
+
+def judged_as(one: str, other: str) -> tuple[str, bool]:
+    """The type in which rules judge values of both, and whether there is one; else the first.
+
+    Nothing is stored in it, so it need not be a change that a table could make: it has as many digits behind the point
+    as either, the double nearest to a decimal beside doubles, midnight for a date beside moments, and a text for
+    anything beside texts. So that a value is judged in the same way whatever else a batch has, the order counts only
+    where nothing has both.
+    """
+    merged, fits = _merge_with(one, other, judged_as)
+    if fits:
+        return merged, True
+    pair, left, right = {one, other}, _digits(one), _digits(other)
+    if left is not None and right is not None:
+        before, behind = max(left[0], right[0]), max(left[1], right[1])
+        return (f"decimal({before + behind},{behind})" if before + behind <= DECIMAL_DIGITS_MAX else "double"), True
+    if pair & _FLOATS and (left is not None or right is not None or pair <= _FLOATS):
+        return "double", True
+    if pair <= {"date", *_MOMENTS}:
+        return next(kind for kind in _MOMENTS if kind in pair), True
+    if pair <= {"boolean", *_INTEGERS}:
+        return other, True
+    return one, one == "string"
+
+
 def _merge_nested(table: str, writer: str, inside: _Merge) -> tuple[str, bool]:
     """The type of two structs, arrays or maps together, part by part; the first where they are not of one kind."""
     own, others = fields_of(table), fields_of(writer)

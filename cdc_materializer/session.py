@@ -21,6 +21,7 @@ from cdc_materializer.catalog import spark_properties
 from cdc_materializer.config import Config, reveal
 from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.java_options import AVRO_LIMITS, AVRO_OPTIONS, driver_options
+from cdc_materializer.session_secrets import REDACTED_TEXT, left_out, with_mask_keys
 from cdc_materializer.session_words import JvmWords
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _LOG = logging.getLogger(__name__)
 
 _CATALOGS = "spark.sql.catalog."
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
-_NAMES_LEFT_OUT = "(?i)secret|passw|token|access[.]?key|credential|jaas|basic[.]?auth"
 _TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: What results depend on; the same in a session of ours and beside a caller's.
@@ -59,9 +59,6 @@ _UNSEEN = {
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.debug.maxToStringFields": "1",
 }
-#: What Spark leaves out of plans that it shows, in logs and its own pages: there a hash's key is a literal of 64 bytes.
-_REDACTED_TEXT = "spark.sql.redaction.string.regex"
-_MASK_KEYS = "(?i)(0x|X')[0-9a-f]{128}"
 #: Properties that are lists: the user's entries are added to ours instead of replacing them.
 _LISTS = {
     "spark.driver.extraClassPath": ":",
@@ -168,9 +165,8 @@ def beside(spark: "SparkSession", config: Config, *, asks: bool = False) -> "Spa
     own = _ASKED if asks else {name: value for name, value in _BATCHES.items() if name not in config.spark}
     for name, value in {**_SEMANTICS, **own, **spark_properties(config.catalog)}.items():
         session.conf.set(name, value)
-    known = session.conf.get(_REDACTED_TEXT, "") or ""
-    if config.masks is not None and _MASK_KEYS not in known:
-        session.conf.set(_REDACTED_TEXT, f"{known}|{_MASK_KEYS}" if known else _MASK_KEYS)
+    if config.masks is not None:
+        session.conf.set(REDACTED_TEXT, with_mask_keys(session.conf.get(REDACTED_TEXT, "") or ""))
     return session
 
 
@@ -220,7 +216,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         _DRIVER_OPTIONS: driver_options(_own_options(own), small=small),
         "spark.executor.extraJavaOptions": AVRO_OPTIONS,
         "spark.driver.memory": "4g",
-        "spark.redaction.regex": _redacted_names(config),
+        **left_out(config),
         "spark.sql.catalogImplementation": "in-memory",  # no Hive: its metastore would cost seconds and a folder
         "spark.sql.extensions": _EXTENSIONS,
         # Spark's own catalog stays empty, but at times makes its folder: not in the folder a command was called from.
@@ -239,12 +235,6 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         **spark_properties(config.catalog),
     }
     return merge_settings(ours, own)
-
-
-def _redacted_names(config: Config) -> str:
-    """Which properties Spark leaves out of its event log and its pages: what is called as secrets are, and is one."""
-    kept = [*config.spark.items(), *config.catalog.properties.items()]
-    return "|".join([_NAMES_LEFT_OUT, *(re.escape(name) for name, value in kept if not isinstance(value, str))])
 
 
 def command_line_settings(config: Config, settings: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+
+from cdc_materializer.causes import java_causes
 
 #: What a JVM with Spark's own options always says first, and nothing switches off.
 _CHATTER = ("WARNING: Using incubator modules: jdk.incubator.vector",)
@@ -40,9 +41,9 @@ class JvmWords:
         """Return the line that best says why the start failed."""
         self.close_inlet()
         self._thread.join(timeout=2)
-        java_error: Any = getattr(error, "java_exception", None)
-        if java_error is not None:
-            return f"{java_error.getClass().getSimpleName()}: {_first_line(str(java_error.getMessage()))}"
+        thrown = next(java_causes(error), None)
+        if thrown is not None:
+            return f"{thrown.getClass().getSimpleName()}: {_first_line(str(thrown.getMessage()))}"
         lines = [line.decode(errors="replace").strip() for line in self._held]
         return _telling_line(lines) or _first_line(str(error))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cdc_materializer import batch, crash_points, quarantine
-from cdc_materializer.branches import BEFORE_REPLAY, has_snapshot, keep, let_go, replace_rows
+from cdc_materializer.branches import has_snapshot, keep, let_go, replace_rows
 from cdc_materializer.errors import CommitConflict, LakeUnavailable, RegistryUnavailable
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
@@ -25,6 +25,7 @@ from cdc_materializer.line import Decided, Line, Tables, marker_of, reload
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker, is_half_swapped, is_unnoted, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.swapped import BEFORE_REPLAY
 
 _LOG = logging.getLogger(__name__)
 
@@ -157,7 +158,8 @@ def _is_same(decided: Decided, marker: Marker) -> bool:
 def swap_ended(line: Line, tables: Tables) -> Tables:
     """The tables, once quarantine has what goes with a mirror that was swapped in or taken back; as a rule it has.
 
-    What was found since the state that it goes with is as true of this one; so is a stop that nobody has accepted.
+    What was found of messages behind that state is as true of this one, and both may have it; so is a stop that
+    nobody has accepted. What a table warns of is told by the state that it was found of.
 
     Raises:
         LakeUnavailable: the snapshot of quarantine that has it is gone.
@@ -173,8 +175,9 @@ def swap_ended(line: Line, tables: Tables) -> Tables:
     if swapped.before is not None and has_snapshot(lake, held.name, swapped.before):
         keep(lake, held.name, swapped.before, BEFORE_REPLAY)
     told = Span(marker.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
-    others = lake.rows(held).where(~batch.within(told, "partition", "offset") | quarantine.is_noted())
-    final = lake.rows(right).where(~quarantine.is_noted()).unionByName(others)
+    is_of_it = batch.within(told, "partition", "offset") | quarantine.is_warning()
+    others = lake.rows(held).where(~is_of_it | quarantine.is_noted())
+    final = lake.rows(right).where(is_of_it & ~quarantine.is_noted()).unionByName(others)
     after = quarantine.after(held, replace(marker, settled=marker.batch))
     try:
         lake.publish(held, after, lambda stage: replace_rows(stage, final))

@@ -25,14 +25,8 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Topics, asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN, held_messages, in_utc, is_of_table
-from cdc_materializer.report.models import (
-    ErrorInfo,
-    FileHealth,
-    ReplayReport,
-    StatusReport,
-    TableStatus,
-    VerifyReport,
-)
+from cdc_materializer.report.models import ErrorInfo, FileHealth, StatusReport, TableStatus, VerifyReport
+from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.run_topics import tables_of
 from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source
 

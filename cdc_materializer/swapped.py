@@ -1,10 +1,13 @@
-"""What a mirror's marker says of quarantine where the mirror was swapped in or taken back. Pure."""
+"""What a swap or a rollback of a mirror leaves: the tag of what it was, and what it says of quarantine. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cdc_materializer.strict_json import as_number, refuse
+
+#: The tag of what a swap has replaced.
+BEFORE_REPLAY = "cdcm-before-replay"
 
 
 @dataclass(frozen=True)

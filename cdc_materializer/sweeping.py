@@ -243,7 +243,7 @@ def unseen_keys(
     target: TableSchema,
     written: DataFrame,
     held: DataFrame | None,
-    gone: Sequence[str] = (),
+    gone: Sequence[Column] = (),
 ) -> DataFrame:
     """The keys of rows that snapshots should have shown and did not, each with the first of these, NUMBER.
 
@@ -258,7 +258,7 @@ def unseen_keys(
     key = {name: m.column(name).cast(target.types[name]).alias(name) for name in target.key}
     text = m.key_json(F.struct(*key.values()), target)
     places = [F.col(f"__cdc.{name}").alias(f"__cdc_{name}_of_row") for name in ("partition", "offset")]
-    ended = [F.coalesce(F.expr(test), F.lit(False)).alias(f"__cdc_gone_{at}") for at, test in enumerate(gone)]
+    ended = [F.coalesce(test, F.lit(False)).alias(f"__cdc_gone_{at}") for at, test in enumerate(gone)]
     rows = mirror.alias("t").select(*key.values(), *places, text.alias(m.KEY), *ended)
     rows = rows.join(written, m.KEY, "left_anti")
     found = []

@@ -6,6 +6,8 @@ it ends here, at the snapshot's last record.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -13,13 +15,14 @@ from pyspark.sql import functions as F
 from cdc_materializer import life, quarantine, rows, sweeping, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.line import Decided, Line, marker_of
-from cdc_materializer.merge import Origin, is_truncated
+from cdc_materializer.merge import Origin
 from cdc_materializer.reach import reach_of
+from cdc_materializer.truncated import is_ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from cdc_materializer.lake import LakeTable
     from cdc_materializer.schema import TableSchema
@@ -42,11 +45,11 @@ def unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided: 
     return sweeping.unseen_keys(live, sweeps, target, written, shown, gone).localCheckpoint()
 
 
-def _truncated_before(sweep: Sweep, mirror: LakeTable, decided: Decided) -> str:
+def _truncated_before(sweep: Sweep, mirror: LakeTable, decided: Decided) -> Column:
     """Whether a truncate of the batch had ended a row `t` before a snapshot did."""
     origin = Origin(marker_of(mirror).source_table) if mirror.routed else None
     earlier = [one for one in decided.truncates if _is_before(one, sweep, len(decided.span.end))]
-    return " OR ".join(f"({is_truncated(one, origin)})" for one in earlier) or "FALSE"
+    return reduce(or_, (is_ended(one, origin) for one in earlier), F.lit(False))
 
 
 def _is_before(truncate: Truncate, sweep: Sweep, partitions: int) -> bool:

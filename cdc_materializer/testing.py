@@ -1,9 +1,9 @@
-"""Builders and fakes for tests: recorded topics, Confluent-framed Avro, Debezium events, a registry in memory.
+"""Builders and fakes for tests: recorded topics, framed Avro, Debezium events, and a lake in memory.
 
 Public, for the tests of this package, its golden cases and those of its users. What is built here is laid out as a real
-PostgreSQL connector (Debezium 3.7) writes it, less what no test needs. Other fakes have modules of their own: the lake
-in memory with its faults (`testing_lake`, `testing_catalog`), a scripted source (`testing_source`), a clock
-(`testing_clock`).
+PostgreSQL connector (Debezium 3.7) writes it, less what no test needs. Each fake passes the tests of what it stands
+for: the lake in memory with its catalog, a scripted source, a registry, a clock. Those of them that need PySpark are
+imported when they are first used; whoever only builds topics has no need of it.
 """
 
 import base64
@@ -13,17 +13,71 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdc_materializer.decode.naming import ID_BYTES, MAGIC_ID, SchemaName
 from cdc_materializer.registry import RegisteredSchema, Wanted
+from cdc_materializer.testing_clock import EPOCH, FixedClock
+from cdc_materializer.testing_events import (
+    avro_envelope_schema,
+    avro_key_schema,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+)
+from cdc_materializer.testing_faults import FAULTS, Fault, FaultPlan, Killed
+
+if TYPE_CHECKING:
+    from cdc_materializer.testing_catalog import JavaError, MemoryCatalog, MemorySnapshot, Metadata, Row
+    from cdc_materializer.testing_lake import MemoryLake, MemoryRows, delete_statement, memory_lake
+    from cdc_materializer.testing_source import ScriptedSource
+
+__all__ = [
+    "EPOCH",
+    "FAULTS",
+    "Fault",
+    "FaultPlan",
+    "FixedClock",
+    "Headers",
+    "JavaError",
+    "Killed",
+    "MemoryCatalog",
+    "MemoryLake",
+    "MemoryRegistry",
+    "MemoryRows",
+    "MemorySnapshot",
+    "Message",
+    "Metadata",
+    "Row",
+    "ScriptedSource",
+    "TopicBuilder",
+    "avro_datum",
+    "avro_envelope_schema",
+    "avro_key_schema",
+    "confluent_avro",
+    "connect_envelope_schema",
+    "connect_key_schema",
+    "debezium_envelope",
+    "debezium_json",
+    "delete_statement",
+    "kafka_partition",
+    "memory_lake",
+    "recorded_line",
+    "write_recorded_topic",
+]
+
+#: The fakes that are imported when they are first used, and their modules.
+_HOMES = {
+    **dict.fromkeys(("JavaError", "MemoryCatalog", "MemorySnapshot", "Metadata", "Row"), "testing_catalog"),
+    **dict.fromkeys(("MemoryLake", "MemoryRows", "delete_statement", "memory_lake"), "testing_lake"),
+    "ScriptedSource": "testing_source",
+}
 
 #: Headers of a message: names may repeat, values may be null.
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
-
-#: When messages without a timestamp were written: the n-th a millisecond after the one before.
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +123,10 @@ class TopicBuilder:
         timestamp: datetime | None = None,
         headers: Headers | None = None,
     ) -> Message:
-        """Append a message at the partition's next offset and return it."""
+        """Append a message at the partition's next offset and return it.
+
+        Without a timestamp the first was written at `EPOCH`, and each a millisecond after the one before.
+        """
         written = timestamp or EPOCH + timedelta(milliseconds=len(self.messages))
         message = Message(self.topic, partition, self._take(partition, 1), key, value, written, headers)
         self.messages.append(message)
@@ -157,6 +214,7 @@ class MemoryRegistry:
     """A registry that knows what it was told; see `cdc_materializer.registry.Registry`."""
 
     id_bytes = ID_BYTES
+    place = "memory"
 
     def __init__(self, schemas: Mapping[int, str | Mapping[str, Any]] | None = None) -> None:
         """Take Avro schemas by id, as text or parsed."""
@@ -207,178 +265,14 @@ def avro_datum(schema: str | Mapping[str, Any], value: object) -> bytes:
     return buffer.getvalue()
 
 
-def debezium_envelope(  # noqa: PLR0913  (an envelope has that many parts)
-    op: str,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-    *,
-    lsn: int | None = 100,
-    commit_lsn: int | None = None,
-    ts_ms: int = 1_767_225_600_000,
-    snapshot: str = "false",
-    table: str = "orders",
-    schema: str = "public",
-    database: str = "shop",
-    server: str = "shop",
-    tx_id: int | None = 1,
-) -> dict[str, Any]:
-    """Return a Debezium envelope of a PostgreSQL connector, as parsed JSON.
-
-    Args:
-        op: `c`, `u`, `d`, `r` (snapshot) or `t` (truncate).
-        before: the row's columns before the change, or None.
-        after: the row's columns after it, or None.
-        lsn: position of the change in the log; None for rows of an incremental snapshot.
-        commit_lsn: position of the commit before this transaction's own, the first of `source.sequence`; None is null
-            there, as in a first snapshot; left out, it is null for snapshot rows and otherwise the lsn.
-        ts_ms: when the database committed, in milliseconds since 1970.
-        snapshot: `false`, `first`, `true`, `last`, `incremental`, …
-        table: the row's table.
-        schema: the table's schema.
-        database: the schema's database.
-        server: the topic prefix.
-        tx_id: the transaction's number.
-    """
-    committed = lsn if commit_lsn is None and snapshot == "false" else commit_lsn
-    sequence = json.dumps([None if number is None else str(number) for number in (committed, lsn)])
-    source = {
-        "version": "3.7.0.Final",
-        "connector": "postgresql",
-        "name": server,
-        "ts_ms": ts_ms,
-        "snapshot": snapshot,
-        "db": database,
-        "sequence": sequence.replace(", ", ","),
-        "ts_us": ts_ms * 1_000,
-        "ts_ns": ts_ms * 1_000_000,
-        "schema": schema,
-        "table": table,
-        "txId": tx_id,
-        "lsn": lsn,
-        "xmin": None,
-    }
-    return {
-        "before": None if before is None else dict(before),
-        "after": None if after is None else dict(after),
-        "source": source,
-        "transaction": None,
-        "op": op,
-        "ts_ms": ts_ms + 5,
-        "ts_us": (ts_ms + 5) * 1_000,
-        "ts_ns": (ts_ms + 5) * 1_000_000,
-    }
+def __getattr__(name: str) -> object:
+    """Import a fake from the module that has it, at its first use."""
+    if name not in _HOMES:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f"cdc_materializer.{_HOMES[name]}"), name)
 
 
-def debezium_json(payload: Mapping[str, Any], schema: Mapping[str, Any] | None = None) -> bytes:
-    """Encode an envelope (or a key) as Kafka Connect's JsonConverter does: with its schema, or bare."""
-    document = payload if schema is None else {"schema": schema, "payload": payload}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-#: `source` of a PostgreSQL connector: each field with its Connect type and whether it may be null.
-_SOURCE_FIELDS = (
-    ("version", "string", False),
-    ("connector", "string", False),
-    ("name", "string", False),
-    ("ts_ms", "int64", False),
-    ("snapshot", "string", True),
-    ("db", "string", False),
-    ("sequence", "string", True),
-    ("ts_us", "int64", True),
-    ("ts_ns", "int64", True),
-    ("schema", "string", False),
-    ("table", "string", False),
-    ("txId", "int64", True),
-    ("lsn", "int64", True),
-    ("xmin", "int64", True),
-)
-_TRANSACTION_FIELDS = (
-    ("id", "string", False),
-    ("total_order", "int64", False),
-    ("data_collection_order", "int64", False),
-)
-_LAST_FIELDS = (("op", "string", False), ("ts_ms", "int64", True), ("ts_us", "int64", True), ("ts_ns", "int64", True))
-
-_AVRO_TYPES = {"string": "string", "int64": "long"}
-
-
-def connect_key_schema(topic: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the Connect schema of a key in JSON; columns are as in `connect_envelope_schema`."""
-    return _connect_struct(f"{topic}.Key", _connect_columns(columns), optional=False)
-
-
-def connect_envelope_schema(topic: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the Connect schema of an envelope in JSON.
-
-    Args:
-        topic: what the schemas' names begin with.
-        columns: the row's columns by name, each a Connect type such as `{"type": "int64", "optional": False}` or
-            `{"type": "int32", "optional": True, "name": "io.debezium.time.Date", "version": 1}`.
-    """
-    row = _connect_struct(f"{topic}.Value", _connect_columns(columns), optional=True)
-    source = _connect_struct("io.debezium.connector.postgresql.Source", _connect_fields(_SOURCE_FIELDS), optional=False)
-    transaction = _connect_struct("event.block", _connect_fields(_TRANSACTION_FIELDS), optional=True)
-    fields = [
-        {**row, "field": "before"},
-        {**row, "field": "after"},
-        {**source, "field": "source"},
-        {**transaction, "field": "transaction"},
-        *_connect_fields(_LAST_FIELDS),
-    ]
-    return {**_connect_struct(f"{topic}.Envelope", fields, optional=False), "version": 2}
-
-
-def _connect_struct(name: str, fields: Sequence[Mapping[str, Any]], *, optional: bool) -> dict[str, Any]:
-    return {"type": "struct", "fields": list(fields), "optional": optional, "name": name}
-
-
-def _connect_columns(columns: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**kind, "field": name} for name, kind in columns.items()]
-
-
-def _connect_fields(fields: Iterable[tuple[str, str, bool]]) -> list[dict[str, Any]]:
-    return [{"type": kind, "optional": optional, "field": name} for name, kind, optional in fields]
-
-
-def avro_key_schema(topic: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Avro schema of a key; columns are as in `avro_envelope_schema`."""
-    return _avro_record("Key", topic, _avro_columns(columns))
-
-
-def avro_envelope_schema(topic: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Avro schema of an envelope, as the Avro converter registers it.
-
-    Args:
-        topic: the namespace of the row and the envelope.
-        columns: the row's columns by name, each an Avro type such as `"long"`, `["null", "string"]` or
-            `{"type": "int", "connect.name": "io.debezium.time.Date", "connect.version": 1}`.
-    """
-    row = {**_avro_record("Value", "", _avro_columns(columns)), "connect.name": f"{topic}.Value"}
-    del row["namespace"]
-    source = _avro_record("Source", "io.debezium.connector.postgresql", _avro_fields(_SOURCE_FIELDS))
-    transaction = _avro_record("block", "event", _avro_fields(_TRANSACTION_FIELDS))
-    fields: list[dict[str, Any]] = [
-        {"name": "before", "type": ["null", row], "default": None},
-        {"name": "after", "type": ["null", "Value"], "default": None},
-        {"name": "source", "type": source},
-        {"name": "transaction", "type": ["null", transaction], "default": None},
-        *_avro_fields(_LAST_FIELDS),
-    ]
-    return {**_avro_record("Envelope", topic, fields), "connect.version": 2, "connect.name": f"{topic}.Envelope"}
-
-
-def _avro_record(name: str, namespace: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "record", "name": name, "namespace": namespace, "fields": fields}
-
-
-def _avro_columns(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "type": kind, **({"default": None} if isinstance(kind, list) and kind[0] == "null" else {})}
-        for name, kind in columns.items()
-    ]
-
-
-def _avro_fields(fields: Iterable[tuple[str, str, bool]]) -> list[dict[str, Any]]:
-    return _avro_columns(
-        {name: ["null", _AVRO_TYPES[kind]] if optional else _AVRO_TYPES[kind] for name, kind, optional in fields}
-    )
+def __dir__() -> list[str]:
+    """List the fakes before they are imported, for completion in a shell."""
+    return sorted({*globals(), *_HOMES})

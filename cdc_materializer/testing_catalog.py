@@ -1,7 +1,7 @@
 """An Iceberg catalog in memory: tables with snapshots, branches and tags, and what goes wrong with commits to them.
 
-Public, as `testing_lake`, which puts the real lake on top of it. A commit swaps a table's metadata if nobody else did;
-a fault for each says which one is refused, lost, late, or the last of its process.
+Public, as `testing`, which has it under its own name; `testing_lake` puts the real lake on top of it. A commit swaps a
+table's metadata if nobody else did; a plan of faults says which one is refused, lost, late, or the last of its process.
 """
 
 from __future__ import annotations
@@ -9,29 +9,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JJavaError
 
 from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing_faults import NO_ANSWER, Fault, FaultPlan, Killed
 
 #: The branch that readers see.
 MAIN = "main"
 #: A row; its first item is what it is deleted by.
 Row: TypeAlias = tuple[Any, ...]
-#: What becomes of a commit. `refused`: nothing happened, and the catalog says so. `lost`: nothing happened, and nobody
-#: answers. `unanswered`: it happened, and nobody answers. `contradicted`: it happened, and the client, which asked
-#: twice, is told that it lost. `late`: nobody answers, and it happens at `deliver`, if it still can. `killed`: the
-#: process ends before it; `killed after`: right after it.
-Fault: TypeAlias = Literal["refused", "lost", "unanswered", "contradicted", "late", "killed", "killed after"]
-
-
-class Killed(BaseException):
-    """The end of the process that was committing; only a test catches it."""
 
 
 class JavaError(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
-    """What Java throws: a chain of classes, outermost first."""
+    """What Java throws: a chain of classes, outermost first, with their packages where these matter."""
 
     def __init__(self, *classes: str) -> None:
         """Make the chain of throwables."""
@@ -53,8 +45,11 @@ class _Throwable:
     def getClass(self) -> _Throwable:  # noqa: N802 - Java's name
         return self
 
-    def getSimpleName(self) -> str:  # noqa: N802
+    def getName(self) -> str:  # noqa: N802
         return self.name
+
+    def getSimpleName(self) -> str:  # noqa: N802
+        return self.name.rpartition(".")[2]
 
     def getCause(self) -> _Throwable | None:  # noqa: N802
         return self.cause
@@ -93,6 +88,10 @@ class MemorySnapshot:
     def parentId(self) -> int | None:  # noqa: N802
         """The number of the state that it was made from."""
         return self.parent
+
+    def sequenceNumber(self) -> int:  # noqa: N802
+        """Its number: those that are made later have higher ones."""
+        return self.number
 
     def timestampMillis(self) -> int:  # noqa: N802
         """When it was made."""
@@ -171,16 +170,32 @@ class MemoryCatalog:
         self._clock = clock
         self.tables: dict[str, Metadata] = {}
         #: Asked before each commit for what is to become of it; may do anything else meanwhile, such as let another
-        #: writer work.
+        #: writer work. `follow` sets it by a plan.
         self.fault: Callable[[str], Fault | None] = lambda _path: None
         #: Told after each commit that happened.
         self.happened: Callable[[str], None] = lambda _path: None
         #: Whether nobody answers a question either.
         self.is_silent = False
         #: What the client throws when nobody answers a commit: classes, outermost first.
-        self.no_answer: tuple[str, ...] = ("CommitStateUnknownException", "ServiceFailureException")
+        self.no_answer: tuple[str, ...] = NO_ANSWER
         self._late: list[tuple[str, Metadata, Metadata]] = []
         self._numbers = itertools.count(1)
+
+    def follow(self, plan: FaultPlan) -> None:
+        """Let the commits to come go as a plan says, the next one being its first.
+
+        What was planned before is over, and whoever was silent answers: an empty plan lets all go well.
+        """
+        numbers, self.is_silent, self.no_answer = itertools.count(1), False, plan.no_answer
+
+        def fault(path: str) -> Fault | None:
+            if plan.table not in (None, path):
+                return None
+            found = plan.faults.get(next(numbers))
+            self.is_silent |= plan.falls_silent and found is not None
+            return found
+
+        self.fault = fault
 
     def clock_ms(self) -> int:
         """The time by which commits are dated: the clock's, or how many there were."""

@@ -1,12 +1,12 @@
 """A clock that stands still until it is told to go on, for tests of what reads the time.
 
-Public, as `testing`. It is what `RunOptions.clock` takes, `Deadline` (`clock.monotonic`), `Line.now` (`clock.now`) and
-the catalog in memory.
+Public, as `testing`, which has it under its own name. It is what `RunOptions.clock` takes, `Deadline`
+(`clock.monotonic`), `Line.now` (`clock.now`) and the catalog in memory.
 """
 
 from datetime import UTC, datetime, timedelta
 
-#: When a clock begins that was told nothing.
+#: When a clock begins that was told nothing, and when the first message of a topic was written.
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -1,8 +1,8 @@
 """The real lake over a catalog in memory, for tests of what happens when commits go wrong.
 
-Public. `memory_lake` gives `lake.Lake` itself, which loads, stages, publishes and recovers as it does in production;
-only what it asks of Spark and of Iceberg's Java is answered from `testing_catalog`. Rows are tuples whose first item is
-their key.
+Public, as `testing`, which has it under its own name. `memory_lake` gives `lake.Lake` itself, which loads, stages,
+publishes and recovers as it does in production; only what it asks of Spark and of Iceberg's Java is answered from
+`testing_catalog`. Rows are tuples whose first item is their key.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.merge import branch_path, table_path
 from cdc_materializer.names import TableName
-from cdc_materializer.testing_catalog import JavaError, JavaMap, Killed, MemoryCatalog, MemorySnapshot, Metadata, Row
+from cdc_materializer.testing_catalog import JavaError, JavaMap, MemoryCatalog, MemorySnapshot, Metadata, Row
 from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing_faults import Killed
 
 _path = functools.cache(table_path)
 

@@ -1,8 +1,8 @@
 """A broker in memory whose topics do what a script says: for tests of what comes of a source.
 
-Public, as `testing`. It is held to the tests of the real sources (`tests/model/source_contract.py`). What no producer
-can do can be done to it: messages go by retention or compaction, topics lose their end, are deleted and made again,
-partitions are added, and questions are refused.
+Public, as `testing`, which has it under its own name. It is held to the tests of the real sources
+(`tests/model/source_contract.py`). What no producer can do can be done to it: messages go by retention or compaction,
+topics lose their end, are deleted and made again, partitions are added, and questions are refused.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:
-        judgement = line.judgement(decoders.folded, recorded, folded)
+        judgement = line.judgement(folded.target, recorded, folded)
         judged, unjudged = without_failing(
             line, folded.states, judgement, lambda by: _counted(folded.states, by, since)
         )

@@ -18,6 +18,7 @@ from cdc_materializer import errors
 from cdc_materializer.cli import app
 from cdc_materializer.config import TableConfig, config_json_schema
 from cdc_materializer.config_readers import READERS, TRIED
+from cdc_materializer.config_references import SECRET_FILE_BYTES_MAX
 from cdc_materializer.config_tables import TableSettings
 from cdc_materializer.contract.expectations import REFUSED, ROW, RowExpectation
 from cdc_materializer.contract.table_expectations import TABLE, TableExpectation
@@ -31,6 +32,7 @@ from cdc_materializer.report import (
     models,
     plan_models,
     query_models,
+    replay_models,
     row_models,
     setup_models,
     trial_models,
@@ -237,7 +239,12 @@ def _values(param: _Parameter) -> str:
 
 def _configuration() -> Iterator[str]:
     schema = config_json_schema()
-    yield "Paths are relative to the file; `${NAME}` takes an environment variable, `$${` is a plain `${`."
+    yield "Paths are relative to the file; `$${` is a plain `${`."
+    yield (
+        "In any text `${NAME}` takes an environment variable, and `${file:PATH}` the text of a file: UTF-8 of at most "
+        f"{SECRET_FILE_BYTES_MAX >> 10} KiB, without the line ends behind it."
+    )
+    yield "A variable that is not set and a file that is not there or empty are errors that name the setting."
     yield "An unknown key is an error that names the nearest known one; secrets never appear in any output."
     yield "For an editor: [pipeline.schema.json](../pipeline.schema.json) is the same as a JSON Schema."
     yield ""
@@ -306,7 +313,7 @@ def _default(part: Mapping[str, Any]) -> str:
 
 def _environment() -> Iterator[str]:
     yield "What the program itself reads of the environment; Java, Spark and the libraries below read more."
-    yield "In [pipeline.yaml](configuration.md) `${NAME}` takes any variable."
+    yield "In [pipeline.yaml](configuration.md) `${NAME}` takes any variable, and `${file:PATH}` a file."
     yield "Empty is as unset for those of this page; in pipeline.yaml it is an empty text."
     yield ""
     yield from _table(("variable", "what it is for"), [(f"`{name}`", said) for name, said in VARIABLES.items()])
@@ -548,7 +555,7 @@ _DOCUMENTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("cdcm status --json", models.StatusReport),
     ("cdcm report --json", violation_models.ViolationReport),
     ("cdcm verify --json", models.VerifyReport),
-    ("cdcm replay --json", models.ReplayReport),
+    ("cdcm replay --json", replay_models.ReplayReport),
     ("cdcm adopt --json", models.AdoptReport),
     ("cdcm why --json", row_models.WhyReport),
     ("cdcm as-of --json", query_models.AsOfReport),

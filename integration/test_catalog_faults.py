@@ -1,5 +1,6 @@
 """A REST catalog that answers 503 before or after it did what it was asked, or never answers: rows are there once."""
 
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,15 @@ from integration.chain.pipeline import Pipeline
 from integration.chain.proxy import Proxy, Trigger
 from integration.chain.rest_catalog import RestCatalog
 from integration.chain.running import running
+from tests.model.fault_contract import CASES, Case, check
 
 _BODY = b'{"error": {"message": "busy", "type": "ServiceUnavailableException", "code": 503}}'
 #: What a catalog says that is overloaded, or a proxy before it that cannot reach it.
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_BODY)
+_REFUSAL = b'{"error": {"message": "no", "type": "ForbiddenException", "code": 403}}'
+#: What a catalog says that does not do what it is asked. Of a commit's 503, Iceberg says that nobody knows.
+REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(_REFUSAL)
+_ANSWER_SECONDS_MAX = 60
 _COLUMNS = {"id": {"type": "int64", "optional": False}}
 
 
@@ -64,6 +70,7 @@ class _Bench:
     proxy: Proxy
     pipeline: Pipeline
     topic: _Topic
+    said: str = ""
 
     def run(self, trigger: Trigger | None = None) -> int:
         """Add a row and run; how it ended. With a trigger that has to have met its request."""
@@ -72,8 +79,8 @@ class _Bench:
         document = self.pipeline.run_once()
         assert trigger is None or self.proxy.happened.is_set(), document
         self.proxy.arm(None)
+        self.said = (document["tables"][0]["error"] or {}).get("message", "")
         code: int = document["exit_code"]
-        assert code != EXIT_LAKE or "then run again" in document["tables"][0]["error"]["message"]
         return code
 
     def shown(self) -> int:
@@ -105,6 +112,7 @@ def test_a_catalog_that_is_busy_before_or_after_it_committed(bench: _Bench) -> N
     """Whatever it says and does, the exit code is right, the rows are there once, and the next run goes on."""
     # Nothing of the batch is on its branch: no reader is concerned, so the outcome is no question.
     assert bench.run(Trigger(_stages, _nothing, "before", answer=BUSY + _BODY)) == EXIT_LAKE
+    assert "then run again" in bench.said
     assert bench.shown() == 1
     # The commit that readers would see is not there, and might still come: of a 503, too, Iceberg says that nobody can
     # tell.
@@ -128,3 +136,60 @@ def test_a_catalog_that_committed_and_never_answers(bench: _Bench) -> None:
 
     assert bench.run() == EXIT_DONE
     assert bench.shown() == bench.topic.rows
+
+
+class _Faults:
+    """The same bench, as the contract of faults handles one."""
+
+    def __init__(self, bench: _Bench) -> None:
+        self._bench, self._late = bench, b""
+
+    def run(self, case: Case | None) -> int:
+        """Add a row and run, with a request of the mirror's batch that meets the fault."""
+        if case is None:
+            return self._bench.run()
+        code = self._bench.run(self._trigger(case))
+        if case.falls_silent:
+            self._bench.catalog.start()
+            self._bench.catalog.ready()
+        return code
+
+    def added(self) -> int:
+        """How many rows there are."""
+        return self._bench.topic.rows
+
+    def shown(self) -> int:
+        """How many of them readers see."""
+        return self._bench.shown()
+
+    def deliver(self) -> bool:
+        """Send the server the request that it never had, as a network would that held it up."""
+        head, _, body = self._late.partition(b"\r\n\r\n")
+        assert b"content-length: %d\r\n" % len(body) in head.lower() + b"\r\n"
+        with socket.create_connection(("127.0.0.1", self._bench.catalog.port), _ANSWER_SECONDS_MAX) as server:
+            server.sendall(self._late)
+            status = int(server.recv(4096).split(b" ", 2)[1])
+        assert status in {200, 409}
+        return status == 200
+
+    def _trigger(self, case: Case) -> Trigger:
+        matches = _publishes if case.at == "publish" else _stages
+        if case.fault == "refused":
+            return Trigger(matches, _nothing, "before", answer=REFUSED + _REFUSAL)
+        if case.fault == "unanswered":
+            return Trigger(matches, self._bench.catalog.kill if case.falls_silent else _nothing, "after")
+
+        def kept(request: bytes) -> bool:
+            self._late = request if matches(request) else self._late
+            return matches(request)
+
+        assert case.fault in {"lost", "late"}
+        return Trigger(kept, _nothing, "before")
+
+
+@pytest.mark.long
+def test_a_rest_catalog_fails_as_the_one_in_memory(bench: _Bench) -> None:
+    """What the schedules of faults take for granted of commits that are refused, lost, unanswered or late is so."""
+    faults = _Faults(bench)
+    for name in CASES:
+        check(faults, name)

@@ -14,14 +14,14 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import masked
 from cdc_materializer.changes.options import Options
-from cdc_materializer.decode.fit import fit
+from cdc_materializer.decode.fit import fit, fit_judged
 from cdc_materializer.decode.reading import SPARE, Reading
 from cdc_materializer.decode.texts import any_of
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
-from cdc_materializer.masks import source_name
+from cdc_materializer.masks import PLAIN, source_name
 from cdc_materializer.names import quote
 from cdc_materializer.schema import Column as TableColumn
 from cdc_materializer.schema import TableSchema
@@ -90,10 +90,12 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
             continue
         read = reader.read_key if column.name in options.key else reader.read
         reading, on_wire = read(kinds[names[0]]), source.value(names)
-        is_known = (column.beside or column.name) in options.always_known
+        is_known = (column.beside or source_name(column.name)) in options.always_known
         marks = None if is_known else reading.unavailable
         unknown = F.coalesce(marks(on_wire), F.lit(False)) if marks is not None else None
-        if mask is None:
+        if column.name.startswith(PLAIN):
+            value, misfit = fit_judged(reading.apply(on_wire), reading.ddl, column.type)
+        elif mask is None:
             value, misfit = _placed(column, reading, on_wire, target)
         else:
             value, misfit = masked(reading.apply(on_wire), reading.ddl, mask, masks.key), None
@@ -106,9 +108,8 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
         if reading.absent is not None:
             is_change = F.coalesce(source.changes if source.changes is not None else F.lit(None), F.lit(False))
             unavailable.append(F.when(is_change & reading.absent(on_wire), F.lit(column.name)))
-        # Of a twin that does not fit, its column is told: by that name the problem is carried and reported.
-        for shown in dict.fromkeys((source_name(column.name), column.name)) if column.beside is None else ():
-            problems += _problems(shown, reading, on_wire, misfit, unknown, reader)
+        if column.beside is None:
+            problems += _problems(column.name, reading, on_wire, misfit, unknown, reader)
     return F.struct(
         present.alias("present"),
         F.struct(*values).alias("row"),

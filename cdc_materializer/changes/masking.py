@@ -75,6 +75,16 @@ def is_plain_open(open_columns: Column) -> Column:
     return F.exists(open_columns, lambda name: name.startswith(PLAIN))
 
 
+def _of_columns(problems: Column) -> Column:
+    """What is wrong with columns and twins, each told of the column. Nearly all rows have nothing."""
+    prefix = rf"\A{PLAIN}"
+
+    def of_column(one: Column) -> Column:
+        return F.struct(F.regexp_replace(one["column"], prefix, "").alias("column"), one["code"].alias("code"))
+
+    return F.when(F.size(problems) > 0, F.array_distinct(F.transform(problems, of_column))).otherwise(problems)
+
+
 def judged(states: DataFrame, verdicts: Mapping[str, Column], lists: tuple[str, ...], problems: str) -> DataFrame:
     """Add columns that are computed over unmasked values, and leave these behind.
 
@@ -92,7 +102,7 @@ def judged(states: DataFrame, verdicts: Mapping[str, Column], lists: tuple[str, 
     plain = states.select(*shown, *[m.column(twin).alias(name) for name, twin in twins.items()])
     told = plain.withColumns(dict(verdicts))
     cleaned = {name: F.filter(name, lambda one: ~one.startswith(PLAIN)) for name in lists}
-    cleaned |= {name: F.filter(name, lambda one: ~one["column"].startswith(PLAIN)) for name in (m.PROBLEMS, problems)}
+    cleaned |= {name: _of_columns(F.col(name)) for name in (m.PROBLEMS, problems)}
     columns = {name: F.col(quote(_MASKED + name)) for name in own if name in twins} | cleaned
     return told.select(
         *[columns.get(name, m.column(name)).alias(name) for name in own], *[F.col(name) for name in verdicts]

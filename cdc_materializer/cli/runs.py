@@ -1,5 +1,6 @@
 """The commands that work: `demo`, `run`, `verify`, `replay`, `adopt`, `query`. They start Spark where there is work."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +15,18 @@ from cdc_materializer.cli.options import (
     PlainKeys,
     RowsShown,
     TableNames,
+    deadline_of,
 )
 from cdc_materializer.cli.output import NEXT_STEPS, Output, load, now, program
 from cdc_materializer.errors import EXIT_DONE, UsageError
 from cdc_materializer.names import printable_lines
 
 if TYPE_CHECKING:
-    from cdc_materializer.cli.progress import RunProgress
+    from cdc_materializer.cli.progress import RunProgress, Steps
     from cdc_materializer.config import Config, TableConfig
     from cdc_materializer.line import Batch
+    from cdc_materializer.rebuild import ReplayOptions
+    from cdc_materializer.report.replay_models import ReplayReport
     from cdc_materializer.run import RunOptions
 
 #: Where the demo goes when nobody says.
@@ -75,6 +79,14 @@ def run(
         bool, typer.Option("--plan", help="Write nothing; tell what a run would change of the tables' columns.")
     ] = False,
     table: TableNames = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            help="Begin no batch after so long (`10m`, `2h`); what is left is the next run's, and this ends with 0.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -87,13 +99,14 @@ def run(
     from cdc_materializer.cli.stopping import stop_on_signals
     from cdc_materializer.run import RunOptions, run_once
 
-    if plan and follow:
-        raise UsageError("`--plan` does not go with `--follow`.", "Give one of them.")
+    deadline = deadline_of(time)
+    if plan and (follow or time is not None):
+        raise UsageError("`--plan` goes with neither `--follow` nor `--for`.", "Give one of them.")
     loaded = load(config)
     if plan:
         return _plan(loaded, tuple(table or ()), output)
     with RunProgress(output) as progress:
-        options = RunOptions(tables=tuple(table or ()), on_batch=progress.advance)
+        options = RunOptions(tables=tuple(table or ()), deadline=deadline, on_batch=progress.advance)
         progress.expect(loaded, options)
         with stop_on_signals(options.stop, output) as in_background:
             if follow:
@@ -152,6 +165,14 @@ def verify(  # noqa: PLR0913 - the options are the command's own
     keys: PlainKeys = False,
     config: ConfigFile = CONFIG_DEFAULT,
     table: TableNames = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            help="Begin with no table after so long (`10m`, `2h`), and end with 3 where some were not compared.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -165,7 +186,8 @@ def verify(  # noqa: PLR0913 - the options are the command's own
     from cdc_materializer.status import exit_code_of
 
     wanted = (*(tables or ()), *(table or ()))
-    options = VerifyOptions(wanted, repair, ledger, plain_keys=keys, source=source)
+    deadline = deadline_of(time)
+    options = VerifyOptions(wanted, repair, ledger, plain_keys=keys, source=source, deadline=deadline)
     loaded = load(config)
     step = "Reading the databases" if source else "Folding every message again"
     with Steps(output) as steps:
@@ -227,6 +249,15 @@ def replay(  # noqa: PLR0913 - the options are the command's own
         bool, typer.Option("--forget", help="Keep no longer what the last published replay has replaced.")
     ] = False,
     keys: PlainKeys = False,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            help="Begin no batch after so long (`10m`, `2h`), and end with 3 where some are left: what was rebuilt is "
+            "kept, and the next replay goes on with it.",
+        ),
+    ] = None,
     config: ConfigFile = CONFIG_DEFAULT,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -238,13 +269,17 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.rebuild import ReplayOptions, let_go, replay_tables, roll_back
+    from cdc_materializer.rebuild import ReplayOptions, let_go, roll_back
     from cdc_materializer.rebuild_start import EARLIEST, parse_start
     from cdc_materializer.status import exit_code_of_replay
 
-    begin = parse_start(start)
-    if (rollback or forget) and sum((publish or restart, rollback, forget, begin != EARLIEST)) > 1:
-        what = "`--rollback` and `--forget` go with none of `--from`, `--publish` and `--restart`, nor with each other."
+    begin, deadline = parse_start(start), deadline_of(time)
+    others = publish or restart or time is not None
+    if (rollback or forget) and sum((others, rollback, forget, begin != EARLIEST)) > 1:
+        what = (
+            "`--rollback` and `--forget` go with none of `--from`, `--publish`, `--restart` and `--for`, nor with each "
+            "other."
+        )
         raise UsageError(what, "Give one of them.")
     loaded = load(config)
     with Steps(output) as steps:
@@ -255,17 +290,25 @@ def replay(  # noqa: PLR0913 - the options are the command's own
             steps.begin("Forgetting what was there before the replay")
             found = let_go(loaded, tuple(tables))
         else:
-            steps.begin("Folding every message again")
-            read: dict[str, int] = {}
-
-            def advance(table: "TableConfig", batch: "Batch") -> None:
-                name = str(table.mirror)
-                read[name] = read.get(name, 0) + sum(batch.counts.values())
-                steps.begin(f"{name}: {read[name]:,} messages folded again")
-
-            found = replay_tables(loaded, tuple(tables), ReplayOptions(publish, restart, begin, advance, keys))
+            options = ReplayOptions(publish, restart, begin, plain_keys=keys, deadline=deadline)
+            found = _rebuild(loaded, tuple(tables), options, steps)
     output.show(found)
     return exit_code_of_replay(found)
+
+
+def _rebuild(config: "Config", tables: tuple[str, ...], options: "ReplayOptions", steps: "Steps") -> "ReplayReport":
+    """Rebuild mirrors, and show how far each is."""
+    from cdc_materializer.rebuild import replay_tables
+
+    steps.begin("Folding every message again")
+    read: dict[str, int] = {}
+
+    def advance(table: "TableConfig", batch: "Batch") -> None:
+        name = str(table.mirror)
+        read[name] = read.get(name, 0) + sum(batch.counts.values())
+        steps.begin(f"{name}: {read[name]:,} messages folded again")
+
+    return replay_tables(config, tables, replace(options, on_batch=advance))
 
 
 def query(

@@ -1,13 +1,17 @@
-"""The commands that set up: `init`, `doctor`. None of them starts Spark."""
+"""The commands that set up: `init`, `doctor`. None of them starts Spark, but for `doctor --fold`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_materializer.cli.options import CONFIG_DEFAULT, AsJson, ConfigFile, Debug
 from cdc_materializer.cli.output import Output, load
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE
+
+if TYPE_CHECKING:
+    from cdc_materializer.config import Config
+    from cdc_materializer.report.models import VerifyReport
 
 
 def add_to(app: typer.Typer) -> None:
@@ -87,6 +91,10 @@ def doctor(
         bool,
         typer.Option("--rows", help="Also read the keys of all rows, into memory: each has one, and one of its own."),
     ] = False,
+    fold: Annotated[
+        bool,
+        typer.Option("--fold", help="Also compare all mirrors with the fold of raw, as `cdcm verify`: starts Spark."),
+    ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -101,6 +109,12 @@ def doctor(
 
     with Steps(output) as steps:
         steps.begin("Looking at the set-up")
-        found = examine(config, load, rows=rows)
+        found = examine(config, load, rows=rows, fold=_verified if fold else None)
     output.show(found)
     return exit_code(found)
+
+
+def _verified(config: "Config") -> "VerifyReport":
+    from cdc_materializer.proof import verify_tables
+
+    return verify_tables(config)

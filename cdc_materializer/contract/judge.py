@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdc_materializer.causes import java_causes
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.gx import check_arguments, preload, unexpected
 from cdc_materializer.contract.literals import Misfit, Side, decimal_shape, fit_bound, fit_members
@@ -235,6 +236,6 @@ def _compile_pattern(pattern: str) -> None:
 
 def _reason(error: Exception) -> str:
     """Return what a reader of the contract needs of a library's error: its first sentences, without plan or stack."""
-    java = getattr(error, "java_exception", None)
+    java = next(java_causes(error), None)
     text = str(java.getMessage()) if java is not None else str(error)
     return " ".join(_AFTERTHOUGHT.split(text, maxsplit=1)[0].split())[:300].rstrip(". ")

@@ -16,6 +16,7 @@ from cdc_materializer.schema_types import (
     fields_of,
     has_other_form,
     item_of,
+    judged_as,
     merge_types,
     same_kind,
 )
@@ -46,6 +47,13 @@ def fit(value: Column, writer_type: str, table_type: str, *, retyped: bool = Fal
     back = narrowed.try_cast(writer_type if table_type != "float" else "double")
     exact = plain_number(back).eqNullSafe(plain_number(value)) if writer_type == "string" else back.eqNullSafe(value)
     return F.when(exact, narrowed), value.isNotNull() & ~exact
+
+
+def fit_judged(value: Column, writer_type: str, judged_type: str) -> tuple[Column, Column | None]:
+    """The same, for a value that rules see in some type and that is stored in none (`schema_types.judged_as`)."""
+    if judged_as(judged_type, writer_type) == (judged_type, True):
+        return conformed(value, writer_type, judged_type), None
+    return fit(value, writer_type, judged_type)
 
 
 def _of_parts(

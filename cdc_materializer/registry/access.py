@@ -7,17 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from cdc_materializer.errors import ConfigError, RegistryUnavailable
+from cdc_materializer.errors import ConfigError, RegistryUnavailable, TimeOver
 from cdc_materializer.retry import NEVER, Deadline
 
 #: How long one request may take, in seconds.
 REQUEST_TIMEOUT_SECONDS = 10.0
-#: How often a request that may pass the next time (429, 5xx, a broken connection) is made again.
-RETRIES_MAX = 2
-#: How long is waited before the first of them and at most, in milliseconds.
-RETRY_WAIT_MS = 200
-RETRY_WAIT_MS_MAX = 1000
-
 #: How long an answer may be once it is unpacked, in bytes: what the longest schemas take with every sign escaped.
 ANSWER_BYTES_MAX = 32 * 2**20
 
@@ -86,16 +80,16 @@ class RegistryAccess:
         """Say in our words what goes wrong in the HTTP library while a question is put.
 
         Raises:
+            TimeOver: the deadline has come, or comes before an answer.
             RegistryUnavailable: nothing answers, or not in HTTP.
             ConfigError: there is no such address.
         """
         library = http()
-        if self.deadline.is_over:
-            what = f"The time for this run was over before the registry {self.shown} was asked."
-            raise RegistryUnavailable(what, "Run again, with more time if it is always so.")
+        self._check_time()
         try:
             yield
         except library.TimeoutException as error:
+            self._check_time()
             raise self.silent() from error
         except library.DecodingError as error:
             raise self.strange() from error
@@ -105,8 +99,22 @@ class RegistryAccess:
             raise self.unusable() from error
 
     def bound(self, client: Any) -> None:  # noqa: ANN401 - of one of two modules
-        """Let a client of the HTTP library take no answer that has no end, in bytes or in time."""
-        client.event_hooks = {"response": [self._take]}
+        """Let a client of the HTTP library wait for no answer that has no end, in bytes or in time."""
+        client.event_hooks = {"request": [self._limit], "response": [self._take]}
+
+    def _check_time(self) -> None:
+        if self.deadline.is_over:
+            what = f"The time for this run was over before the registry {self.shown} had answered."
+            raise TimeOver(what, "Run again, with more time if it is always so.")
+
+    def _limit(self, question: Any) -> None:  # noqa: ANN401 - of one of two modules
+        """Let each request of a client, which makes them again by itself, take no longer than there is time for it.
+
+        Raises:
+            TimeOver: there is none.
+        """
+        self._check_time()
+        question.extensions["timeout"] = http().Timeout(self.patience).as_dict()
 
     def _take(self, answer: Any) -> None:  # noqa: ANN401 - of one of two modules
         """Read an answer, of which the library would otherwise take all.

@@ -3,9 +3,7 @@
 Its Confluent-compatible interface has one kind of numbers only: content ids, or, as it is set up, global ids.
 """
 
-import random
 import ssl
-import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,9 +13,6 @@ from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.registry.access import (
     NO_SUCH_NAME,
     NOT_FOUND,
-    RETRIES_MAX,
-    RETRY_WAIT_MS,
-    RETRY_WAIT_MS_MAX,
     AnswerTooLongError,
     RegistryAccess,
     http,
@@ -38,6 +33,7 @@ from cdc_materializer.registry.schemas import (
     id_bytes_of,
     kind_of,
 )
+from cdc_materializer.retry import REGISTRY
 
 _OK = 200
 #: Where the interface is, and what follows a version's address to get its text: since Apicurio 3, and in 2.
@@ -52,6 +48,14 @@ _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 
 
+class _BusyError(Exception):
+    """An answer that says to ask again."""
+
+    def __init__(self, answer: Any) -> None:  # noqa: ANN401 - of one of two modules
+        super().__init__()
+        self.answer = answer
+
+
 class ApicurioRegistry:
     """A registry behind HTTP; see `Registry` for what it promises. Each schema is asked for once.
 
@@ -64,6 +68,7 @@ class ApicurioRegistry:
         self._access = access
         self._ids = ids
         self.id_bytes = id_bytes_of(ids)
+        self.place = f"{ids} {access.shown}"
         self.found: dict[SchemaName, RegisteredSchema] = {}
         root = _root(access.url)
         #: A copy of the schemas in a registry of another kind, at the address as it is given.
@@ -161,18 +166,20 @@ class ApicurioRegistry:
             library = http()
             if self._opened is None:
                 self._opened = self._open()
-            for made in range(RETRIES_MAX):
-                try:
-                    answer = self._opened.get(url, timeout=self._access.patience)
-                except library.TransportError:
-                    pass
-                else:
-                    if answer.status_code != _TOO_MANY_REQUESTS and answer.status_code < _SERVER_ERROR:
-                        return answer
-                # Not all clients at once: somewhere below a time that doubles, as Confluent's client waits too.
-                longest = min(RETRY_WAIT_MS * 2**made, RETRY_WAIT_MS_MAX)
-                time.sleep(random.random() * longest / 1000)  # noqa: S311 - no secret
-            return self._opened.get(url, timeout=self._access.patience)
+
+            def ask() -> Any:  # noqa: ANN401 - of one of two modules
+                answer = self._opened.get(url)
+                if answer.status_code == _TOO_MANY_REQUESTS or answer.status_code >= _SERVER_ERROR:
+                    raise _BusyError(answer)
+                return answer
+
+            def may_pass(error: Exception) -> bool:
+                return isinstance(error, (library.TransportError, _BusyError))
+
+            try:
+                return REGISTRY.call(ask, deadline=self._access.deadline, may_pass=may_pass)
+            except _BusyError as busy:
+                return busy.answer
 
     def _open(self) -> Any:  # noqa: ANN401 - of one of two modules
         library, access = http(), self._access

@@ -6,9 +6,6 @@ from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.registry.access import (
     FORBIDDEN,
     NO_SUCH_NAME,
-    RETRIES_MAX,
-    RETRY_WAIT_MS,
-    RETRY_WAIT_MS_MAX,
     UNAUTHORIZED,
     AnswerTooLongError,
     RegistryAccess,
@@ -23,6 +20,7 @@ from cdc_materializer.registry.references import (
     standalone,
 )
 from cdc_materializer.registry.schemas import IdKind, RegisteredSchema, Wanted, id_bytes_of, is_numbered
+from cdc_materializer.retry import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +45,7 @@ class ConfluentRegistry:
         self._ids = ids
         self._is_registry = is_registry
         self.id_bytes = id_bytes_of(ids)
+        self.place = f"{ids} {access.shown}"
         self.found: dict[SchemaName, RegisteredSchema] = {}
         self._fingerprints: dict[tuple[str, int], str | None] = {}
         self._opened: SchemaRegistryClient | None = None
@@ -124,8 +123,6 @@ class ConfluentRegistry:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         with self._access.asking():
-            if self._opened is not None:
-                self._opened._rest_client.session.timeout = self._access.patience  # noqa: SLF001 - see `_open`
             try:
                 return question()
             except AnswerTooLongError:
@@ -169,9 +166,9 @@ def _client_properties(access: RegistryAccess) -> dict[str, str | float]:
     properties: dict[str, str | float | None] = {
         "url": access.url,
         "timeout": access.patience,
-        "max.retries": RETRIES_MAX,
-        "retries.wait.ms": RETRY_WAIT_MS,
-        "retries.max.wait.ms": RETRY_WAIT_MS_MAX,
+        "max.retries": (REGISTRY.attempts or 1) - 1,
+        "retries.wait.ms": round(REGISTRY.base_seconds * 1000),
+        "retries.max.wait.ms": round(REGISTRY.cap_seconds * 1000),
         "basic.auth.user.info": None if access.basic_auth is None else ":".join(access.basic_auth),
         "ssl.ca.location": access.ca,
         "ssl.certificate.location": access.certificate,

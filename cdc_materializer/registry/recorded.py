@@ -27,6 +27,7 @@ class RecordedRegistry:
         self._folder = folder
         self._ids = ids
         self.id_bytes = id_bytes_of(ids)
+        self.place = f"{ids} {folder}"
         self.found: dict[SchemaName, RegisteredSchema] = {}
         self._fingerprints: dict[Path, str | None] = {}
 

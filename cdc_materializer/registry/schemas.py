@@ -41,9 +41,12 @@ class Registry(Protocol):
 
     Attributes:
         id_bytes: how many bytes the number in front of a datum has.
+        place: which registry it is and what its numbers are, as text without a secret: in another one a number may name
+            another schema.
     """
 
     id_bytes: int
+    place: str
 
     @property
     def found(self) -> Collection[SchemaName]:
@@ -59,6 +62,7 @@ class Registry(Protocol):
 
         Raises:
             RegistryUnavailable: the registry cannot be asked, or its answer makes no sense.
+            TimeOver: a deadline of the caller's came first.
         """
         ...
 

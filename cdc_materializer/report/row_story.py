@@ -83,7 +83,8 @@ def publications(line: Sequence[Kept]) -> list[Publication]:
 
     Args:
         line: the snapshots of its main, newest first. A rebuilt mirror (`cdcm replay`) begins with a marker of no
-            batch; what was published before and lies behind its offsets is none of its batches.
+            batch; what was published before and lies behind its offsets is none of its batches. Where offsets go back
+            without one, as earlier versions put a rebuilt mirror on top of a newer one, nothing before is.
     """
     found: list[Publication] = []
     reached, is_told = Offsets(), False
@@ -91,6 +92,8 @@ def publications(line: Sequence[Kept]) -> list[Publication]:
         if kept.marker is None:
             continue
         here = kept.marker.offsets
+        if kept.marker.batch and reached.is_ahead_of(here):
+            found, reached = [], Offsets()
         if not kept.marker.batch:
             found = [one for one in found if one.ends_before(here)] or ([Publication(Offsets(), here)] if here else [])
             reached, is_told = here, True

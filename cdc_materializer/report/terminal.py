@@ -30,7 +30,6 @@ from cdc_materializer.report.models import (
     LintReport,
     MessagePlace,
     ReleaseReport,
-    ReplayReport,
     Report,
     RunReport,
     StatusReport,
@@ -41,6 +40,7 @@ from cdc_materializer.report.models import (
 from cdc_materializer.report.next_steps import NO_FILE, NextSteps
 from cdc_materializer.report.plan_models import PlanReport
 from cdc_materializer.report.query_models import AsOfReport, QueryReport
+from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.setup_models import DoctorReport, InitReport
 from cdc_materializer.report.terminal_maintain import maintain_view

@@ -6,15 +6,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cdc_materializer.report.layout import fact_list, failure, heading, new_table, number, place_line
-from cdc_materializer.report.models import (
-    AdoptReport,
-    ReleaseReport,
-    ReplayReport,
-    TableReplay,
-    TableVerify,
-    VerifyReport,
-)
+from cdc_materializer.report.models import AdoptReport, ReleaseReport, TableVerify, VerifyReport
 from cdc_materializer.report.next_steps import NextSteps
+from cdc_materializer.report.replay_models import ReplayReport, TableReplay
 from cdc_materializer.report.wording import printable, quantity
 
 # --- verify -------------------------------------------------------------------------------------------------------
@@ -119,7 +113,7 @@ def replay_view(report: ReplayReport, now: datetime, steps: NextSteps) -> Render
             lacked = quantity(found.refilled, "message")
             parts.append(Text(f"{found.table}: raw lacked {lacked}, and has them now, from Kafka."))
         is_compared = found.rebuilt_snapshot is not None or not (found.error or _is_of_before(found))
-        is_other = found.types or found.added or found.held_live != found.held_rebuilt
+        is_other = found.types or found.added or _is_judged_otherwise(found)
         if is_compared and (not found.equal or is_other):
             rows = "rebuilt with other types" if found.types else "rebuilt, with the same rows"
             said = rows if found.equal else "rebuilt, and not the same"
@@ -138,6 +132,12 @@ _KEPT = (
     "What was replaced is kept for `--rollback`, masked as it was then, under the tag `cdcm-before-replay`; "
     "`--forget` lets go of it."
 )
+
+
+def _is_judged_otherwise(found: TableReplay) -> bool:
+    """Whether today's contract says something else of the rebuilt mirror than of the live one."""
+    live = (found.held_live, found.told_live, found.broken_live)
+    return live != (found.held_rebuilt, found.told_rebuilt, found.broken_rebuilt)
 
 
 def _is_of_before(found: TableReplay) -> bool:
@@ -164,9 +164,17 @@ def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
         facts.append(("types", ", ".join(f"{one.column} {one.old} → {one.new}" for one in found.types)))
     if found.columns:
         facts.append(("columns", ", ".join(f"{name} × {count}" for name, count in found.columns.items())))
-    for title, held in (("held, live", found.held_live), ("held, rebuilt", found.held_rebuilt)):
-        if held:
-            facts.append((title, ", ".join(f"{name} × {count}" for name, count in held.items())))
+    for title, counts in (
+        ("held, live", found.held_live),
+        ("held, rebuilt", found.held_rebuilt),
+        ("told, live", found.told_live),
+        ("told, rebuilt", found.told_rebuilt),
+    ):
+        if counts:
+            facts.append((title, ", ".join(f"{name} × {count}" for name, count in counts.items())))
+    for title, rules in (("broken, live", found.broken_live), ("broken, rebuilt", found.broken_rebuilt)):
+        if rules:
+            facts.append((title, ", ".join(rules)))
     facts += [("last written", place_line(place, now)) for place in found.places]
     facts += [("keys", printable(" ".join(found.keys)))] if found.keys else []
     return fact_list(facts)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = {"config", "environment"}
 CLOCK = {
     *("batch", "cli", "clocks", "demo", "line", "pipeline"),
-    *("proof_source", "registry", "session", "status", "testing"),
+    *("retry", "session", "status", "testing"),
 }
 SQL = {"lake", "lake_stage", "merge", "session", "testing", "versions"}
 SPARK_FREE = {"config", "environment", "errors", "jars", "names", "offsets"}
@@ -78,6 +78,30 @@ def test_clock_is_read_at_the_top(modules: "tuple[Module, ...]") -> None:
     assert not found, (
         f"{found}: a function that reads the clock (or chance) gives two answers to one question; pass it in."
     )
+
+
+def test_nothing_is_tried_again_but_by_a_policy(modules: "tuple[Module, ...]") -> None:
+    """Only retry.py pauses, and nothing else counts attempts: how often and after what pauses is a policy's to say."""
+    found = _uses(modules, r"(^|\.)sleep$", {"retry"})
+    found = [use for use in found if not use.endswith(" deadline.sleep")]
+    found += _uses(modules, r"(^|_)(ATTEMPTS|RETRIES|TRIES)(_|$)", set())
+
+    assert not found, f"{found}: add a RetryPolicy to retry.py, and let its `call` try; `Deadline.sleep` waits."
+
+
+def test_javas_causes_are_walked_in_one_place(modules: "tuple[Module, ...]") -> None:
+    """Only causes.py knows where PySpark and Py4J keep what Java has thrown; the fake catalog throws it."""
+    allowed = {"causes", "testing_catalog"}
+    found = _uses(modules, r"(^|\.)(getCause|java_exception)$", allowed)
+    found += [
+        f"{module.place}:{node.lineno}"
+        for module in modules
+        if module.unit not in allowed
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and node.value in ("java_exception", "_origin")
+    ]
+
+    assert not found, f"{found} walk Java's causes themselves: `causes.java_causes` gives the chain."
 
 
 def test_sql_is_sent_from_the_lake(modules: "tuple[Module, ...]") -> None:

@@ -45,6 +45,7 @@ LAYERS = (
             "doubts",
             "life",
             "standing",
+            "table_errors",
             "tally",
             "judging",
             "audit",
@@ -77,6 +78,7 @@ LAYERS = (
         "resends",
         "owners",
         "truncates",
+        "truncated",
         "fold",
         "key_order",
         "base",
@@ -96,6 +98,7 @@ LAYERS = (
     ("jars", "java_options"),
     (
         "built_once",
+        "causes",
         "clocks",
         "crash_points",
         "environment",

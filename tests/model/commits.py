@@ -27,8 +27,17 @@ from cdc_materializer.merge import table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
-from cdc_materializer.testing_catalog import Fault, Killed, MemoryCatalog, Metadata
-from cdc_materializer.testing_lake import MemoryRows, delete_statement, memory_lake
+from cdc_materializer.testing import (
+    FAULTS,
+    Fault,
+    FaultPlan,
+    Killed,
+    MemoryCatalog,
+    MemoryRows,
+    Metadata,
+    delete_statement,
+    memory_lake,
+)
 
 TOPIC = "shop.public.things"
 TABLE = TableConfig.model_validate({"topic": TOPIC, "mirror": "shop.things"})
@@ -38,15 +47,8 @@ KEYED = TableSchema((Column("key", "string"),), ("key",))
 PLAIN = TableSchema((Column("key", "string"),))
 PARTITIONS = 2
 PARTITIONS_MAX = 4
-FAULTS: tuple[Fault, ...] = (
-    "refused",
-    "lost",
-    "unanswered",
-    "contradicted",
-    "late",
-    "killed",
-    "killed after",
-)
+#: Behind these a process does not know what has become of its commit, and asks.
+UNCERTAIN = frozenset({"lost", "unanswered", "contradicted", "late"})
 #: How Iceberg's clients tell that nobody has answered a commit.
 NO_ANSWERS = (
     ("CommitStateUnknownException", "ServiceFailureException"),
@@ -201,9 +203,10 @@ class World:
 
     def run_faulty(self, fault: Fault, at: int, *, silent: bool = False) -> str:
         """A process one of whose commits goes wrong; with `silent` the catalog says nothing afterwards."""
-        self.catalog.fault = self._at(at, lambda: self._strike(fault, silent=silent))
+        silent = silent and fault in UNCERTAIN
+        self.catalog.follow(FaultPlan({at: fault}, None, silent, self.chance.choice(NO_ANSWERS)))
         ended = self.run()
-        self.catalog.fault, self.catalog.is_silent = _no_fault, False
+        self.catalog.follow(FaultPlan())
         self.met.add(fault)
         return ended
 
@@ -240,19 +243,15 @@ class World:
         self.catalog.fault = _no_fault
         return ended
 
-    def _at(self, at: int, then: Callable[[], Fault | None]) -> Callable[[str], Fault | None]:
+    def _at(self, at: int, then: Callable[[], None]) -> Callable[[str], None]:
         left = [at]
 
-        def fault(_path: str) -> Fault | None:
+        def pause(_path: str) -> None:
             left[0] -= 1
-            return then() if left[0] == 0 else None
+            if left[0] == 0:
+                then()
 
-        return fault
-
-    def _strike(self, fault: Fault, *, silent: bool) -> Fault:
-        self.catalog.no_answer = self.chance.choice(NO_ANSWERS)
-        self.catalog.is_silent = silent and fault in {"lost", "unanswered", "late", "contradicted"}
-        return fault
+        return pause
 
     def adopt(self) -> None:
         """Someone accepts what the source has lost."""

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from cdc_materializer.source import RecordedSource
-from cdc_materializer.testing import TopicBuilder, write_recorded_topic
-from cdc_materializer.testing_source import ScriptedSource
+from cdc_materializer.testing import ScriptedSource, TopicBuilder, write_recorded_topic
 from tests.model.source_contract import Headers
 
 TOPIC = "shop.public.things"

@@ -11,7 +11,7 @@ import pytest
 
 from cdc_materializer import crash_points
 from cdc_materializer.names import TableName
-from cdc_materializer.testing_catalog import Killed
+from cdc_materializer.testing import Killed
 from tests.spark.passages import ALL
 
 

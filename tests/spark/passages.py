@@ -9,7 +9,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,8 @@ from cdc_materializer.explain import fates
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.report.models import TableReplay, TableRun, TableVerify
+from cdc_materializer.report.models import TableRun, TableVerify
+from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.source import TopicState
 from cdc_materializer.why_log import log_of
@@ -105,6 +106,8 @@ class Passage:
     way: str
     topic: str
     table: str
+    #: Whether it is rebuilt at its end, where it goes as it is; with CDCM_TESTS=all each is.
+    replays: bool = ALL
     recorder: Recorder = field(init=False)
     states: list[State] = field(default_factory=list)
 
@@ -126,6 +129,11 @@ class Passage:
     def is_told(self) -> bool:
         """Whether `why` is asked for all messages: a fold more, so by default where the case says what it tells."""
         return self.has_mirror and (WHY in self.case.expected[-1] or (ALL and self.way == WHOLE))
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether its mirror is rebuilt at its end: a replay takes as long as the case."""
+        return self.replays and self.way == WHOLE and self.has_mirror
 
     @property
     def limit(self) -> int | None:
@@ -160,8 +168,10 @@ class Passage:
         write_schemas(folder / "schemas", self.recorder.schemas(), self.recorder.other_schemas())
 
 
-def passages(chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: Config) -> list[Passage]:
-    """The chosen cases and ways, gone through all their steps.
+def passages(
+    chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: Config, replayed: Collection[int] = ()
+) -> list[Passage]:
+    """The chosen cases and ways, gone through all their steps; those of the numbers `replayed` are rebuilt at the end.
 
     Those that stop go with others that stop with the same exit codes, for that is the command's.
     """
@@ -170,7 +180,8 @@ def passages(chosen: Sequence[tuple[Case, str]], spark: "SparkSession", config: 
     for case, way in chosen:
         name = case.name if way == WHOLE else f"{case.name}_{way}"
         gone = replace(case, data={**case.data, "encoding": "avro"}) if way == AVRO else case
-        every.append(Passage(gone, way, f"{space}.c{case.number:04d}.{name}", f"{space}.{name}"))
+        topic, replays = f"{space}.c{case.number:04d}.{name}", ALL or case.number in replayed
+        every.append(Passage(gone, way, topic, f"{space}.{name}", replays))
     groups: dict[tuple[bool, str, tuple[int, ...]], list[Passage]] = {}
     for passage in every:
         exits = tuple(one.get("exit", 0) for one in passage.case.expected) if passage.case.stops else ()
@@ -250,9 +261,8 @@ def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> Non
             tell = functools.partial(_fates, spark, loaded)
             for passage, fates in zip(told, pool.map(tell, told), strict=True):
                 passage.states[-1].fates = fates
-        # As they are, and with all tests alone: a replay takes as long as the case.
-        for passage in last if ALL else []:
-            if passage.way == WHOLE and not passage.case.stops and passage.states[-1].rows is not None:
+        for passage in ended:
+            if passage.is_replayed:
                 found = replay_tables(loaded, (passage.table,), ReplayOptions(), spark)
                 passage.states[-1].replayed = found.tables[0]
 
@@ -340,13 +350,21 @@ def check(passage: Passage) -> None:
         verified = state.verified
         stopped = verified.error.code if verified is not None and verified.error is not None else None
         assert verified is None or verified.equal or stopped == expected.get("error", "none"), verified
-        # A column that a replay gives another type may get values that did not fit the one that it has.
-        replayed = state.replayed
-        if replayed is not None and "replay_differs" in passage.case.data:
-            assert not replayed.equal, "it is equal: take `replay_differs` out of the case"
-        else:
-            assert replayed is None or replayed.equal or (replayed.types and not replayed.error), replayed
+        _check_replay(state, expected, passage)
     _check_fates(passage)
+
+
+def _check_replay(state: State, expected: Mapping[str, Any], passage: Passage) -> None:
+    """A rebuilt mirror is the live one, or the case says why not; where runs stop, it may stop for the same."""
+    found = state.replayed
+    if found is None:
+        return
+    if "replay_differs" in passage.case.data:
+        assert not found.equal, "it is equal: take `replay_differs` out of the case"
+        assert found.error is None, found
+        return
+    stopped = found.error.code if found.error is not None else None
+    assert found.equal or (stopped is not None and stopped == expected.get("error")), found
 
 
 def _check_fates(passage: Passage) -> None:

@@ -12,7 +12,9 @@ from cdc_materializer.line import Batch
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.rebuild_start import parse_start
-from cdc_materializer.report.models import TableReplay, TableVerify
+from cdc_materializer.report.models import TableVerify
+from cdc_materializer.report.replay_models import TableReplay
+from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -39,13 +41,15 @@ schema:
     physicalType: table
     properties:
       - {{name: id, primaryKey: true, logicalType: integer, physicalType: bigint}}
-      - {{name: name, logicalType: string, physicalType: text}}
+      - {{name: name, logicalType: string, physicalType: text{name}}}
       - {{name: price, logicalType: integer, physicalType: integer, {rule}}}
+    quality: [{of_table}]
 """
 _HOLDS = "logicalTypeOptions: {{minimum: {least}}}"
-_BLOCKS = """quality: [{{name: price-limit, type: custom, engine: greatExpectations,
+_ACTS = """quality: [{{name: price-limit, type: custom, engine: greatExpectations,
          implementation: {{type: expect_column_values_to_be_between, kwargs: {{min_value: {least}}}}},
-         customProperties: [{{property: action, value: block}}]}}]"""
+         customProperties: [{{property: action, value: {action}}}]}}]"""
+_DROPPED = ", customProperties: [{property: drop, value: true}]"
 
 
 class Shop:
@@ -73,23 +77,40 @@ class Shop:
         self._settings |= settings
 
     @property
+    def entry(self) -> dict[str, Any]:
+        """The table's entry in pipeline.yaml."""
+        table = {"topic": self.topic.topic, "mirror": self.mirror, "contract": str(self._contract), "records_max": 4}
+        return table | self._settings
+
+    @property
     def config(self) -> Config:
         """The pipeline's configuration, in batches of four messages."""
         path = self.folder.parent / f"{self.folder.name}.yaml"
-        table = {"topic": self.topic.topic, "mirror": self.mirror, "contract": str(self._contract), "records_max": 4}
-        table |= self._settings
-        path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": self.folder.name}, "tables": [table]}))
+        content = {"name": "replays", "source": {"files": self.folder.name}, "tables": [self.entry]}
+        path.write_text(yaml.safe_dump(content))
         return load_config(path)
 
     @property
     def _contract(self) -> Path:
         return self.folder / "contract.yaml"
 
-    def judge(self, version: str, least: int, *, blocks: bool = False) -> None:
-        """Put a contract in force that holds lower prices, or that blocks batches for them."""
+    def judge(
+        self, version: str, least: int, *, action: str | None = None, of_table: str = "", drops: bool = False
+    ) -> None:
+        """Put a contract in force that holds lower prices, or that does something else for them.
+
+        Args:
+            version: the contract's.
+            least: the lowest price.
+            action: what is done with a lower one, where it is not held.
+            of_table: rules about the table.
+            drops: whether names are left out.
+        """
         self.folder.mkdir(exist_ok=True)
-        rule = (_BLOCKS if blocks else _HOLDS).format(least=least)
-        self._contract.write_text(_CONTRACT.format(version=version, rule=rule), encoding="utf-8")
+        rule = (_ACTS if action else _HOLDS).format(least=least, action=action)
+        name = _DROPPED if drops else ""
+        text = _CONTRACT.format(version=version, rule=rule, of_table=of_table, name=name)
+        self._contract.write_text(text, encoding="utf-8")
 
     def send(self, *changes: tuple[str, int, int | None]) -> None:
         """Add changes to the topic."""
@@ -110,11 +131,14 @@ class Shop:
         self,
         *,
         publish: bool = False,
+        plain_keys: bool = False,
         start: str = "earliest",
         on_batch: Callable[[TableConfig, Batch], None] | None = None,
+        deadline: Deadline = NEVER,
     ) -> TableReplay:
         """Rebuild the mirror."""
-        options = ReplayOptions(publish=publish, start=parse_start(start))
+        begin = parse_start(start)
+        options = ReplayOptions(publish=publish, start=begin, plain_keys=plain_keys, deadline=deadline)
         options = options if on_batch is None else replace(options, on_batch=on_batch)
         return replay_tables(self.config, (self.mirror,), options, self.spark).tables[0]
 

@@ -1,5 +1,6 @@
 """Columns that changed without a batch: for one that was killed, which what comes next knows, or by another program."""
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ from cdc_materializer.errors import EXIT_LAKE
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.rebuild_start import parse_start
-from cdc_materializer.report.models import TableReplay, TableVerify
+from cdc_materializer.report.models import TableVerify
+from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.session import adopt_session
 from cdc_materializer.testing import (
@@ -22,7 +24,7 @@ from cdc_materializer.testing import (
 )
 from tests.spark.kills import is_killed
 from tests.spark.marks import TURNS
-from tests.spark.processes import MIRROR, TOPIC, content, pipeline, what_is_broken
+from tests.spark.processes import MIRROR, TOPIC, content, pipeline, run_process, what_is_broken
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,9 +77,9 @@ class _Things:
         """Take back what a replay has published."""
         return roll_back(self.config, (str(MIRROR),), self._spark).tables[0]
 
-    def verify(self, **options: bool) -> TableVerify:
+    def verify(self, *, ledger: bool = False, repair: bool = False) -> TableVerify:
         """Compare the mirror with the fold of raw, or with its ledger."""
-        return verify_tables(self.config, self._spark, VerifyOptions([str(MIRROR)], **options)).tables[0]
+        return verify_tables(self.config, self._spark, VerifyOptions([str(MIRROR)], repair, ledger)).tables[0]
 
     def has_ledger(self) -> bool:
         """Whether there is a ledger, which tells the truth."""
@@ -126,6 +128,28 @@ def test_what_a_killed_run_has_done_to_columns_is_no_other_programs_doing(
         (row, 10 * row) for row in range(1, 7)
     ]
     assert things.verify().equal
+
+
+def test_a_change_of_columns_whose_process_was_killed_is_ended_by_the_next_run(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """By SIGKILL, behind its first statement, the renaming of a column; a struct was to get a field too."""
+    killed, undisturbed = (_Things(tmp_path / name, spark) for name in ("killed", "undisturbed"))
+    for things in (killed, undisturbed):
+        things.send(1, "price", "a")
+        things.run()
+        things.send(2, "cost", "a", "b")
+        things.configure(price="cost")
+
+    code = run_process(killed.config, CDCM_CRASH_AT="columns.altered").returncode
+    broken, seen = what_is_broken(killed.config), content(killed.config)[str(MIRROR)]
+    for things in (killed, undisturbed):
+        things.run()
+
+    assert (code, broken) == (-signal.SIGKILL, [])
+    assert [(row["id"], row["cost"]) for row in seen] == [(1, 10)]
+    assert content(killed.config) == content(undisturbed.config)
+    assert killed.verify().equal
 
 
 def test_a_field_that_another_program_has_dropped_is_not_begun_anew(spark: "SparkSession", tmp_path: Path) -> None:

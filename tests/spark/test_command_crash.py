@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_materializer.adopt import Decision, adopt_table
-from cdc_materializer.branches import BEFORE_REPLAY
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_REWOUND, UsageError
@@ -27,6 +26,7 @@ from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import ReleaseReport, TableVerify
 from cdc_materializer.run import run_once
 from cdc_materializer.session import beside
+from cdc_materializer.swapped import BEFORE_REPLAY
 from cdc_materializer.testing import (
     EPOCH,
     TopicBuilder,

@@ -34,7 +34,7 @@ Mount = Callable[[], Path]
 
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Mount]:
-    """Makes small disks in memory; skipped where this user may not mount."""
+    """Makes small disks in memory; where this user may not mount, skipped, or failed if all tests are asked for."""
     made: list[Path] = []
 
     def make() -> Path:
@@ -42,7 +42,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
         place.mkdir()
         ended = _mounted("-t", "tmpfs", "-o", f"size={16 * _MEGABYTE}", "tmpfs", str(place))
         if ended.returncode:
-            pytest.skip(f"a file system cannot be mounted here: {ended.stderr.strip()}")
+            (pytest.fail if ALL else pytest.skip)(f"a file system cannot be mounted here: {ended.stderr.strip()}")
         made.append(place)
         return place
 

@@ -49,7 +49,9 @@ _FORMS = (
 )
 
 
-def _contract(path: Path, masks: dict[str, Any], rules: dict[str, Any]) -> None:
+def _contract(
+    path: Path, masks: dict[str, Any], rules: dict[str, Any], names: tuple[str, ...] = ("mail", "card")
+) -> None:
     columns = [
         {
             "name": name,
@@ -57,7 +59,7 @@ def _contract(path: Path, masks: dict[str, Any], rules: dict[str, Any]) -> None:
             "customProperties": [{"property": how, "value": value} for how, value in masks.get(name, {}).items()],
             **rules.get(name, {}),
         }
-        for name in ("mail", "card")
+        for name in names
     ]
     key = {"name": "id", "physicalType": "bigint", "primaryKey": True}
     schema = [{"name": "canaries", "properties": [key, *columns]}]
@@ -110,6 +112,41 @@ def test_a_hash_is_hmac_sha_256_and_equal_numbers_have_one(spark: "SparkSession"
         assert found == {
             ddl: hmac.new(key, text.encode(), hashlib.sha256).hexdigest() for ddl, (_, text) in values.items()
         }
+
+
+@TURNS
+def test_tables_are_joined_by_hashes_of_one_number_in_types_of_several(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """A whole number, a decimal with places and a text that a contract calls a number have one hash in all mirrors."""
+    space, numbers = f"masked_{next(_numbers)}", [7, -12, 0, 700, 4_111_111_111]
+    kinds = {
+        "ints": ("optional int64", "bigint", ""),
+        "decimals": ("optional decimal(12,2)", "numeric(12,2)", ".00"),
+        "texts": ("optional string", "numeric(20,4)", ".0"),
+    }
+    entries = []
+    for name, (sent, declared, places) in kinds.items():
+        case = {"key": {"id": "int64"}, "columns": {"id": "int64", "card": sent}, "messages": []}
+        recorder = Recorder(Case(name, 994, case, (), None), f"{space}.t.{name}")
+        for row, number in enumerate(numbers):
+            recorder.add({"op": "c", "after": {"id": row, "card": f"{number}{places}" if places else number}})
+        recorder.add({"op": "c", "after": {"id": 9, "card": None}})
+        recorder.write(lake_config.root / space)
+        contract = lake_config.root / f"{space}.{name}.yaml"
+        _contract(contract, {"card": {"mask": "hash"}}, {"card": {"physicalType": declared}}, ("card",))
+        entries.append({"topic": f"{space}.t.{name}", "mirror": f"{space}.{name}", "contract": contract.name})
+    path = lake_config.root / f"{space}.yaml"
+    path.write_text(yaml.safe_dump({"name": "c", "source": {"files": space}, "masks": {"key": KEY}, "tables": entries}))
+    assert run_once(load_config(path), spark).exit_code == 0
+
+    ints, decimals, texts = (spark.table(f"lake.{space}.{name}").select("id", "card") for name in kinds)
+    joined = ints.join(decimals.withColumnRenamed("id", "second"), "card").join(
+        texts.withColumnRenamed("id", "third"), "card"
+    )
+
+    found = {row["card"]: (row["id"], row["second"], row["third"]) for row in joined.collect()}
+    assert found == {_hash(str(number)): (row, row, row) for row, number in enumerate(numbers)}
 
 
 def test_last4_never_shows_more_than_half(spark: "SparkSession") -> None:

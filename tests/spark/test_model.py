@@ -3,22 +3,29 @@
 Hundreds of random lives share one table, with keys of their own and their events mixed in one log, so that they cost
 a few batches; others, which are truncated, have a table each. Their topics have some partitions and may get more, are
 sent with crashes, and are read in batches of any size, in several runs that end anywhere. A third kind shares a table
-of which a column is dropped and added now and then. With CDCM_TESTS=all there are more lives, and longer ones; with
-CDCM_SEED=17 the first of them is that one.
+of which a column is dropped and added now and then. Each run is killed at each table once, at a point of one of its
+commits, and begun again. With CDCM_TESTS=all there are more lives, and longer ones; with CDCM_SEED=17 the first of them
+is that one.
 """
 
 import os
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from cdc_materializer import crash_points
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.names import TableName
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import run_once
+from cdc_materializer.testing_faults import Killed
 from tests.model.history import History, lives
 from tests.model.telling import Telling
+from tests.spark.kills import commit
 from tests.spark.marks import FIFTH_TURN
 
 if TYPE_CHECKING:
@@ -32,6 +39,8 @@ _FIRST_SEED = int(os.environ.get("CDCM_SEED", "1"))
 _SHARING, _ALONE, _EVENTS, _RUNS = (1_000, 8, 60, 4) if _ALL else (200, 1, 20, 2)
 #: Lives that share a table whose columns change.
 _CHANGING = 300 if _ALL else 60
+#: Where runs are killed: at every point of the commits that each batch makes.
+_POINTS = (*commit("raw"), *commit("mirror"))
 
 
 def _tellings() -> list[Telling]:
@@ -47,6 +56,27 @@ def _tellings() -> list[Telling]:
     ]
 
 
+def _killed_and_run_again(config: Config, spark: "SparkSession", seed: str) -> tuple[RunReport, set[str]]:
+    """A run that is killed at each table once, and begun again until it ends; and the tables at which it was."""
+    chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+    left = {table.mirror.name: chance.choice(_POINTS) for table in config.tables}
+    killed: set[str] = set()
+
+    def reach(step: str, table: TableName) -> None:
+        name = table.name.removesuffix("__raw")
+        if left.get(name) == crash_points.point_of(step, table):
+            killed.add(name)
+            raise Killed(left.pop(name))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(crash_points, "reach", reach)
+        while True:
+            try:
+                return run_once(config, spark), killed
+            except Killed:
+                continue
+
+
 @pytest.fixture(scope="module")
 def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], list[dict[int, str]]]:
     """All tables, and for each run what was wrong after it, by seed."""
@@ -57,9 +87,9 @@ def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], 
         expected = {table.mirror: table.write(folder, run / _RUNS) for table in tables}
         entries = [table.entry() for table in tables]
         path.write_text(yaml.safe_dump({"name": "model", "source": {"files": "model"}, "tables": entries}))
-        report = run_once(load_config(path), spark)
+        report, killed = _killed_and_run_again(load_config(path), spark, f"{_FIRST_SEED} {run}")
         errors = {entry.table: entry.error.message for entry in report.tables if entry.error is not None}
-        faults.append({})
+        faults.append({table.seeds[0]: "was never killed" for table in tables if table.name not in killed})
         for table in tables:
             stopped = {seed: errors[table.mirror] for seed in table.seeds if table.mirror in errors}
             faults[-1] |= stopped or table.difference(spark, expected[table.mirror])
@@ -73,7 +103,7 @@ def outcome(spark: "SparkSession", lake_config: Config) -> tuple[list[Telling], 
 
 
 def test_a_mirror_is_its_database_at_every_event(outcome: tuple[list[Telling], list[dict[int, str]]]) -> None:
-    """Whatever is sent again, cut, or ends in between; and so do a fold of all of raw and a replay in batches."""
+    """Whatever is sent again, cut, or killed in between; and so do a fold of all of raw and a replay in batches."""
     tables, faults = outcome
 
     assert sum(len(table.seeds) for table in tables) == _SHARING + _CHANGING + _ALONE

@@ -12,7 +12,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.moments import Moment, as_of
-from cdc_materializer.moments_cut import KNOWN, Known, cut_at
+from cdc_materializer.moments_cut import KNOWN, Known, cut_at, doubts
 from cdc_materializer.report.query_models import AsOfReport
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import (
@@ -27,7 +27,7 @@ from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import COLUMNS, KEY
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
@@ -255,13 +255,10 @@ def test_a_snapshot_comes_before_what_reaches_behind_it(
 ) -> None:
     """Its rows know no last commit, and that of the first change behind it can lie before it."""
     places = [("c", 100, 100, 1), ("c", 110, 110, 2), ("r", 200, 200, 5), ("u", 150, 210, 10), ("u", 220, 300, 20)]
-    rows = [
-        (0, at, op, str(at), _pair(commit, change), EPOCH + timedelta(seconds=seconds), op != "r", None, None)
-        for at, (op, commit, change, seconds) in enumerate(places)
+    told = [
+        (0, at, op, _pair(commit, change), seconds, None) for at, (op, commit, change, seconds) in enumerate(places)
     ]
-    types = dict.fromkeys(KNOWN, "string") | {m.PARTITION: "int", m.OFFSET: "bigint", m.SOURCE_TIME: "timestamp"}
-    types |= {m.STREAMING: "boolean", m.LOG_NUMBER: "bigint"}
-    changes = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in types.items()))
+    changes = _changes(spark, told)
     position, time = (None, EPOCH + timedelta(seconds=asked)) if isinstance(asked, int) else (_pair(*asked), None)
 
     cut = cut_at(Known(changes, (0,)), position, time)
@@ -269,6 +266,85 @@ def test_a_snapshot_comes_before_what_reaches_behind_it(
     assert cut.position == _pair(*found)
     assert [row[m.OFFSET] for row in changes.where(cut.included).collect()] == [*range(last + 1)]
     assert cut.last[0] == last
+
+
+def _changes(spark: "SparkSession", told: Iterable[tuple[int, int, str, str, int, str | None]]) -> "DataFrame":
+    """What is known of messages: partition, offset, operation, position, time, and what record of a snapshot it is."""
+    rows = [
+        (
+            partition,
+            at,
+            op,
+            f"{partition}/{at}",
+            where,
+            EPOCH + timedelta(seconds=seconds),
+            op != "r",
+            record,
+            None,
+            None,
+        )
+        for partition, at, op, where, seconds, record in told
+    ]
+    types = dict.fromkeys(KNOWN, "string") | {m.PARTITION: "int", m.OFFSET: "bigint", m.SOURCE_TIME: "timestamp"}
+    types |= {m.STREAMING: "boolean", m.LOG_NUMBER: "bigint"}
+    return spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in types.items()))
+
+
+_READ_ANEW = "A snapshot of the table was read after it"
+
+
+@pytest.mark.parametrize(
+    ("told", "is_doubted"),
+    [
+        pytest.param([["c100", "r300", "u400"]], True, id="lost"),
+        pytest.param([["c100", "u200", "r300"]], False, id="read on before"),
+        pytest.param([["c100", "i300", "u400"]], False, id="a chunk"),
+        pytest.param([["r100", "r100", "u400"]], False, id="the first"),
+        pytest.param([["c100", "r300"], ["c090", "u200", "r300"]], False, id="read on in another partition"),
+        pytest.param([["c100", "r300"], ["c090", "u200", "u400"]], False, id="another partition, not in it"),
+        pytest.param([["c100", "r300"], ["c090", "u400"]], True, id="another partition, behind it"),
+        pytest.param([["c100", "r300"], ["c090", "r300", "u250"]], True, id="what was begun before it"),
+        pytest.param([["c100", "u200", "r300", "u350", "r400"]], False, id="another one later"),
+    ],
+)
+def test_a_snapshot_that_comes_next_does_not_tell_what_was_between(
+    spark: "SparkSession", told: list[list[str]], *, is_doubted: bool
+) -> None:
+    """Unless the log was read on behind the moment before it was taken; a chunk of one is read beside the log."""
+    kinds = {"i": ("r", None), "r": ("r", "true")}
+    messages = [
+        (partition, at, kinds.get(one[0], one)[0], position(int(one[1:])), 0, kinds.get(one[0], ("", None))[1])
+        for partition, every in enumerate(told)
+        for at, one in enumerate(every)
+    ]
+    log = Known(_changes(spark, messages), tuple(range(len(told))))
+
+    found = doubts(log, cut_at(log, position(100), None), time=None, wipes=True)
+
+    assert any(_READ_ANEW in note for note in found) is is_doubted
+
+
+def test_a_moment_before_a_snapshot_that_was_taken_again_is_not_exact(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """The connector had lost its place: a row was deleted and another changed, of which no message tells."""
+    table = Table(
+        lake_config,
+        spark,
+        "again",
+        [Said("c", row, 10 * row, 100 * row) for row in (1, 2, 3)],
+        [
+            Said("r", 1, 11, 500, seconds=120, snapshot="first"),
+            Said("r", 3, 30, 500, seconds=120, snapshot="last"),
+            Said("u", 1, 12, 600, seconds=150),
+            Said("u", 3, 31, 700, seconds=160),
+        ],
+    )
+
+    found = table.when(90)
+    assert (found.position, _rows(found)) == (position(300), {1: 10, 2: 20, 3: 30})
+    _notes(found, _READ_ANEW)
+    _notes(table.when(155))
 
 
 @pytest.fixture(scope="module")

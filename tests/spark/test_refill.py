@@ -19,8 +19,7 @@ from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.rebuild_fill import REFILL_BRANCH, refill
 from cdc_materializer.session import adopt_session
-from cdc_materializer.testing import EPOCH
-from cdc_materializer.testing_source import ScriptedSource
+from cdc_materializer.testing import EPOCH, ScriptedSource
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 

@@ -1,23 +1,31 @@
 """Rebuilding a mirror beside the live one: equal where nothing happened, and the cure where something did."""
 
 import itertools
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from cdc_materializer.branches import BEFORE_REPLAY, REPLAY_BRANCH
+from cdc_materializer import rebuild
+from cdc_materializer.branches import REPLAY_BRANCH
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
+from cdc_materializer.differences import hashed
+from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
 from cdc_materializer.explain import Asked, why
+from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
-from cdc_materializer.run import run_once
+from cdc_materializer.retry import Deadline
+from cdc_materializer.run import run_once, session_for
+from cdc_materializer.swapped import BEFORE_REPLAY
 from cdc_materializer.testing import (
     EPOCH,
     TopicBuilder,
@@ -26,6 +34,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from cdc_materializer.testing_clock import FixedClock
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL
 from tests.spark.shops import COLUMNS, KEY, Shop
@@ -84,6 +93,59 @@ def test_a_replay_shows_what_is_wrong_with_a_mirror_and_puts_it_right_when_publi
     assert shop.refs() == {"main", MARKER_TAG, GENESIS_TAG}
 
 
+def test_a_replay_that_its_deadline_ends_goes_on_the_next_time(shop: Shop) -> None:
+    """Readers see nothing of it until then, and no batch is folded twice."""
+    clock = FixedClock()
+    deadline = Deadline.after(10, clock.monotonic)
+
+    found = shop.replay(publish=True, on_batch=lambda *_: clock.advance(10), deadline=deadline)
+
+    assert found.error is not None
+    assert (found.error.code, found.published) == ("TimeOver", False)
+    assert not shop.refs() & {BEFORE_REPLAY}
+    again = shop.replay(publish=True)
+    assert (again.batches, again.equal, again.published) == (1, True, True)
+    assert shop.is_proven()
+
+
+def test_a_replay_tells_keys_by_their_hashes_unless_they_are_asked_for(shop: Shop) -> None:
+    """The same hash that `verify` tells of the same key; the key itself is data."""
+    shop.spark.sql(f"UPDATE lake.{shop.mirror} SET price = 99 WHERE id = 1")
+
+    assert shop.replay().keys == shop.verify().keys == [hashed('{"id":1}')]
+    assert shop.replay(plain_keys=True).keys == ['{"id":1}']
+
+
+def test_several_mirrors_are_rebuilt_by_one_command_which_says_how_far_it_is(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is wrong and one is not, and each is told for itself; progress goes to standard error, where one watches."""
+    wrong, sound = shops = [Shop(lake_config, spark, f"of_several_{name}") for name in ("wrong", "sound")]
+    for shop in shops:
+        shop.topic.write(lake_config.root / "several")
+    path, entries = lake_config.root / "several.yaml", [shop.entry for shop in shops]
+    path.write_text(yaml.safe_dump({"name": "replays", "source": {"files": "several"}, "tables": entries}))
+    command = ["replay", wrong.mirror, sound.mirror, "-c", str(path)]
+    monkeypatch.setattr(rebuild, "session_for", lambda work, _, size: session_for(work, spark, size))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    spark.sql(f"UPDATE lake.{wrong.mirror} SET price = 99 WHERE id = 1")
+
+    assert main(command) == EXIT_DIFFERENCE
+    shown = capsys.readouterr()
+    for shop in shops:
+        assert all(f"{shop.mirror}: {read} messages folded again" in shown.err for read in (4, 6))
+    assert "folded again" not in shown.out
+    assert (wrong.rows(), sound.rows()) == ({1: 99, 3: 30}, {1: 11, 3: 30})
+
+    assert main([*command, "--publish", "--json"]) == EXIT_DONE
+    shown = capsys.readouterr()
+    told = [(one["table"], one["equal"], one["published"], one["error"]) for one in json.loads(shown.out)["tables"]]
+    assert told == [(wrong.mirror, False, True, None), (sound.mirror, True, True, None)]
+    assert "folded again" not in shown.err
+    assert wrong.rows() == sound.rows() == {1: 11, 3: 30}
+    assert [shop.is_proven() for shop in shops] == [True, True]
+
+
 def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(shop: Shop) -> None:
     """The branch knows how far it is; what a run publishes meanwhile is in the mirror after the swap."""
 
@@ -111,6 +173,29 @@ def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(s
     assert shop.rows() == {1: 11, 3: 31, 5: 51}
 
 
+@pytest.mark.parametrize(("start", "seen"), [("earliest", 0), ("offset:5", 1)])
+def test_a_row_is_told_once_after_a_replay_that_was_published_on_top_of_later_runs(
+    shop: Shop, start: str, seen: int
+) -> None:
+    """The line of the mirror tells where the replay began, and runs came between its rebuilding and its swap."""
+    shop.judge("2", 1)
+    shop.replay(start=start)
+    shop.send(("u", 3, 31), ("c", 5, 50))
+    shop.run()
+
+    assert shop.replay(start=start, publish=True).published
+
+    told = why(shop.config, shop.mirror, Asked(key='{"id": 3}'), shop.spark)
+    assert told.row is not None
+    assert (told.total, [one.offset for one in told.messages], told.row.agrees) == (2, [2, 6], True)
+    lines = open_tables(shop.config.catalog).lines_of(shop.config.tables[0].mirror)
+    before = [one.snapshot for one in told.messages if one.snapshot != lines[0].snapshot_id]
+    assert len(before) == seen, "readers saw what was not read again before the swap"
+    assert list(broken_in("t", lines, is_raw=False)) == []
+    shop.spark.sql(f"UPDATE lake.{shop.mirror} SET price = 99 WHERE id = 5")
+    assert shop.verify().judged_otherwise is bool(seen), "what was not read again was judged by the first contract"
+
+
 def test_a_replay_judges_by_the_contract_of_today(shop: Shop) -> None:
     """What the earlier contract let through is held now; the branch of a replay under that one is not used."""
     shop.replay()
@@ -128,7 +213,7 @@ def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_t
     shop.judge("2", -9)
     shop.send(("c", 5, 50), ("u", 3, -3), ("c", 6, 60), ("u", 3, 33), ("u", 6, -6))
     shop.run()
-    shop.judge("3", 0, blocks=True)
+    shop.judge("3", 0, action="block")
 
     found = shop.replay(publish=True)
 
@@ -141,7 +226,7 @@ def test_a_row_that_breaks_a_rule_which_blocks_stops_a_replay_only_where_it_is_t
     shop.judge("4", -9)
     shop.send(("d", 4, None), ("u", 6, 66))
     shop.run()
-    shop.judge("5", 0, blocks=True)
+    shop.judge("5", 0, action="block")
     mended = shop.replay(publish=True)
     assert (mended.error, mended.published, mended.equal, mended.held_rebuilt) == (None, True, True, {})
     assert shop.rows() == {1: 11, 3: 33, 5: 50, 6: 66}
@@ -349,3 +434,44 @@ def test_mirrors_of_several_topics_and_source_tables_are_rebuilt(spark: "SparkSe
     assert after["parts"][1] == (2, 22, "shop.public.part_2")
     assert after["servers"] == [("e", 1, 5), ("w", 4, 6)]
     assert verify_tables(family.config, spark).equal
+
+
+_OF_TABLE = (
+    "{name: many, metric: rowCount, mustBeGreaterThan: 9, customProperties: [{property: action, value: block}]}, "
+    "{name: several, metric: rowCount, mustBeGreaterThan: 8, customProperties: [{property: action, value: warn}]}"
+)
+
+
+def test_what_todays_contract_says_of_both_mirrors_is_told_beside_their_difference(shop: Shop) -> None:
+    """Rules about the table, of which one blocks, and rows that break a rule which holds none."""
+    shop.judge("2", 20, action="warn", of_table=_OF_TABLE)
+
+    found = shop.replay(publish=True)
+
+    assert found.error is not None
+    assert (found.error.code, found.published) == ("CONTRACT", False)
+    assert "many would not hold for the whole table" in found.error.message
+    assert (found.live, found.rebuilt, found.only_rebuilt, found.equal) == (2, 3, 1, False)
+    assert (found.broken_live, found.broken_rebuilt) == (["many", "several"], ["many", "several"])
+    assert (found.told_live, found.told_rebuilt) == ({}, {"price-limit": 2})
+    assert shop.rows() == {1: 11, 3: 30}
+
+    shop.judge("3", 20, action="warn", of_table=_OF_TABLE.replace("value: block", "value: warn"))
+    published = shop.replay(publish=True)
+    assert (published.error, published.published, published.broken_rebuilt) == (None, True, ["many", "several"])
+    assert shop.rows() == {1: 11, 3: 30, 4: -1}
+    again = shop.replay()
+    assert (again.equal, again.told_live, again.told_rebuilt) == (True, {"price-limit": 2}, {"price-limit": 2})
+
+
+def test_columns_that_a_replay_brings_are_told_each_time(shop: Shop) -> None:
+    """The first one adds them to the table, whose rows have none of their values until the swap."""
+    shop.judge("2", 0, drops=True)
+    assert shop.replay(publish=True).published
+    shop.spark.sql(f"ALTER TABLE lake.{shop.mirror} DROP COLUMN name")
+    shop.judge("3", 0)
+
+    found = [shop.replay(), shop.replay(), shop.replay(publish=True), shop.replay()]
+
+    assert [one.added for one in found] == [["name"], ["name"], ["name"], []]
+    assert [one.published for one in found] == [False, False, True, False]

@@ -29,6 +29,7 @@ from cdc_materializer.marker import STOPPED, Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run import RunOptions, open_work, run_once
@@ -160,6 +161,26 @@ def test_what_a_batch_only_warns_of_is_noted_once_wherever_its_run_was_killed(
     assert mirror is not None
     assert held is not None
     assert (mirror.warned, held.noted) == (("many rows",), mirror.batch)
+
+
+def test_what_a_table_warns_of_is_told_once_of_what_is_swapped_in_and_taken_back(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """A replay judges the table once more, and notes it as it would a batch; no message has it in its place."""
+    config, topic = _warning(tmp_path), TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:2])
+    assert run_once(config, spark).exit_code == 0
+    notes = [_notes(config)]
+    mirror = str(MIRROR)
+
+    for _ in range(2):
+        assert replay_tables(config, (mirror,), ReplayOptions(publish=True), spark).tables[0].published
+        notes.append(_notes(config))
+    assert roll_back(config, (mirror,), spark).tables[0].rolled_back
+    notes.append(_notes(config))
+
+    assert notes == [[("many rows", "released")]] * 4
 
 
 def test_what_a_killed_batch_warns_of_and_what_it_ends_are_both_told(

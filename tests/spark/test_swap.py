@@ -11,10 +11,13 @@ import pytest
 
 from cdc_materializer import crash_points
 from cdc_materializer.config import Config
+from cdc_materializer.errors import EXIT_BLOCKED
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
 from cdc_materializer.rebuild import let_go, roll_back
-from cdc_materializer.report.models import TableReplay
+from cdc_materializer.report.replay_models import TableReplay
+from cdc_materializer.run import run_once
+from cdc_materializer.testing_faults import Killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
@@ -59,11 +62,11 @@ def _killed_at(point: str, monkeypatch: pytest.MonkeyPatch, do: Callable[[], obj
 
     def reach(step: str, table: TableName) -> None:
         if crash_points.point_of(step, table) == point:
-            raise KeyError(point)
+            raise Killed(point)
 
     with monkeypatch.context() as patched:
         patched.setattr(crash_points, "reach", reach)
-        with pytest.raises(KeyError, match=point):
+        with pytest.raises(Killed, match=point):
             do()
 
 
@@ -145,6 +148,22 @@ def test_of_several_tables_each_is_taken_back_that_can_be(spark: "SparkSession",
 
     assert [(table.rolled_back, table.error is None) for table in found] == [(True, True), (False, False)]
     assert _state(one) == BEFORE
+
+
+def test_what_a_batch_was_blocked_for_is_held_once_after_a_rollback(shop: Shop) -> None:
+    """It lies behind what was replaced and behind what replaced it, so that both have it, and it is one message's."""
+    shop.judge("2", -5, action="block")
+    shop.send(("c", 5, -7))
+    assert run_once(shop.config, shop.spark).exit_code == EXIT_BLOCKED
+    shop.judge("3", -5)
+    before = _state(shop)
+
+    assert shop.replay(publish=True).published
+    assert _state(shop) == (AFTER[0], [6])
+    assert _rolled_back(shop).rolled_back
+
+    assert before == (BEFORE[0], [3, 6])
+    assert _state(shop) == before
 
 
 def test_what_is_forgotten_cannot_be_taken_back(shop: Shop) -> None:

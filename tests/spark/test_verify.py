@@ -5,10 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.table import Table
 
 from cdc_materializer.config import Config
 from cdc_materializer.differences import hashed
@@ -19,8 +16,10 @@ from cdc_materializer.moments import Moment, as_of
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import FOREIGN, TWICE
 from cdc_materializer.run import run_once
+from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
+from tests.spark.harms import HARMS, add, change, double, remove
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
-from tests.spark.shops import Shop
+from tests.spark.shops import KEY, Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,54 +40,7 @@ def shop(request: pytest.FixtureRequest, spark: "SparkSession", lake_config: Con
     return Shop(lake_config, spark, name[:60], properties={"format-version": "2"})
 
 
-def _writer(shop: Shop, name: str) -> Table:
-    """A table in the hands of another engine."""
-    lake = shop.config.root / "lake"
-    place = {"uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
-    return SqlCatalog("lake", **place).load_table(name)
-
-
-def _change(shop: Shop) -> None:
-    table = _writer(shop, shop.mirror)
-    rows = table.scan().to_arrow()
-    ids, prices = (rows.column(name).to_pylist() for name in ("id", "price"))
-    prices = [price + 1 if row == 1 else price for row, price in zip(ids, prices, strict=True)]
-    at = rows.schema.get_field_index("price")
-    field = rows.schema.field("price")
-    table.overwrite(rows.set_column(at, field, pa.array(prices, field.type)))
-
-
-def _remove(shop: Shop) -> None:
-    _writer(shop, shop.mirror).delete("id = 3")
-
-
-def _double(shop: Shop) -> None:
-    table = _writer(shop, shop.mirror)
-    table.append(table.scan("id = 3").to_arrow())
-
-
-def _add(shop: Shop) -> None:
-    table = _writer(shop, shop.mirror)
-    row = table.scan("id = 3").to_arrow()
-    table.append(row.set_column(row.schema.get_field_index("id"), row.schema.field("id"), [[9]]))
-
-
-def _add_bare(shop: Shop) -> None:
-    table = _writer(shop, shop.mirror)
-    row = table.scan("id = 3").to_arrow().drop_columns(["__cdc"])
-    table.append(row.set_column(row.schema.get_field_index("id"), row.schema.field("id"), [[9]]))
-
-
-@pytest.mark.parametrize(
-    ("harm", "found"),
-    [
-        pytest.param(_change, (0, 0, 1), id="changed"),
-        pytest.param(_remove, (1, 0, 0), id="removed"),
-        pytest.param(_double, (0, 1, 0), id="doubled"),
-        pytest.param(_add, (0, 1, 0), id="added"),
-        pytest.param(_add_bare, (0, 1, 0), id="added without our own column"),
-    ],
-)
+@pytest.mark.parametrize(("harm", "found"), HARMS)
 def test_what_another_engine_did_is_found_and_repaired(
     shop: Shop, harm: Callable[[Shop], None], found: tuple[int, int, int]
 ) -> None:
@@ -116,7 +68,7 @@ def test_what_another_engine_did_is_found_and_repaired(
     assert shop.is_proven()
 
 
-@pytest.mark.parametrize("harm", [_change, _remove, _double, _add], ids=["changed", "removed", "doubled", "added"])
+@pytest.mark.parametrize("harm", [change, remove, double, add], ids=["changed", "removed", "doubled", "added"])
 def test_the_ledger_tells_what_another_engine_did(shop_with_ledger: Shop, harm: Callable[[Shop], None]) -> None:
     """By one scan of the mirror; batches that come later do not hide it, and a repair begins the ledger anew."""
     shop = shop_with_ledger
@@ -151,7 +103,7 @@ def shop_with_ledger(request: pytest.FixtureRequest, spark: "SparkSession", lake
 def test_a_row_that_is_overwritten_after_another_engine_changed_it_stays_told(shop_with_ledger: Shop) -> None:
     """The mirror is right again, and the ledger says that something happened, until it is sealed anew."""
     shop = shop_with_ledger
-    _change(shop)
+    change(shop)
     shop.send(("u", 1, 14))
     shop.run()
 
@@ -181,7 +133,7 @@ def _load(shop: Shop) -> Marker:
 
 def test_a_key_is_told_by_its_hash_unless_it_is_asked_for(shop: Shop) -> None:
     """The same hash for the same key, so that two reports can be compared; the key itself is data."""
-    _change(shop)
+    change(shop)
     key = json.dumps({"id": 1}, separators=(",", ":"))
 
     assert shop.verify().keys == [hashed(key)]
@@ -199,6 +151,44 @@ def test_nothing_is_repaired_that_quarantine_would_be_wrong_about(shop: Shop) ->
     assert shop.rows() == {1: 11, 3: 30}
 
 
+def test_a_row_is_repaired_whose_key_a_delete_that_names_none_was_filled_with(shop: Shop) -> None:
+    """Such a delete is held under no key (REPLICA IDENTITY USING INDEX), and says nothing of the row whose key is 0."""
+    schema = connect_envelope_schema("t", {**KEY, "code": {"type": "string", "optional": False}})
+    key = debezium_json({"id": 0}, connect_key_schema("t", KEY))
+    shown, index = {"id": 0, "code": "x"}, {"id": 0, "code": "b"}
+    shop.topic.add(key, debezium_json(debezium_envelope("c", None, shown, lsn=200), schema))
+    shop.topic.add(key, debezium_json(debezium_envelope("d", index, None, lsn=201), schema))
+    shop.topic.write(shop.folder)
+    shop.run()
+    assert shop.held()[7] == "open"
+    remove(shop, 0)
+
+    repaired = shop.verify(repair=True)
+
+    assert (repaired.missing, repaired.error) == (1, None)
+    assert shop.rows().keys() == {0, 1, 3}
+    assert shop.held()[7] == "open"
+    assert shop.is_proven()
+
+
+def test_nothing_is_repaired_that_would_break_a_rule_about_the_table(shop: Shop) -> None:
+    """A repair is audited like any batch: readers see none of it, and the wrong rows stay until the rule is mended."""
+    rule = "{{name: one-row, metric: rowCount, mustBe: {rows}}}"
+    shop.judge("1", 0, of_table=rule.format(rows=1))
+    change(shop)
+    before = _load(shop), shop.held()
+
+    refused = shop.verify(repair=True)
+
+    assert refused.error is not None
+    assert (refused.error.code, "one-row" in refused.error.message) == ("CONTRACT", True)
+    assert (refused.equal, refused.repaired_snapshot, shop.rows()) == (False, None, {1: 12, 3: 30})
+    assert (_load(shop), shop.held()) == before
+    shop.judge("1", 0, of_table=rule.format(rows=2))
+    assert shop.verify(repair=True).error is None
+    assert (shop.rows(), shop.refs()) == ({1: 11, 3: 30}, {"main", MARKER_TAG, GENESIS_TAG})
+
+
 def test_what_a_batch_that_stopped_would_have_held_is_nothing_of_the_mirrors(shop: Shop) -> None:
     """Quarantine has it already, and readers see the state before: that is repaired, and nothing else is rebuilt."""
     contract = shop.folder / "contract.yaml"
@@ -209,7 +199,7 @@ def test_what_a_batch_that_stopped_would_have_held_is_nothing_of_the_mirrors(sho
     assert {7, 6} <= shop.held().keys()
 
     rebuilt = shop.replay()
-    _change(shop)
+    change(shop)
     repaired = shop.verify(repair=True)
 
     assert (rebuilt.equal, rebuilt.held_live) == (True, rebuilt.held_rebuilt)

@@ -7,11 +7,12 @@ from typing import Any
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
-from cdc_materializer.testing_catalog import MemoryCatalog
-from cdc_materializer.testing_lake import MemoryRows, memory_lake
+from cdc_materializer.testing import MemoryCatalog, MemoryRows, memory_lake
 
 NAME = TableName.parse("shop.t")
 PATH = table_path("lake", NAME)
+#: Which commit of a batch moves `main`; those before it make its branch and append to that.
+PUBLISHES = 3
 
 
 class MemoryBench:
@@ -78,8 +79,8 @@ class MemoryBench:
 
 
 def publishing(bench: MemoryBench, then: Callable[[], str | None]) -> None:
-    """Let something happen at the commit that moves `main`: the third of a batch."""
-    left = [3]
+    """Let something happen at the commit that moves `main`."""
+    left = [PUBLISHES]
 
     def fault(_path: str) -> Any:  # noqa: ANN401 - a Fault
         left[0] -= 1

@@ -33,6 +33,7 @@ class _Known(Registry):
     """A registry of some schemas, or one that is down."""
 
     id_bytes = 4
+    place = "memory"
     found = ()
 
     def __init__(self, schemas: dict[int, str] | None) -> None:

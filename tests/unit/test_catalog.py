@@ -310,8 +310,25 @@ def test_spark_gets_every_property_and_never_the_cache() -> None:
         "spark.sql.catalog.prod.type": "rest",
         "spark.sql.catalog.prod.uri": "http://c",
         "spark.sql.catalog.prod.token": "x",
+        "spark.sql.catalog.prod.rest.client.connection-timeout-ms": "10000",
+        "spark.sql.catalog.prod.rest.client.socket-timeout-ms": "180000",
         "spark.sql.catalog.prod.cache-enabled": "false",
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "waits"),
+    [
+        ({"catalog-impl": "org.apache.iceberg.rest.RESTCatalog", "uri": "http://c"}, ["10000", "180000"]),
+        ({"type": "rest", "uri": "http://c", "rest.client.socket-timeout-ms": "5000"}, ["10000", "5000"]),
+        ({"type": "hive", "uri": "thrift://c:9"}, []),
+    ],
+)
+def test_spark_waits_for_no_rest_catalog_for_ever(given: dict[str, str], waits: list[str]) -> None:
+    """No deadline reaches Java, so the limits are properties of the catalog; what the file says goes first."""
+    found = spark_properties(CatalogConfig.model_validate({"name": "prod", **given}))
+
+    assert sorted(value for name, value in found.items() if name.endswith("-timeout-ms")) == sorted(waits)
 
 
 def test_the_fast_way_imports_nothing_slow(lake: Lake, fresh: "Fresh") -> None:

@@ -9,9 +9,7 @@ from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.errors import LakeUnavailable
 from cdc_materializer.names import TableName
 from cdc_materializer.retry import Deadline
-from cdc_materializer.testing_catalog import MemoryCatalog
-from cdc_materializer.testing_clock import EPOCH, FixedClock
-from cdc_materializer.testing_lake import MemoryLake, MemoryRows, memory_lake
+from cdc_materializer.testing import EPOCH, FixedClock, MemoryCatalog, MemoryLake, MemoryRows, memory_lake
 from tests.model.lake_contract import SCHEMA, marker
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 import pytest
+from pyspark.errors import PySparkException
 
 from cdc_materializer.config import DatabaseConfig
 from cdc_materializer.databases import Database
 from cdc_materializer.dialects import SERVER, Position, Wanted
-from cdc_materializer.errors import ConfigError
+from cdc_materializer.errors import ConfigError, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,3 +146,27 @@ def test_a_database_without_positions_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="gtid_mode=ON"):
         _told("mysql", answers).position()
+
+
+def _thrown(name: str, state: str | None = None, cause: object = None) -> SimpleNamespace:
+    kind = SimpleNamespace(getSimpleName=lambda: name)
+    return SimpleNamespace(getClass=lambda: kind, getSQLState=lambda: state, getCause=lambda: cause)
+
+
+@pytest.mark.parametrize(
+    ("thrown", "said"),
+    [
+        (_thrown("SparkException", cause=_thrown("PSQLException", "28P01")), r"let this user in \(SQLSTATE 28P01\)"),
+        (_thrown("SQLException", "42S02", _thrown("SQLTimeoutException", "08S01")), r"not answer \(SQLSTATE 08S01\)"),
+        (_thrown("SparkException", cause=_thrown("EOFException")), r"refuses \(EOFException\)"),
+    ],
+)
+def test_a_failure_is_told_by_its_innermost_state(thrown: SimpleNamespace, said: str) -> None:
+    """PySpark keeps what Java has thrown behind its own error, and the driver's words are not passed on."""
+    database, error = _database("postgresql", []), PySparkException("hush")
+    error._origin = thrown  # type: ignore[attr-defined]
+
+    with pytest.raises(DatabaseUnavailable, match=said) as caught, database.told():
+        raise error
+
+    assert "hush" not in str(caught.value)

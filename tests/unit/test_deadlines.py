@@ -6,19 +6,32 @@ import time
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 
+from cdc_materializer import proof, rebuild
 from cdc_materializer.catalog import open_tables
+from cdc_materializer.cli.options import deadline_of
 from cdc_materializer.config import CatalogConfig
-from cdc_materializer.errors import CommitConflict, LakeUnavailable, RegistryUnavailable, SourceUnavailable
+from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, CommitConflict, LakeUnavailable, SourceUnavailable, TimeOver
 from cdc_materializer.names import TableName
+from cdc_materializer.rebuild import ReplayOptions
 from cdc_materializer.registry import RegistryAccess
 from cdc_materializer.registry.apicurio import ApicurioRegistry
 from cdc_materializer.registry.confluent import ConfluentRegistry
+from cdc_materializer.report.models import VerifyReport
+from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.retry import NEVER, REPLAN, Deadline
-from cdc_materializer.run import RunOptions
+from cdc_materializer.run import Lakes, RunOptions, Work, _bring_up
 from cdc_materializer.source import KafkaSource
+from cdc_materializer.status import exit_code_of, exit_code_of_replay
+from tests.unit.registries import Answers, serving
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: Much less than what is waited for without a deadline, and enough for a busy machine.
 _SECONDS_MAX = 5.0
@@ -69,7 +82,7 @@ def test_no_registry_is_asked_behind_the_deadline(kind: "type[ConfluentRegistry]
     """Nothing listens there; without the deadline that would be what is said, after its retries."""
     registry = kind(RegistryAccess("http://127.0.0.1:9", deadline=Deadline(0.0)))
 
-    with pytest.raises(RegistryUnavailable, match="time for this run was over"):
+    with pytest.raises(TimeOver, match="time for this run was over"):
         registry.schema(1)
 
 
@@ -137,3 +150,67 @@ def test_a_rest_catalog_that_falls_silent_is_waited_for_no_longer_than_the_deadl
         server.server_close()
 
     assert time.monotonic() - began < _SECONDS_MAX
+
+
+def test_a_registrys_client_makes_no_request_behind_the_deadline(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Confluent's asks again by itself, and knows of no deadline."""
+    now = [0.0]
+    with serving(monkeypatch, tmp_path) as url:
+        monkeypatch.setattr(time, "sleep", lambda _: now.__setitem__(0, 2.0))
+        Answers.failing = [503] * 9
+        with pytest.raises(TimeOver):
+            ConfluentRegistry(RegistryAccess(url, deadline=Deadline(1.0, lambda: now[0]))).schema(1)
+
+        assert len(Answers.seen) == 1
+
+
+_TABLE: Any = SimpleNamespace(mirror=TableName.parse("shop.orders"), topic="shop.public.orders")
+
+
+def test_a_table_whose_batch_the_deadline_ends_has_not_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As between two batches: what was published by then is told, and the rest is the next run's."""
+    done: Any = SimpleNamespace(
+        counts={"upserted": 3}, violations={}, offsets={0: 3}, swept=0, foreign=0, raw_snapshot=1, mirror_snapshot=2
+    )
+    answers: list[Any] = [done]
+
+    def advance(*_: object) -> object:
+        if answers:
+            return answers.pop()
+        raise TimeOver("The time was over.", "Again.")
+
+    monkeypatch.setattr("cdc_materializer.pipeline.advance", advance)
+    work: Any = SimpleNamespace(config=SimpleNamespace(name="shop"), source=None, registry=None, contracts={})
+    lakes: Any = SimpleNamespace(of=lambda _: None, spark=None)
+    backlog: Any = SimpleNamespace(is_done=False, error=None, topic=SimpleNamespace(), table=_TABLE, published=None)
+
+    told, code = _bring_up(cast("Work", work), cast("Lakes", lakes), backlog, RunOptions())
+
+    assert (told.error, told.batches, told.read, code) == (None, 1, 3, EXIT_DONE)
+
+
+def test_no_table_is_compared_or_rebuilt_behind_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entry says so and has no lake behind it; a mirror that was not compared is not called equal."""
+    over, spark = Deadline(0.0), cast("SparkSession", None)
+    for name in ("beside", "Lake"):
+        monkeypatch.setattr(proof, name, lambda *_, **__: None)
+    line: Any = SimpleNamespace(mirror=_TABLE.mirror, table=_TABLE)
+    monkeypatch.setattr(proof, "Line", lambda *_: line)
+    work: Any = SimpleNamespace(config=MagicMock(), source=None, registry=None, contracts={})
+
+    compared = proof._verify(work, spark, _TABLE, proof.VerifyOptions(deadline=over))
+    rebuilt = rebuild._told_or_failed(work, line, ReplayOptions(publish=True, deadline=over))
+
+    codes = [one.error.code for one in (compared, rebuilt) if one.error is not None]
+    assert codes == ["TimeOver"] * 2
+    assert (compared.equal, rebuilt.published) == (False, False)
+    assert exit_code_of(VerifyReport(pipeline="shop", tables=[compared])) == EXIT_SOURCE
+    assert exit_code_of_replay(ReplayReport(pipeline="shop", tables=[rebuilt])) == EXIT_SOURCE
+
+
+def test_commands_count_their_time_from_when_they_begin() -> None:
+    """And have all the time there is without `--for`."""
+    assert deadline_of(None) is NEVER
+    assert 599 < deadline_of("10m").left <= 600

@@ -24,6 +24,7 @@ from cdc_materializer.doctor_tables import check_rows, check_table
 from cdc_materializer.doctor_topics import check_compacted
 from cdc_materializer.errors import (
     EXIT_BLOCKED,
+    EXIT_DIFFERENCE,
     EXIT_DONE,
     EXIT_LAKE,
     EXIT_REWOUND,
@@ -36,18 +37,19 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.recognise import NO_REGISTRY, UNKNOWN_SCHEMA, recognise
+from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.report.setup_models import DoctorCheck, DoctorReport
 from cdc_materializer.source import Message, TopicState
 from cdc_materializer.source_settings import doubts
 from cdc_materializer.testing import (
     MemoryRegistry,
+    ScriptedSource,
     TopicBuilder,
     connect_envelope_schema,
     connect_key_schema,
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.testing_source import ScriptedSource
 from tests.cases.protobuf import proto_bytes, proto_text
 from tests.unit.javas import make_java
 from tests.unit.lakes import open_writer
@@ -269,6 +271,43 @@ def test_keys_are_looked_through_when_asked(
     assert unasked == []
 
 
+def test_a_mirror_whose_file_is_gone_is_told(tmp_path: Path) -> None:
+    """Nothing that readers see may be deleted, least of all while nobody knows whether a commit has happened."""
+    writer = open_writer(tmp_path / "lake")
+    writer.create_namespace("public")
+    told = (("a", pa.int64()), ("b", pa.string()), ("value", pa.int64()))
+    schema = pa.schema([pa.field(name, kind, nullable=name == "value") for name, kind in told])
+    writer.create_table("public.t", schema=_KEYED).append(pa.table([[1], ["x"], [1]], schema=schema))
+    writer.engine.dispose()
+    path = _pipeline(tmp_path, ("t",))
+    for file in (tmp_path / "lake").rglob("*.parquet"):
+        file.unlink()
+
+    (fault,) = [check for check in examine(path, load_config, rows=True).checks if check.name == "rows"]
+
+    assert (fault.outcome, fault.exit_code, fault.table) == ("problem", EXIT_LAKE, "public.t")
+
+
+def test_mirrors_are_held_against_what_raw_gives_when_asked(tmp_path: Path) -> None:
+    """As `verify` does it: one that is equal, one that differs, and one of which nobody can tell."""
+    same = TableVerify(table="public.a", topic="a", equal=True, messages=7)
+    other = TableVerify(table="public.b", topic="b", equal=False, missing=1, different=2)
+    failed = TableVerify(
+        table="public.c", topic="c", equal=False, error=ErrorInfo(code="TopicMissing", message="Gone.")
+    )
+    report = VerifyReport(pipeline="p", tables=[same, other, failed])
+
+    found = examine(_pipeline(tmp_path, ("t",)), load_config, fold=lambda _: report)
+
+    told = [(check.outcome, check.message, check.exit_code) for check in found.checks if check.name == "fold"]
+    assert told == [
+        ("ok", "Equal to the fold of 7 messages.", 0),
+        ("problem", "3 keys of public.b differ from what raw gives.", EXIT_DIFFERENCE),
+        ("problem", "TopicMissing: Gone.", EXIT_SOURCE),
+    ]
+    assert not any(check.name == "fold" for check in examine(tmp_path / "p.yaml", load_config).checks)
+
+
 def test_rows_without_a_whole_key_are_told() -> None:
     """Iceberg's own writers let none through; others may."""
     keys = pa.table({"a": pa.array([1, None, 3]), "b": pa.array(["x", "y", None])})
@@ -453,6 +492,23 @@ def test_each_part_of_a_pipeline_is_checked(
     assert told["healthy"] == (not faulty)
     assert all(check["do"] for check in told["checks"] if check["outcome"] != "ok")
     assert ("tables" in {check["name"] for check in told["checks"]}) == (not {"configuration", "catalog"} & faulty)
+
+
+def test_a_secret_that_stands_in_the_file_is_told_by_its_setting(tmp_path: Path) -> None:
+    """A warning, without the value; one that is named is none."""
+    more = "registry: {url: 'http://127.0.0.1:9', basic_auth: {user: me, password: '%s'}}\n"
+    (tmp_path / "password").write_text("hunter2")
+
+    def told(password: str) -> list[DoctorCheck]:
+        found = examine(_pipeline(tmp_path, ["orders"], more % password), load_config).checks
+        return [check for check in found if check.name == "secrets"]
+
+    assert told("${file:password}") == []
+    (check,) = told("hunter2")
+    assert check.outcome == "warning"
+    assert check.message.endswith("has 1 secret as plain text: `registry.basic_auth.password`.")
+    assert "`${NAME}`" in (check.do or "")
+    assert "hunter2" not in check.model_dump_json()
 
 
 def test_a_registry_that_is_down_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from cdc_materializer import lake, rebuild_swap
+from cdc_materializer.branches import keep
 from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
 from cdc_materializer.lake_columns import RETYPED, dropped_columns
 from cdc_materializer.line import Tables
 from cdc_materializer.marker import MARKER_TAG
-from tests.model.lake_contract import again, append, create
+from cdc_materializer.swapped import BEFORE_REPLAY
+from tests.model.lake_contract import SCHEMA, again, append, create, marker
 from tests.unit.memory import NAME, PATH, MemoryBench
 
 
@@ -82,8 +84,10 @@ def test_nothing_is_taken_back_while_a_column_is_gone(monkeypatch: pytest.Monkey
     """The state that comes back would tell of it no more, and the next run would begin it anew."""
     bench, done = MemoryBench(), list[object]()
     whole = create(bench)
-    kept = SimpleNamespace(load=lambda _: whole)
-    monkeypatch.setattr(rebuild_swap, "Lake", lambda *_, **__: kept)
+    held = bench.lake.create(NAME.quarantine, SCHEMA, marker("start", 0), {})
+    for table in (whole, held):
+        assert table.head is not None
+        keep(bench.lake, table.name, table.head, BEFORE_REPLAY)
     monkeypatch.setattr(rebuild_swap, "swap_ended", lambda _, tables: tables)
     monkeypatch.setattr(rebuild_swap, "_check_hidden", lambda *_: None)
     monkeypatch.setattr(rebuild_swap, "go_back", lambda *given: done.append(given))

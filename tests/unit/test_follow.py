@@ -26,8 +26,7 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, run_forever
 from cdc_materializer.source import TopicState
-from cdc_materializer.testing import TopicBuilder
-from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing import FixedClock, TopicBuilder
 
 NAMES = ("shop.public.one", "shop.public.two", "shop.public.three")
 Advance = Callable[[Line, TopicState], Batch | None]

@@ -12,6 +12,7 @@ from cdc_materializer.facts import Facts, _home_after
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
+from cdc_materializer.schema import TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +24,8 @@ def test_nothing_is_concluded_from_an_order_that_was_none() -> None:
     """Where two partitions were taken for one, the facts tell only that keys move, and the batch is folded anew."""
     lookup = Lookup(None, None, Options(), None)
     past = Past(lookup, recorded=Recorded(partitions=3, home=None), span=Span("t", Offsets({0: 0}), Offsets({0: 9})))
-    folded = Folded(cast("DataFrame", None), facts=Facts(home=MOVES, routed=True, doubtful=1, unsure=1))
+    facts = Facts(home=MOVES, routed=True, doubtful=1, unsure=1)
+    folded = Folded(cast("DataFrame", None), TableSchema(()), facts=facts)
     anew = _anew(folded, past)
 
     assert anew is not None

@@ -68,6 +68,18 @@ def test_a_batch_lies_on_what_it_was_planned_on() -> None:
     ]
 
 
+def test_a_delete_of_whole_files_belongs_to_the_batch_that_stands_on_it() -> None:
+    """Iceberg gives it no batch's name: a truncate's, a replay's, or that of the swap of quarantine."""
+    known = line(3, MARKER)
+    rebuilt = replace(known, summary={**known.summary, PLANNED_ON: "1"})
+    before = line(1, replace(MARKER, batch="a"))
+
+    assert list(broken_in("t", [rebuilt, line(2, total=1, operation="delete"), before], is_raw=False)) == []
+    assert list(broken_in("t", [rebuilt, line(2, total=1, operation="overwrite"), before], is_raw=False)) == [
+        "Snapshot 3 of t was planned on 1, and 2 is below it."
+    ]
+
+
 def test_a_replay_may_begin_before_what_was_read() -> None:
     """It empties the table first, in a snapshot of its own."""
     lines = [line(3, MARKER), line(2, total=0, cdcm="x"), line(1, replace(MARKER, offsets=Offsets({0: 9})))]

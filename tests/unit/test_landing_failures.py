@@ -11,7 +11,7 @@ from cdc_materializer.line import Tables
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.source import TopicState
-from cdc_materializer.testing_catalog import JavaError
+from cdc_materializer.testing import JavaError
 
 TOPIC = TopicState("t", None, Offsets({0: 0}), Offsets({0: 3}))
 

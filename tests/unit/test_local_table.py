@@ -36,6 +36,14 @@ def test_where_ancestors_have_expired_the_tagged_marker_counts() -> None:
     assert newest_marker([_line(1, None)], 1, 1) is None
 
 
+def test_a_tag_of_a_later_state_tells_nothing_of_an_earlier_one() -> None:
+    """Main was rolled back to what has no marker and whose line is cut off; what the tag has was read since."""
+    lines = [_line(4, 3), _line(6, 4, MARKER)]
+
+    assert newest_marker(lines, 4, 6) is None
+    assert newest_marker(lines, 6, 6) == MARKER
+
+
 @pytest.mark.parametrize(
     ("told", "is_kept"),
     [

@@ -56,6 +56,11 @@ def test_a_secret_of_few_letters_does_not_blacken_every_text() -> None:
         "{'Authorization': 'Basic " + _SECRET + "'}",
         "PlainLoginModule required username=me password='" + _SECRET + "';",
         'ScramLoginModule required username="me" password="' + _SECRET + '";',
+        "kafka.ssl.keystore.key=" + _SECRET,
+        "{'ssl.key.pem': '" + _SECRET + "'}",
+        "privateKey: " + _SECRET,
+        "-----BEGIN PRIVATE KEY-----\nMIIE\n" + _SECRET + "\n-----END PRIVATE KEY-----\n",
+        "of -----BEGIN ENCRYPTED PRIVATE KEY-----\\n" + _SECRET + " which was cut",
     ],
 )
 def test_what_looks_like_a_credential_is_masked(text: str) -> None:
@@ -72,6 +77,8 @@ def test_what_looks_like_a_credential_is_masked(text: str) -> None:
         "shop.orders: read 5 messages of partition 0 from offset 17",
         "The registry at https://registry:8081/subjects does not answer.",
         "The key of the message is null.",
+        "ssl.keystore.type=PEM, ssl.keystore.location: client.p12",
+        "-----BEGIN CERTIFICATE-----\nMIID\n-----END CERTIFICATE-----",
     ],
 )
 def test_plain_text_stays_as_it_is(text: str) -> None:
@@ -79,7 +86,13 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
     assert logs.Redactor().redact(text) == text
 
 
-@pytest.mark.parametrize("part", ["a", "password", "password=", "token: ", "LoginModule ", "://", "basic ", " "])
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("a", "password", "password=", "token: ", "LoginModule ", "://", "basic ", " "),
+        *("-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----BEGIN A PRIVATE KEY-----x-----END A "),
+    ],
+)
 def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
     """What a library says may have a message's text in it, and a log is written by the thread that runs the table."""
     begun = time.process_time()

@@ -30,7 +30,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import RunReport, TableRun
 from cdc_materializer.run import RunOptions
-from cdc_materializer.testing_catalog import JavaError
+from cdc_materializer.testing import JavaError
 from tests.unit.lakes import open_writer
 from tests.unit.pipelines import SMALL, load, refusal
 

@@ -307,6 +307,14 @@ def test_the_newest_marker_stays_and_the_line_to_it() -> None:
     assert found == {1, 2}
 
 
+def test_what_tells_how_far_a_kept_state_goes_stays() -> None:
+    """Where another tool has made what a replay has replaced: without its progress it could not be taken back."""
+    kept = line(60, 50, 40, 30, 10, marked={1: 1, 2: 2, 5: 5})
+
+    assert expirable(table(kept, main=(5, True), cdcm_before_replay=(4, False)), RULE, NOW) == {1}
+    assert expirable(table(kept, main=(5, True), other=(4, False)), RULE, NOW) == {1, 2, 3}
+
+
 def test_the_beginning_of_a_table_stays() -> None:
     """It has a marker and no file."""
     empty = replace(OLD[0], summary={**MARKED, "total-data-files": "0"})

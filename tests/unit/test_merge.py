@@ -1,41 +1,54 @@
-"""SQL is built from names alone, whatever names a source has."""
+"""SQL is built from names alone, whatever names and values a source has."""
+
+import re
+from typing import Any
 
 import pytest
 
-from cdc_materializer.merge import Origin, delete_truncated, mark_truncated
+from cdc_materializer.merge import Origin, end_truncated
 from cdc_materializer.names import TableName
 from cdc_materializer.truncates import Truncate
 
 _MIRROR = TableName.parse("shop.orders")
+#: All of a truncate's values that a source or a topic chooses.
+_HOSTILE = "it's \\' OR 1=1 --"
+_TRUNCATE = Truncate(f"{_HOSTILE}1", 41, 42, 43, 44, table=f"{_HOSTILE}2", topic=f"{_HOSTILE}3")
 
 
-@pytest.mark.parametrize("make", [delete_truncated, mark_truncated])
-def test_the_name_of_a_source_table_cannot_end_its_literal(make: object) -> None:
-    """Neither that of the truncated table nor that of the mirror's first one."""
-    assert callable(make)
-    truncate = Truncate("0001/0002", 0, 7, table="shop.it's \\' OR 1=1 --")
-    statement = make("lake", _MIRROR, "branch", truncate, Origin("a'b"))
-
-    assert "COALESCE(t.`__cdc`.source_table, 'a\\'b') = 'shop.it\\'s \\\\\\' OR 1=1 --' AND (" in statement
+def _ended(truncate: Truncate, origin: Origin | None = None, *, soft: bool = True) -> tuple[str, dict[str, Any]]:
+    return end_truncated("lake", _MIRROR, "branch", truncate, origin, soft=soft)
 
 
-@pytest.mark.parametrize("make", [delete_truncated, mark_truncated])
-def test_the_position_of_a_truncate_cannot_end_its_literal(make: object) -> None:
-    """A message names the binlog's file in it."""
-    assert callable(make)
-    statement = make("lake", _MIRROR, "branch", Truncate("my bin' OR 1=1 --.0001/0002", 0, 7), None)
+@pytest.mark.parametrize("soft", [True, False])
+def test_no_value_of_a_truncate_is_in_the_text_of_its_statement(soft: bool) -> None:  # noqa: FBT001
+    """Nor the name of the mirror's first source table: all are bound, so nothing can end a literal."""
+    statement, values = _ended(_TRUNCATE, Origin(f"{_HOSTILE}4"), soft=soft)
 
-    assert "t.`__cdc`.position < 'my bin\\' OR 1=1 --.0001/0002'" in statement
-    assert "'my bin'" not in statement
+    assert "'" not in statement.replace("= 't'", "").replace(".op = 'r'", "")
+    assert not re.search(r"OR 1|\b4\d\b", statement)
+    assert {f"{_HOSTILE}{number}" for number in (1, 2, 4)} <= set(values.values())
+    assert "COALESCE(t.`__cdc`.source_table, :truncate_first) = :truncate_table AND (" in statement
+
+
+@pytest.mark.parametrize("soft", [True, False])
+@pytest.mark.parametrize("origin", [None, Origin(None), Origin("shop.first")])
+@pytest.mark.parametrize("lacks", ["position", "micros", "table"])
+def test_every_parameter_has_its_value(lacks: str, origin: Origin | None, soft: bool) -> None:  # noqa: FBT001
+    """Whatever a truncate does not tell: Spark refuses one that is not bound, and NULL equals nothing."""
+    statement, values = _ended(Truncate(**{**vars(_TRUNCATE), lacks: None}), origin, soft=soft)
+
+    assert set(re.findall(r":(\w+)", statement)) <= set(values)
+    assert not [name for name in re.findall(r"[<=] :(\w+)", statement) if values[name] is None]
 
 
 def test_a_row_that_a_truncate_ends_is_left_by_its_message() -> None:
-    """In the topic that brought it, which need not be the row's; its name cannot end its literal either."""
-    statement = mark_truncated("lake", _MIRROR, "branch", Truncate("1", 0, 7, topic="a'b"), None)
+    """In the topic that brought it, which need not be the row's."""
+    statement, values = _ended(Truncate("1", 0, 7, topic="a'b"))
 
-    assert "t.`__cdc`.`topic` = 'a\\'b', t.`__cdc`.`partition` = CAST(0 AS INT)" in statement
+    assert "t.`__cdc`.`topic` = :truncate_topic, t.`__cdc`.`partition` = CAST(:truncate_partition AS INT)" in statement
+    assert (values["truncate_topic"], values["truncate_partition"], values["truncate_offset"]) == ("a'b", 0, 7)
 
 
 def test_a_truncate_of_the_only_source_table_asks_for_no_table() -> None:
     """The field is not there to be asked for."""
-    assert "source_table" not in delete_truncated("lake", _MIRROR, "branch", Truncate("1", 0, 7, table="t"), None)
+    assert "source_table" not in _ended(Truncate("1", 0, 7, table="t"), soft=False)[0]

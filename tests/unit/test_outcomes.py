@@ -14,11 +14,10 @@ from cdc_materializer.lake_errors import lake_error
 from cdc_materializer.lake_outcome import see_through
 from cdc_materializer.marker import Marker
 from cdc_materializer.schema import Column, TableSchema, plan_schema
-from cdc_materializer.testing_catalog import JavaError
-from cdc_materializer.testing_lake import memory_lake
+from cdc_materializer.testing import Fault, FaultPlan, JavaError, memory_lake
 from tests.model.commits import NO_ANSWERS
 from tests.model.lake_contract import SCHEMA, again, append, create, marker
-from tests.unit.memory import NAME, MemoryBench, publishing
+from tests.unit.memory import NAME, PUBLISHES, MemoryBench
 
 
 @pytest.fixture
@@ -28,9 +27,9 @@ def bench() -> MemoryBench:
 
 
 @pytest.mark.parametrize("fault", ["unanswered", "contradicted"])
-def test_a_table_whose_making_nobody_confirmed_is_made(bench: MemoryBench, fault: str) -> None:
+def test_a_table_whose_making_nobody_confirmed_is_made(bench: MemoryBench, fault: Fault) -> None:
     """Its last commit lets readers see it: whether they do is asked, and not concluded."""
-    publishing(bench, lambda: fault)
+    bench.catalog.follow(FaultPlan({PUBLISHES: fault}))
 
     table = create(bench)
 
@@ -39,7 +38,7 @@ def test_a_table_whose_making_nobody_confirmed_is_made(bench: MemoryBench, fault
 
 def test_a_table_of_which_nobody_tells_if_it_is_made_is_unknown(bench: MemoryBench) -> None:
     """The commit that lets readers see it may come late; the next run takes over what is there."""
-    publishing(bench, lambda: "late")
+    bench.catalog.follow(FaultPlan({PUBLISHES: "late"}))
     with pytest.raises(CommitUnknown):
         create(bench)
     bench.catalog.fault = lambda _: None
@@ -129,12 +128,11 @@ def test_another_state_takes_no_batch_back_that_was_published_meanwhile(bench: M
 @pytest.mark.parametrize("fault", ["late", "lost", "unanswered"])
 @pytest.mark.parametrize("classes", NO_ANSWERS, ids="<".join)
 def test_a_lost_answer_is_known_however_a_client_tells_it(
-    bench: MemoryBench, classes: tuple[str, ...], fault: str
+    bench: MemoryBench, classes: tuple[str, ...], fault: Fault
 ) -> None:
     """Where the catalog answers again and shows no commit, one may still arrive: that is 7 and not 4."""
     table = create(bench)
-    bench.catalog.no_answer = classes
-    publishing(bench, lambda: fault)
+    bench.catalog.follow(FaultPlan({PUBLISHES: fault}, no_answer=classes))
 
     if fault == "unanswered":
         append(bench, table, "one", 5)
@@ -145,19 +143,14 @@ def test_a_lost_answer_is_known_however_a_client_tells_it(
 
 
 @pytest.mark.parametrize("fault", ["contradicted", "refused"])
-def test_a_refusal_that_nobody_confirms_is_unknown(bench: MemoryBench, fault: str) -> None:
+def test_a_refusal_that_nobody_confirms_is_unknown(bench: MemoryBench, fault: Fault) -> None:
     """A client that asked twice is told that it lost, be it to itself; and then the catalog cannot be asked."""
     table = create(bench)
-
-    def fall_silent() -> str:
-        bench.catalog.is_silent = True
-        return fault
-
-    publishing(bench, fall_silent)
+    bench.catalog.follow(FaultPlan({PUBLISHES: fault}, falls_silent=True))
     with pytest.raises(CommitUnknown, match="cannot be told: the catalog does not answer any more") as caught:
         append(bench, table, "one", 5)
 
-    bench.catalog.is_silent, bench.catalog.fault = False, lambda _: None
+    bench.catalog.follow(FaultPlan())
     assert caught.value.exit_code == EXIT_UNKNOWN
     assert bench.rows(again(bench)) == (["one"] if fault == "contradicted" else [])
 

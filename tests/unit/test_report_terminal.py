@@ -16,6 +16,7 @@ from cdc_materializer.report import (
     maintain_models,
     models,
     query_models,
+    replay_models,
     row_models,
     setup_models,
     trial_models,
@@ -137,15 +138,15 @@ REPORTS: list[models.Report] = [
             models.TableVerify(table="shop.lines", topic="t", equal=False, error=ERROR),
         ],
     ),
-    models.ReplayReport(
+    replay_models.ReplayReport(
         pipeline="p",
         tables=[
-            models.TableReplay(
+            replay_models.TableReplay(
                 table="shop.orders", topic="t", batches=3, rebuilt=4, live=5, only_live=1, different=2,
                 columns={"price": 2}, places=[PLACE], held_live={"CONTRACT price": 1}, published=True,
                 keys=["0123456789abcdef"], added=["note"], base_snapshot=7, base_offsets={"0": 1_200, "1": 900},
             ),
-            models.TableReplay(table="shop.lines", topic="t", error=ERROR),
+            replay_models.TableReplay(table="shop.lines", topic="t", error=ERROR),
         ],
     ),
     QueryReport(
@@ -443,11 +444,11 @@ def test_a_difference_says_what_to_do_when_the_contract_was_edited() -> None:
 
 def test_a_published_replay_says_what_is_kept_of_before() -> None:
     """Rows from before a mask are among it; what was let go is told alone."""
-    done = models.TableReplay(table="a.b", topic="t", equal=True, published=True)
-    gone = models.TableReplay(table="a.b", topic="t", forgotten=True)
+    done = replay_models.TableReplay(table="a.b", topic="t", equal=True, published=True)
+    gone = replay_models.TableReplay(table="a.b", topic="t", forgotten=True)
 
     published, forgotten = (
-        " ".join(_shown(models.ReplayReport(pipeline="p", tables=[found])).split()) for found in (done, gone)
+        " ".join(_shown(replay_models.ReplayReport(pipeline="p", tables=[found])).split()) for found in (done, gone)
     )
 
     assert "`cdcm-before-replay`; `--forget` lets go of it" in published
@@ -465,11 +466,11 @@ def test_no_mirror_is_told_equal_while_something_of_it_is_not_known() -> None:
 
 def test_a_rebuilt_mirror_that_may_not_be_published_is_compared_all_the_same() -> None:
     """With why it is not, and what is held in it: nobody can decide anything without."""
-    found = models.TableReplay(
+    found = replay_models.TableReplay(
         table="a", topic="t", different=2, columns={"price": 2}, held_rebuilt={"CONTRACT price": 1}, rebuilt_snapshot=7,
         error=ERROR,
     )  # fmt: skip
-    shown = _shown(models.ReplayReport(pipeline="p", tables=[found]), 140)
+    shown = _shown(replay_models.ReplayReport(pipeline="p", tables=[found]), 140)
 
     assert ERROR.message in " ".join(shown.split())
     assert "held, rebuilt  CONTRACT price × 1" in shown
@@ -480,15 +481,17 @@ def test_a_rebuilt_mirror_that_may_not_be_published_is_compared_all_the_same() -
     ("more", "said"),
     [
         ({"held_live": {"CONTRACT limit": 2}}, "held, live CONTRACT limit × 2"),
+        ({"told_rebuilt": {"short": 3}}, "told, rebuilt short × 3"),
+        ({"broken_live": ["few"], "broken_rebuilt": []}, "broken, live few"),
         ({"held_rebuilt": {"CONTRACT limit": 2}}, "held, rebuilt CONTRACT limit × 2"),
         ({"added": ["mail"]}, "new columns mail"),
     ],
 )
 def test_what_a_rebuilt_mirror_has_otherwise_beside_equal_rows_is_told(more: dict[str, Any], said: str) -> None:
     """Another contract may hold other messages of the same rows, and a column may have come with nothing in it."""
-    found = models.TableReplay(table="a", topic="t", equal=True, rebuilt_snapshot=7, **more)
+    found = replay_models.TableReplay(table="a", topic="t", equal=True, rebuilt_snapshot=7, **more)
 
-    shown = " ".join(_shown(models.ReplayReport(pipeline="p", tables=[found])).split())
+    shown = " ".join(_shown(replay_models.ReplayReport(pipeline="p", tables=[found])).split())
 
     assert "a rebuilt, with the same rows" in shown
     assert said in shown
@@ -529,7 +532,8 @@ def test_a_time_is_iso_utc_with_its_age() -> None:
 def test_there_is_a_view_of_every_report_that_a_command_prints() -> None:
     """A new report without a view fails here, not at a user's terminal."""
     printed = {type(report) for report in REPORTS}
-    parts = (maintain_models, models, query_models, row_models, setup_models, trial_models, violation_models)
+    own = (maintain_models, models, query_models, replay_models, row_models, setup_models)
+    parts = (*own, trial_models, violation_models)
     documents = {
         model
         for model in models.Report.__subclasses__()

@@ -112,6 +112,47 @@ def test_a_mirror_that_was_rebuilt_from_an_offset_keeps_the_batches_before_it() 
     assert [(one.snapshot, one.ranges()) for one in publications(line[:3])] == [(None, [(0, 0, 4)]), (6, [(0, 4, 9)])]
 
 
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        # What was rebuilt was put on top of what runs had published meanwhile, with the mark of its beginning.
+        (
+            [({0: 1}, "m1"), ({0: 2}, "m2"), ({0: 3}, "m3"), ({}, ""), ({0: 2}, "r1"), ({0: 3}, "r2"), ({0: 3}, "r2")],
+            [("r1", (0, 0, 2)), ("r2", (0, 2, 3))],
+        ),
+        # Earlier versions put no such mark there.
+        (
+            [({0: 1}, "m1"), ({0: 2}, "m2"), ({0: 3}, "m3"), ({0: 2}, "r1"), ({0: 3}, "r2"), ({0: 3}, "r2")],
+            [("r1", (0, 0, 2)), ("r2", (0, 2, 3))],
+        ),
+        (
+            [({0: 2}, "m1"), ({0: 2, 1: 4}, "m2"), ({0: 2}, "r1"), ({0: 2, 1: 4}, "r2")],
+            [("r1", (0, 0, 2)), ("r2", (1, 0, 4))],
+        ),
+        # From an offset: the mark is that of the state which was gone on from.
+        (
+            [({0: 1}, "m1"), ({0: 2}, "m2"), ({0: 3}, "m3"), ({0: 1}, ""), ({0: 2}, "r1"), ({0: 3}, "r2")],
+            [("m1", (0, 0, 1)), ("r1", (0, 1, 2)), ("r2", (0, 2, 3))],
+        ),
+    ],
+    ids=["marked", "unmarked", "a partition less", "from an offset"],
+)
+def test_a_rebuilt_mirror_that_was_put_on_top_of_a_newer_one_has_no_message_twice(
+    line: list[tuple[dict[int, int], str]], read: list[tuple[str, tuple[int, int, int]]]
+) -> None:
+    """What runs published while it was being rebuilt, it has read itself."""
+    snapshots = [
+        Kept(
+            number, 1_000 * number, Marker("shop", batch, "t", None, Offsets(offsets), {}, None, None, {}), number == 0
+        )
+        for number, (offsets, batch) in enumerate([({}, "made"), *line])
+    ]
+
+    found = publications(snapshots[::-1])
+
+    assert [(one.batch, reach) for one in found for reach in one.ranges()] == read
+
+
 # --- the messages ---------------------------------------------------------------------------------------------------
 
 

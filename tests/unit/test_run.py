@@ -38,8 +38,7 @@ from cdc_materializer.run_contracts import tell_changes, with_changes
 from cdc_materializer.run_pauses import Pauses
 from cdc_materializer.source import Source, TopicState, state_of
 from cdc_materializer.swapped import Swapped
-from cdc_materializer.testing import TopicBuilder
-from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
 
 TOPICS = ("shop.public.orders", "shop.public.customers")
@@ -519,8 +518,13 @@ def test_a_run_says_what_a_changed_contract_means(
     assert ("cdcm quarantine release public.orders" in caplog.text) == told
     if told:
         assert (changes["public.orders"].before, changes["public.orders"].now) == (before, contract.fingerprint)
-    document = json.loads(with_changes(RunReport(pipeline="p", tables=[run_of()]), changes).to_json())
-    assert "contract_change" not in document["tables"][0]
+    changed = run_of().model_copy(update={"table": "public.orders"})
+    document = json.loads(with_changes(RunReport(pipeline="p", tables=[run_of(), changed]), changes).to_json())
+    assert "contract_change" not in document["tables"][0], "another table's"
+    assert ("contract_change" in document["tables"][1]) == told
+    if told:
+        found = document["tables"][1]["contract_change"]
+        assert (found["before"], found["now"], found["says"]) == (before, contract.fingerprint, caplog.messages[0])
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["a catalog that tells", "one that only Spark can open"])
@@ -556,7 +560,9 @@ def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with
     """Its entry has the message alone; of the cause `--debug` tells the classes, and no text: that may have values."""
     caplog.set_level(logging.DEBUG, logger="cdc_materializer")
     work, table = open_work(config, RunOptions()), config.tables[0]
-    line: Any = SimpleNamespace(mirror=table.mirror, table=table, contract=None, load_mirror=_refuse)
+    context = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+    lake = SimpleNamespace(spark=SimpleNamespace(sparkContext=SimpleNamespace(_jsc=context)))
+    line: Any = SimpleNamespace(mirror=table.mirror, table=table, contract=None, lake=lake, load_mirror=_refuse)
     for module in (proof, plan):
         monkeypatch.setattr(module, "beside", lambda *_: None)
         monkeypatch.setattr(module, "Lake", lambda *_, **__: None)

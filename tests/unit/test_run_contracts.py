@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn, Self
 
 import pytest
@@ -19,12 +20,12 @@ from cdc_materializer.offsets import Offsets
 from cdc_materializer.plan import _plan_or_stop
 from cdc_materializer.progress import Backlog
 from cdc_materializer.query import run_query
-from cdc_materializer.report.models import ReplayReport, VerifyReport
+from cdc_materializer.report.models import VerifyReport
+from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.run import RunOptions, _bring_up, open_work, run_forever, run_once
 from cdc_materializer.run_contracts import ContractFiles, Stated
 from cdc_materializer.source import TopicState
-from cdc_materializer.testing import TopicBuilder
-from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
 
 ORDERS, PAYMENTS = "shop.orders", "shop.payments"
@@ -92,6 +93,7 @@ class _Session:
     def __init__(self, *_: object) -> None:
         self.sparkContext = self
         self.applicationId = "app"
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
 
     def __enter__(self) -> Self:
         return self
@@ -296,6 +298,8 @@ def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad
 
     class Lake:
         """Of which nothing can be loaded, by which the table that is asked for shows."""
+
+        spark = _Session()
 
         def __init__(self, *_: object, **__: object) -> None:
             pass

@@ -173,8 +173,20 @@ def test_spark_leaves_out_of_its_event_log_what_we_take_for_a_secret(configured:
     is_left_out = re.compile(settings["spark.redaction.regex"].removeprefix("(?i)"), re.IGNORECASE).search
 
     assert all(is_left_out(name) for name, value in settings.items() if "hidden" in value)
-    assert is_left_out("spark.mine.too")
-    assert not any(map(is_left_out, ("spark.mine", "spark.master", "spark.sql.catalog.lake.warehouse")))
+    assert all(map(is_left_out, ("spark.mine.too", "kafka.ssl.keystore.key", "kafka.ssl.key.pem", "privateKey")))
+    plain = ("spark.mine", "spark.master", "spark.sql.catalog.lake.warehouse", "kafka.ssl.keystore.type")
+    assert not any(map(is_left_out, plain))
+
+
+def test_spark_keeps_no_text_of_what_went_wrong(configured: Callable[[str], Config]) -> None:
+    """The error of a cast names its value; whoever protects the event log can have all of it."""
+    name = "spark.eventLog.excludedPatterns"
+    kinds = session_settings(configured("{spark.eventLog.enabled: true}"), JARS, small=True)[name].split(",")
+
+    assert [kind.rpartition("SparkListener")[2] for kind in kinds] == [
+        "TaskEnd", "StageCompleted", "JobEnd", "SQLExecutionEnd",
+    ]  # fmt: skip
+    assert session_settings(configured(f"{{{name}: ''}}"), JARS, small=True)[name] == ""
 
 
 def test_our_part_of_a_list_with_a_secret_is_on_the_command_line(

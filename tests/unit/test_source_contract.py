@@ -11,7 +11,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.progress import plan_reading
-from cdc_materializer.testing_source import ScriptedSource
+from cdc_materializer.testing import ScriptedSource
 from tests.model.source_benches import TOPIC, RecordedBench, ScriptedBench
 from tests.model.source_contract import SourceContract, fill, plan
 

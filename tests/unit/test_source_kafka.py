@@ -19,6 +19,7 @@ from cdc_materializer.errors import BrokerUnreachable, ConfigError, SourceUnavai
 from cdc_materializer.source import KafkaSource, open_source, read_failure
 from cdc_materializer.source.kafka import _reason
 from cdc_materializer.source.kafka_properties import JAVA_ONLY, librdkafka_properties, spark_options
+from cdc_materializer.testing_catalog import JavaError
 
 TOPIC = "shop.public.orders"
 #: Nothing listens on the discard port of this machine.
@@ -343,6 +344,41 @@ def test_what_spark_raises_while_it_reads_is_explained(text: str, said: str) -> 
     assert failure is not None
     assert said in str(failure)
     assert "hush" not in str(failure)
+
+
+class _Silent(JavaError):
+    """What PySpark makes of Java's exceptions: its text is Spark's first sentence, and the causes are behind it."""
+
+    def __str__(self) -> str:
+        return "Job aborted due to stage failure."
+
+
+@pytest.mark.parametrize(
+    ("causes", "kind", "said"),
+    [
+        (["KafkaException", "errors.SaslAuthenticationException"], SourceUnavailable, "refused the credentials"),
+        (["errors.TimeoutException"], SourceUnavailable, "did not answer in time"),
+        (["errors.DisconnectException"], SourceUnavailable, "(DisconnectException)"),
+        (["KafkaException", "config.ConfigException"], ConfigError, "does not begin with these properties"),
+    ],
+)
+def test_the_causes_are_asked_before_the_text(causes: list[str], kind: type[Exception], said: str) -> None:
+    """The text has none of them where the driver has made the exception of a worker again."""
+    chain = ["org.apache.spark.SparkException", *[f"org.apache.kafka.common.{name}" for name in causes]]
+    failure = read_failure(_Silent(*chain), TOPIC)
+
+    assert type(failure) is kind
+    assert said in str(failure)
+
+
+def test_classes_of_other_libraries_are_no_causes() -> None:
+    """Java has a TimeoutException, too; what no name of a host was found for is no wrong property."""
+    gone = "org.apache.kafka.clients.consumer.OffsetOutOfRangeException"
+    unknown = ("org.apache.kafka.common.config.ConfigException", "java.net.UnknownHostException")
+
+    assert read_failure(_Silent("java.util.concurrent.TimeoutException"), TOPIC) is None
+    assert "left the broker" in str(read_failure(_Silent("java.util.concurrent.ExecutionException", gone), TOPIC))
+    assert type(read_failure(_Silent(*unknown), TOPIC)) is SourceUnavailable
 
 
 def test_what_has_nothing_to_do_with_the_source_is_left_alone() -> None:
