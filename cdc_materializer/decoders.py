@@ -16,6 +16,7 @@ from cdc_materializer.changes.messages import check_readable, key_schema, table_
 from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.contract.model import Contract
+from cdc_materializer.decode.contract_types import kind_of
 from cdc_materializer.decode.framing import ENCODING, OWN_JSON, PLAIN_JSON, UNASKED, UNREAD
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.refusals import AVRO_JSON, CLOUD_EVENTS, REFUSALS, WITH_SCHEMA, is_cloud_event
@@ -25,7 +26,7 @@ from cdc_materializer.decoders_contract import Declared, with_unsigned
 from cdc_materializer.decoders_declared import check_declared, declared_writer, made_anew
 from cdc_materializer.decoders_keys import with_signs
 from cdc_materializer.decoders_selectors import selectors_of
-from cdc_materializer.decoders_types import preferred, with_types
+from cdc_materializer.decoders_types import Opened, of_format, preferred, read_in_order
 from cdc_materializer.errors import ConfigError, SchemaRefused
 from cdc_materializer.fold import Partial
 from cdc_materializer.names import shown
@@ -162,10 +163,11 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     check_declared(lookup.options, lookup.contract, ", ".join(lookup.topics))
     values = with_unsigned(_writers("value", rows, lookup), lookup)
     keys = with_signs(_writers("key", rows, lookup), values, rows, lookup)
-    as_sent, sent = values, [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
+    as_sent, sent = (values, keys), [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in rows]
     readings = Declared.of(lookup, sent)
     readings.check([found for found in values.values() if isinstance(found, Writer)], ", ".join(lookup.topics))
-    values = _read_by(readings, values)
+    opened = Opened.of(lookup, readings.key)
+    values, keys = read_in_order(rows, *as_sent, opened, readings)
     both = (*values.values(), *keys.values())
     writers = Writers(
         values=tuple(found for found in values.values() if isinstance(found, Writer)),
@@ -182,7 +184,8 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
         what = "The topic's messages name schemas by id, and no registry is configured."
         raise ConfigError(what, ADD_REGISTRY)
     described, masks = _described(pairs, lookup), lookup.options.masks
-    anew = _read_by(Declared.of(lookup, sent, anew=True), made_anew(as_sent, lookup))
+    asked, asked_open = Declared.of(lookup, sent, anew=True), Opened.of(lookup, readings.key, anew=True)
+    anew, _ = read_in_order(rows, made_anew(as_sent[0], lookup), as_sent[1], asked_open, asked)
     last = _described(_by_last_message(rows, anew, keys), lookup)
     current = masks.stored(lookup.current) if lookup.current is not None else None
     evolution = lookup.options.evolution
@@ -193,12 +196,9 @@ def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = Fal
     masks.check(", ".join(lookup.topics), names, [name for schema in (*described, plan.target) for name in schema.key])
     folded = masks.with_plain(plan.target, described)
     partial = _partial(writers, folded, lookup.options)
-    grown = _outgrown(lookup, [masks.written(writer) for writer in last])
-    return Decoders(writers, plan, partial, folded, lookup, grown, readings.kept, tuple(described))
-
-
-def _read_by(readings: Declared, values: Mapping[str, Found]) -> dict[str, Found]:
-    return {name: readings.read(found) if isinstance(found, Writer) else found for name, found in values.items()}
+    kept = readings.kept | opened.kept
+    grown = _outgrown(lookup, [masks.written(writer) for writer in last], kept)
+    return Decoders(writers, plan, partial, folded, lookup, grown, kept, tuple(described))
 
 
 def _known(found: Mapping[str, Found]) -> tuple[str, ...]:
@@ -231,16 +231,21 @@ def _by_last_message(
     return [(values.get(row["value_writer"]), keys.get(row["key_writer"])) for row in newest]
 
 
-def _outgrown(lookup: Lookup, last: Sequence[TableSchema]) -> dict[str, str]:
-    """What the columns of the mirror would become, were it made for writers that come in the order of last messages."""
+def _outgrown(lookup: Lookup, last: Sequence[TableSchema], kept: Mapping[str, str]) -> dict[str, str]:
+    """What the columns of the mirror would become, were it made for writers that come in the order of last messages.
+
+    Those that the contract declares as another kind get that one, also where their own type would hold such values: an
+    integer does MySQL's booleans.
+    """
     if lookup.current is None or lookup.options.evolution.new_columns:
         return {}
     sent: dict[str, list[str]] = {}
     for column in (column for writer in last for column in writer.columns):
         sent.setdefault(column.name, []).append(column.type)
     columns = [column for column in lookup.current.columns if column.name in sent.keys() - {*lookup.current.key}]
-    wanted = {one.name: outgrown(one.type, sent[one.name], retyped=one.retyped) for one in columns}
-    return {name: ddl for name, ddl in wanted.items() if ddl is not None}
+    wanted = {one.name: outgrown(one.type, sent[one.name], retyped=one.retyped) or one.type for one in columns}
+    wanted |= {name: ddl for name, ddl in kept.items() if name in wanted and kind_of(wanted[name]) is not kind_of(ddl)}
+    return {one.name: wanted[one.name] for one in columns if wanted[one.name] != one.type}
 
 
 def _comments(described: Sequence[TableSchema]) -> dict[str, str]:
@@ -291,7 +296,7 @@ def _writer(side: str, name: str, block: str | None, lookup: Lookup) -> Found:
         if isinstance(found, Writer):
             if side == "value" and lookup.options.encoding not in (None, found.form):
                 return None
-            found = with_types(found, lookup)
+            found = of_format(found, lookup)
             refused = _refused(found, lookup.options) if side == "value" else None
             if refused is not None:
                 return Refused(name, refused)

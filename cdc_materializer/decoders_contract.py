@@ -34,6 +34,7 @@ class Declared:
         declared: the contract's types by the names of columns, those that take part.
         types: the columns' types as far as they are known.
         there: the columns that the mirror has.
+        key: those of its key, which keep the source's types.
         kept: the declared types of columns that the mirror has in a type of another kind, by name.
     """
 
@@ -42,6 +43,7 @@ class Declared:
     declared: Mapping[str, DeclaredType]
     types: dict[str, str]
     there: frozenset[str] = frozenset()
+    key: frozenset[str] = frozenset()
     kept: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -65,7 +67,7 @@ class Declared:
         }
         there = current.types if current is not None and not anew else {}
         file = contract.path.name if contract is not None else ""
-        return cls(options, file, declared, dict(there), frozenset(there))
+        return cls(options, file, declared, dict(there), frozenset(there), frozenset(key))
 
     def read(self, writer: Writer) -> Writer:
         """A writer of values with the types that its row is read in."""

@@ -16,8 +16,15 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, rows, sweeping, swept
 from cdc_materializer.changes import model as m
-from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.fold import CURRENT, REBUILT
+from cdc_materializer.history_columns import (
+    ROWS,
+    are_of_other_columns,
+    as_they_are,
+    fields_then,
+    in_its_columns,
+    plan_fields,
+)
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
@@ -26,8 +33,8 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.quarantine import after, held_places, is_ahead
-from cdc_materializer.schema import TableSchema, plan_schema, renamed
-from cdc_materializer.schema_types import fields_of, merge_types, type_word
+from cdc_materializer.schema import TableSchema, plan_schema
+from cdc_materializer.schema_types import fields_of
 
 _PROPERTIES = {"format-version": "2"}
 #: Where a history row is from, and what it does; with its key, that tells it from all others.
@@ -70,11 +77,11 @@ def keep(
     if unseen is not None and tables.mirror is not None:
         live = life.live_rows(line.lake.rows(tables.mirror), target)
         found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
-    there = line.lake.rows(history)
-    known, tried = _told_apart(line, history, decided.span, looks) if was_tried else (there, None)
+    there = _rows(line, history)
+    known, tried = _told_apart(line, history, there, decided.span, looks) if was_tried else (there, None)
     if decided.truncates:
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
-    found = _in_its_columns(found, history)
+    found = in_its_columns(found, history.schema.types, str(history.name))
     gone = _decided_otherwise(tried, found) if tried is not None else None
     if gone is not None:
         there = _with_told(there).join(gone, [*_IDENTITY, _TOLD], "left_anti")
@@ -138,12 +145,13 @@ def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
     return looks if newest in looks else frozenset()
 
 
-def _told_apart(line: Line, history: LakeTable, span: Span, looks: frozenset[str]) -> tuple[DataFrame, DataFrame]:
+def _told_apart(
+    line: Line, history: LakeTable, there: DataFrame, span: Span, looks: frozenset[str]
+) -> tuple[DataFrame, DataFrame]:
     """The changes that were published, and those that only were tried: of a span, and of what batches read once more.
 
     The latter are those of which the history before them has none. Where that snapshot is gone, they stay.
     """
-    there = line.lake.rows(history)
     is_tried = batch.within(span, "partition", "offset")
     known, tried = there.where(~is_tried), there.where(is_tried)
     line_of = markers(line.lake.iceberg(history.name), history.head) if looks else ()
@@ -154,6 +162,15 @@ def _told_apart(line: Line, history: LakeTable, span: Span, looks: frozenset[str
     identity = list(_IDENTITY)
     again = known.join(were, identity, "left_anti")
     return known.join(were, identity, "left_semi"), tried.unionByName(again)
+
+
+def _rows(line: Line, history: LakeTable) -> DataFrame:
+    """What a history has, in its columns as they are by now."""
+    found, stored = line.lake.rows(history), history.schema.types
+    if history.head is None or not are_of_other_columns(found, stored):
+        return found
+    table = line.lake.iceberg(history.name)
+    return as_they_are(found, {row: fields_then(table, history.head, row) for row in ROWS}, stored)
 
 
 def _stage(stage: Stage, found: DataFrame, gone: DataFrame | None) -> None:
@@ -193,13 +210,6 @@ def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> Dat
     # does the end of a row that only the mirror knows.
     match.append(F.coalesce(F.col(PLACE)["part"] == F.col("there_part"), F.lit(True)))
     return found.join(there, match, "left_anti")
-
-
-def _in_its_columns(found: DataFrame, history: LakeTable) -> DataFrame:
-    """Changes as the history stores them: it keeps fields under former types, which nothing fills any more."""
-    types = {field.name: ddl_of(field.dataType) for field in found.schema}
-    stored = history.schema.types
-    return found.withColumns({name: conformed(F.col(name), types[name], stored[name]) for name in ("before", "after")})
 
 
 def _with_known(line: Line, mirror: LakeTable | None, changes: DataFrame, target: TableSchema) -> DataFrame:
@@ -247,25 +257,9 @@ def _prepare(line: Line, history: LakeTable | None, decided: Decided, marker: Ma
     added = tuple(column for column in history_schema(target).columns if column.name in {SOURCE_TABLE, PLACE})
     named = plan_schema(history.schema, [TableSchema(added)])
     history = history if named.is_empty else line.lake.evolve(history, named)
-    for row in ("before", "after"):
+    for row in ROWS:
         # Each for itself: a run may have been killed between the two.
-        fields = line.lake.fields(history, row)
-        pending = (*line.evolution.pending(fields), *_outgrown(fields, target))
-        plan = plan_schema(renamed(fields, pending), [target])
+        pending, plan = plan_fields(line.lake.fields(history, row), target, line.evolution)
         if pending or not plan.is_empty:
             history = line.lake.evolve(replace(history, pending=pending), plan, row)
     return history
-
-
-def _outgrown(fields: TableSchema, target: TableSchema) -> list[tuple[str, str]]:
-    """The fields whose columns were rebuilt with another type, and the names under which they keep what they have."""
-    types, found = fields.types, []
-    for column in target.columns:
-        old = types.get(column.name)
-        if old is None or merge_types(old, column.type)[1]:
-            continue
-        name = f"{column.name}__{type_word(old)}"
-        while name in types:
-            name += "_"
-        found.append((column.name, name))
-    return found

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from cdc_materializer.contract.types import Family, family, physical_type
+from cdc_materializer.decode.columns import is_unsigned
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.init_text import comment, comment_with, commented, scalar
 from cdc_materializer.names import TableName
@@ -41,6 +42,8 @@ _NESTED = {"array": "array", "map": "object", "struct": "object"}
 #: A type that YAML takes for text as it stands.
 _PLAIN_TYPE = re.compile(r"[a-z_]+[a-z0-9_<>(),]*")
 _INTEGERS = frozenset({"int", "bigint"})
+#: What is said of integers of eight bytes without a sign: their type in the mirror alone would say that keys have one.
+_UNSIGNED = ("logicalType: integer", "physicalType: bigint unsigned")
 _INDENT = 8
 #: At most so many different values look like a list, and only where each was seen as often.
 _LIST_MAX = 12
@@ -116,7 +119,8 @@ def _property(found: Recognised, column: Column, seen: Observed | None) -> Itera
         yield f"{pad}primaryKey: true"
         if len(found.schema.key) > 1:
             yield f"{pad}primaryKeyPosition: {found.schema.key.index(column.name) + 1}"
-    yield from (pad + line for line in _type(column.type))
+    is_unsigned_long = wire is not None and is_unsigned(wire)
+    yield from (pad + line for line in (_UNSIGNED if is_unsigned_long else _type(column.type)))
     if column.name in found.required and column.name not in found.schema.key:
         yield f"{pad}required: true # so in every schema that was seen"
     doc = (wire.doc if wire is not None else None) or column.doc

@@ -26,8 +26,18 @@ def columns_by_id(schema: Any) -> dict[int, str]:  # noqa: ANN401 - a Java objec
     """The names of a schema's top-level columns by their field ids, in order."""
     if not isinstance(schema, JavaObject):
         return {column.fieldId(): column.name() for column in schema.columns()}
-    fields = json.loads(_schema_writer(schema._gateway_client)(schema))["fields"]  # noqa: SLF001 - as above
-    return {field["id"]: field["name"] for field in fields}
+    return {field["id"]: field["name"] for field in _told(schema)}
+
+
+def fields_by_id(schema: Any, column: str) -> dict[int, str]:  # noqa: ANN401 - a Java object
+    """The names of a struct column's fields by their field ids, in order; none where there is no such column."""
+    kind = next((told["type"] for told in _told(schema) if told["name"] == column), None)
+    return {field["id"]: field["name"] for field in kind["fields"]} if isinstance(kind, dict) else {}
+
+
+def _told(schema: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a Java object
+    found: list[dict[str, Any]] = json.loads(_schema_writer(schema._gateway_client)(schema))["fields"]  # noqa: SLF001 - as above
+    return found
 
 
 @lru_cache(maxsize=1)

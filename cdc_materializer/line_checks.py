@@ -14,7 +14,8 @@ from cdc_materializer.lake_line import snapshots_of
 from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.names import same_name
-from cdc_materializer.schema import TableSchema, paths_inside
+from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema_keys import paths_inside
 
 #: The columns of raw that a table of an earlier version lacks: none of its messages had a schema that a header names.
 _OF_LATER_VERSIONS = frozenset({"key_schema_name", "value_schema_name"})

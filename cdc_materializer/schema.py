@@ -6,15 +6,16 @@ be computed, compared and shown without Spark. Which type takes the values of wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_materializer.errors import SchemaRefused
-from cdc_materializer.names import check_columns, shown
+from cdc_materializer.names import shown
+from cdc_materializer.schema_keys import check_table, key_of
 from cdc_materializer.schema_types import (
     TYPE_WORD,
+    becomes,
     entry_of,
-    field_list,
     fields_of,
     item_of,
     merge_types,
@@ -34,6 +35,8 @@ class Column:
         beside: the column beside which it stands for the values that that one's type cannot hold; None for others.
         former: the names that writers had for it before it was renamed.
         retyped: whether it was rebuilt with another type, so that it takes values of its former one (`decode.fit`).
+        sent: of a writer's, the type that it sends by itself, where the contract's holds all of its values; else None.
+        spare: of a writer's, the type of what stands beside the column where its type does not hold a value; else None.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Column:
     beside: str | None = None
     former: tuple[str, ...] = ()
     retyped: bool = False
+    sent: str | None = None
+    spare: str | None = None
 
     @property
     def wire_names(self) -> tuple[str, ...]:
@@ -246,20 +251,24 @@ def plan_schema(
     for column in (column for writer in writers for column in writer.columns):
         found = columns.get(column.name)
         if found is None:
-            columns[column.name] = column
+            columns[column.name] = replace(column, sent=None, spare=None)
             continue
-        wider, fits = merge_types(found.type, column.type)
+        # Where the column cannot become what the contract prefers, values are what their writer sends (`image`).
+        asked = column.type if column.sent is None or becomes(found.type, column.type) else column.sent
+        wider, fits = merge_types(found.type, asked)
         if wider != found.type:
             columns[column.name] = replace(found, type=wider)
         if not fits:
-            misfits[column.name, column.type] = Misfit(column.name, found.type, column.type)
-    key = _key(current, writers, tuple(columns))
+            misfits[column.name, asked] = Misfit(column.name, found.type, asked)
+        if column.spare is not None:
+            misfits[column.name, column.spare] = Misfit(column.name, wider, column.spare)
+    key = key_of(current, writers, tuple(columns))
     if rules.new_columns:
         _check_kept(writers, columns)
         misfits = {at: _placed(misfit, columns, key) for at, misfit in misfits.items()}
         columns = _in_order(columns)
     target = TableSchema(tuple(_documented(column, docs or {}) for column in columns.values()), key)
-    _check(target)
+    check_table(target)
     return _plan(known, target, tuple(misfits.values()))
 
 
@@ -352,49 +361,3 @@ def _check_kept(writers: Sequence[TableSchema], columns: Mapping[str, Column]) -
 
 def _is_word(text: str) -> bool:
     return TYPE_WORD.fullmatch(text) is not None
-
-
-# --- keys and checks
-# --------------------------------------------------------------------------------------------------------------
-
-
-def _key(current: TableSchema | None, writers: Sequence[TableSchema], names: Sequence[str]) -> tuple[str, ...]:
-    """The key columns in the order of the columns, whatever order a writer has them in: a key has one text."""
-    keys = [schema.key for schema in (*([current] if current else []), *writers) if schema.key]
-    for key in keys:
-        if set(key) != set(keys[0]):
-            what = f"The rows' key was ({', '.join(keys[0])}) and is ({', '.join(key)}) in later messages."
-            do = "Rows cannot change their identity in place: name the key with `key:`, or mirror under another name."
-            raise SchemaRefused(what, do)
-    return tuple(name for name in names if keys and name in keys[0])
-
-
-def _check(schema: TableSchema) -> None:
-    names = [column.name for column in schema.columns]
-    check_columns(names, paths_inside(schema))
-    for name in schema.key:
-        ddl = schema.types.get(name, "")
-        if ddl in {"float", "double"}:
-            # 0.1 as float and as double are different keys, and NaN equals nothing: rows would double or get lost.
-            what = f"Key column `{shown(name)}` is a floating-point number, which cannot identify a row exactly."
-            raise SchemaRefused(what, "Name other key columns with `key:` in pipeline.yaml.")
-        if "<" in ddl:
-            kind = ddl.partition("<")[0]
-            what = f"Key column `{shown(name)}` is of type {kind}, and Iceberg's identifier fields have no parts."
-            raise SchemaRefused(what, "Name other key columns with `key:` in pipeline.yaml.")
-
-
-def paths_inside(schema: TableSchema) -> list[tuple[str, ...]]:
-    """The paths of all that stands inside of a table's columns."""
-    return [path for column in schema.columns for path in _inside((column.name,), column.type)]
-
-
-def _inside(path: tuple[str, ...], ddl: str) -> Iterator[tuple[str, ...]]:
-    """The paths of all that stands inside of a column, as Iceberg spells them."""
-    item, entry = item_of(ddl), entry_of(ddl)
-    parts = field_list(ddl) or []
-    parts += [("element", item)] if item is not None else []
-    parts += [("key", entry[0]), ("value", entry[1])] if entry is not None else []
-    for name, part in parts:
-        yield (*path, name)
-        yield from _inside((*path, name), part)

@@ -141,7 +141,8 @@ def outgrown(table: str, writers: Sequence[str], *, retyped: bool = False) -> st
     for writer in reversed(writers):
         wanted = _together(wanted, writer)
     has_all = retyped and all(_as_same_texts(table, writer)[1] for writer in writers)
-    if wanted == table or (has_all and not all(merge_types(wanted, writer)[1] for writer in writers)):
+    # Wider than what is wanted by now is no reason to write all rows again.
+    if holds(table, wanted) or (has_all and not all(merge_types(wanted, writer)[1] for writer in writers)):
         return None
     return wanted
 

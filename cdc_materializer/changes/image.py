@@ -15,7 +15,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import masked
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.fit import fit, fit_judged
-from cdc_materializer.decode.reading import Reading
+from cdc_materializer.decode.reading import SPARE, Reading
 from cdc_materializer.decode.texts import any_of
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
@@ -205,6 +205,11 @@ def _placed(
     main = target.column(column.beside) if column.beside is not None else column
     read = reading.apply(on_wire)
     fitted, misfit = fit(read, reading.ddl, main.type, retyped=main.retyped)
+    if reading.spare is not None and misfit is None:
+        text, place = reading.spare(on_wire), target.beside(main.name, SPARE)
+        if column.beside is None:
+            return fitted, text.isNotNull() if place is None else None
+        return (text if place == column.name else F.lit(None)).cast(column.type), None
     beside = target.beside(main.name, reading.ddl) if misfit is not None else None
     if column.beside is None:
         return fitted, None if beside is not None else misfit

@@ -49,6 +49,7 @@ from cdc_materializer.changes.positions import (
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.changes.signatures import image_hash, signature
 from cdc_materializer.decode.json_numbers import with_numbers
+from cdc_materializer.decode.reading import SPARE
 from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
@@ -99,7 +100,8 @@ def doubtful_keys(writers: Writers, target: TableSchema, options: Options) -> li
 
 def _columns(record: WireType, writer: Writer, options: Options) -> tuple[TableColumn, ...]:
     reader = options.reader(writer)
-    columns = tuple(TableColumn(name, reader.read(kind).ddl, kind.doc) for name, kind in record.fields)
+    read = [(name, reader.read(kind), kind.doc) for name, kind in record.fields]
+    columns = [TableColumn(name, one.ddl, doc, spare=SPARE if one.spare else None) for name, one, doc in read]
     # A writer that stands for messages without a schema has a renamed column under all of its names.
     renames = options.evolution.renames if writer.is_plain else {}
     return options.evolution.of_writer([column for column in columns if column.name not in renames])

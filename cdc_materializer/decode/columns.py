@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cdc_materializer.decode.wire import UNTYPED, WireSchemaInvalid, WireType
@@ -21,6 +21,9 @@ LONG_DIGITS = 18
 
 #: Numbers each of which has a scale of its own.
 VARIABLE_SCALE = DEBEZIUM + "data.VariableScaleDecimal"
+
+#: The parameter of such a number that goes beside its column, as a text, where the column's type does not hold it.
+BESIDE = "beside"
 
 #: Types without a meaning of their own, by their literal.
 LITERALS: Mapping[str, str] = {
@@ -174,7 +177,7 @@ def _carries(wire: WireType, name: str) -> bool:
 
 
 def variable_scale_ddl(wire: WireType) -> str:
-    """The column of numbers with scales of their own: a text of their digits, or what `with_declared` says."""
+    """The column of numbers with scales of their own: a text of their digits, or what `with_open` says."""
     ddl = wire.parameters.get("ddl", "")
     return ddl if _is_decimal(ddl) else NAMED[VARIABLE_SCALE, "record"]
 
@@ -185,7 +188,7 @@ def _is_decimal(ddl: str) -> bool:
 
 
 def moment_ddl(wire: WireType) -> str:
-    """The column of a moment of MOMENTS: an instant, or what `with_moments` or `with_declared` says."""
+    """The column of a moment of MOMENTS: an instant, or what `with_moments` or `with_open` says."""
     ddl = wire.parameters.get("ddl", "")
     return ddl if ddl in _MOMENT_DDLS else "timestamp"
 
@@ -198,30 +201,40 @@ def with_moments(wire: WireType, ddl: str) -> WireType:
     return replace(wire, fields=fields, items=with_moments(wire.items, ddl) if wire.items is not None else None)
 
 
-def with_declared(record: WireType, types: Mapping[str, str]) -> WireType:
+def is_variable_scale(wire: WireType) -> bool:
+    """Whether a type is that of numbers each of which has a scale of its own."""
+    return meaning(wire) == VARIABLE_SCALE
+
+
+def with_open(record: WireType, types: Mapping[str, str], beside: Collection[str] = ()) -> WireType:
     """A record with what its source leaves open as a contract declares it, or a table has it.
 
-    Numbers with scales of their own are decimals then, and texts of their digits otherwise: one that the declared type
-    does not hold exactly is out of range. Moments are instants or have no zone, inside of others too.
+    Numbers with scales of their own are decimals then, and texts of their digits otherwise: one that the type does not
+    hold exactly is out of range. Moments are instants or have no zone, inside of others too.
+
+    Args:
+        record: a row, or an envelope.
+        types: the types by the record's names.
+        beside: the names of such numbers that go beside their column, as texts, where its type does not hold them.
     """
-    fields = tuple((name, _as_declared(kind, types.get(name, ""))) for name, kind in record.fields)
+    fields = tuple((name, _as_told(kind, types.get(name, ""), name in beside)) for name, kind in record.fields)
     return replace(record, fields=fields)
 
 
-def _as_declared(wire: WireType, ddl: str) -> WireType:
-    if meaning(wire) == VARIABLE_SCALE and _is_decimal(ddl):
-        return replace(wire, parameters={**wire.parameters, "ddl": ddl})
-    return _moments_as_declared(wire, ddl)
+def _as_told(wire: WireType, ddl: str, has_beside: bool) -> WireType:  # noqa: FBT001
+    if is_variable_scale(wire) and _is_decimal(ddl):
+        return replace(wire, parameters={**wire.parameters, "ddl": ddl, **({BESIDE: BESIDE} if has_beside else {})})
+    return _moments_as_told(wire, ddl)
 
 
-def _moments_as_declared(wire: WireType, ddl: str) -> WireType:
+def _moments_as_told(wire: WireType, ddl: str) -> WireType:
     if meaning(wire) in MOMENTS:
         return with_moments(wire, ddl) if ddl in _MOMENT_DDLS else wire
     entry, parts = entry_of(ddl), fields_of(ddl) or {}
     item = entry[1] if entry is not None else item_of(ddl)
     if wire.items is not None and item is not None:
-        return replace(wire, items=_moments_as_declared(wire.items, item))
-    fields = [(name, _moments_as_declared(kind, parts.get(name, ""))) for name, kind in wire.fields]
+        return replace(wire, items=_moments_as_told(wire.items, item))
+    fields = [(name, _moments_as_told(kind, parts.get(name, ""))) for name, kind in wire.fields]
     return replace(wire, fields=tuple(fields)) if parts else wire
 
 

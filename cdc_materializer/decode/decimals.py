@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 from cdc_materializer.decode.columns import (
+    BESIDE,
     LONG_DIGITS,
     decimal_ddl,
     decimal_number,
@@ -181,18 +182,21 @@ def variable_scale(_: Settings, wire: WireType) -> Reading:
     """Debezium's VariableScaleDecimal, each value with a scale of its own: plain digits as text.
 
     Without zeros at the end, because 1.0 and 1.00 are one number to the database, and one key (changelog-semantics
-    §2.2). Where a contract declares a decimal (`columns.with_declared`) it is that: exactly, or out of range.
+    §2.2). Where a contract declares a decimal, or the column is one (`columns.with_open`), it is that: exactly, or out
+    of range, or beside its column.
     """
-    ddl = variable_scale_ddl(wire)
+    ddl, has_beside = variable_scale_ddl(wire), BESIDE in wire.parameters
 
     def value(struct: Column) -> Column:
         return plain_digits(struct) if ddl == "string" else scaled_decimal(struct, ddl)
 
+    has_place = plain_digits if has_beside else value
     return Reading(
         ddl,
         "struct<scale:int,value:binary>",
         value=value,
-        invalid=lambda struct: struct.isNotNull() & struct["value"].isNotNull() & value(struct).isNull(),
+        invalid=lambda struct: struct.isNotNull() & struct["value"].isNotNull() & has_place(struct).isNull(),
+        spare=(lambda struct: F.when(value(struct).isNull(), plain_digits(struct))) if has_beside else None,
     )
 
 

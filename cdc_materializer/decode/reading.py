@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 Form = Literal["avro", "json"]
 Special = Literal["null", "clamp", "stop"]
 Convert = Callable[[Column], Column]
+#: The type of what `Reading.spare` gives.
+SPARE = "string"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Reading:
         foreign: true where the wire holds a value of another kind: text where the column has numbers.
         absent: true where the message does not have the column at all.
         finer: true where the wire tells parts of what the column counts, nanoseconds of a moment say: they are cut off.
+        spare: the text of a number that the column's type does not hold, for the column beside it; NULL for others.
     """
 
     ddl: str
@@ -41,6 +44,7 @@ class Reading:
     foreign: Convert | None = None
     absent: Convert | None = None
     finer: Convert | None = None
+    spare: Convert | None = None
 
     def apply(self, column: Column) -> Column:
         """The column of the wire value."""

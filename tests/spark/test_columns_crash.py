@@ -171,3 +171,32 @@ def test_a_field_that_another_program_has_dropped_is_not_begun_anew(spark: "Spar
     things.run()
     assert [row["parts"] for row in content(things.config)[str(MIRROR)]] == [{"a": 1, "b": 1}, {"a": 2, "b": 2}]
     assert things.verify().equal
+
+
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_a_change_of_a_killed_batch_is_kept_once_however_its_columns_change_before_the_next(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_renamed: bool
+) -> None:
+    """What was tried has the columns of its snapshot; by the new name, or with a double's digits, it is the same."""
+    topic, old, new = TopicBuilder(TOPIC), "price", "cost" if is_renamed else "price"
+
+    def send(row: int, name: str, kind: str) -> None:
+        schema = connect_envelope_schema("t", {**_KEY, name: {"type": kind, "optional": True}})
+        envelope = debezium_envelope("c", None, {"id": row, name: row + 0.1}, lsn=100 * row)
+        topic.add(debezium_json({"id": row}, connect_key_schema("t", _KEY)), debezium_json(envelope, schema))
+        topic.write(tmp_path / "recorded")
+
+    config = pipeline(tmp_path, 0, records_max=100)
+    send(1, old, "float")
+    send(2, old, "float")
+    assert is_killed(monkeypatch, "history.published", lambda: run_once(config, spark))
+    config = pipeline(tmp_path, 0, records_max=100, renames={old: new} if is_renamed else {})
+    send(3, new, "float" if is_renamed else "double")
+    report = run_once(config, spark)
+
+    assert report.exit_code == 0, report
+    found = content(config)[str(MIRROR.history)]
+    assert sorted((row["offset"], row["after"]["id"], round(row["after"][new], 5)) for row in found) == [
+        (row - 1, row, row + 0.1) for row in (1, 2, 3)
+    ]
+    assert what_is_broken(config) == []

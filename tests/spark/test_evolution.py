@@ -40,6 +40,23 @@ _TEXT = {"type": "string", "optional": True}
 _NUMBER = {"type": "int32", "optional": True}
 
 
+def _decimal(precision: int, scale: int) -> dict[str, Any]:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return {
+        "type": "bytes",
+        "optional": True,
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": parameters,
+    }
+
+
+def _variable_scale() -> dict[str, Any]:
+    fields = [
+        {"field": name, "type": kind, "optional": False} for name, kind in (("scale", "int32"), ("value", "bytes"))
+    ]
+    return {"type": "struct", "optional": True, "name": "io.debezium.data.VariableScaleDecimal", "fields": fields}
+
+
 class Table:
     """One table, its topic, and its settings."""
 
@@ -247,6 +264,66 @@ def test_a_mirror_gets_the_types_that_a_contract_declares_later(spark: "SparkSes
     assert declared.rows() == seen
     declared.run()
     assert declared.is_proved()
+
+
+def test_a_column_that_is_renamed_and_rebuilt_at_once_keeps_its_digits_in_the_history(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Both before the history is next written: nothing is rounded to the type that the former name had."""
+    both = Table(lake_config, spark, "both")
+    both.settings = {"history": True}
+    both.send({"price": _decimal(12, 2), "code": _NUMBER}, {"id": 1, "price": 1.5, "code": 1})
+    both.run()
+    both.settings = {"history": True, "renames": {"price": "cost", "code": "name"}}
+    both.send({"cost": _decimal(14, 4), "name": _TEXT}, {"id": 2, "cost": 10.1234, "name": "two"})
+    both.run()
+    done = replay_tables(both.config, (both.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    both.send({"cost": _decimal(14, 4), "name": _TEXT}, {"id": 3, "cost": 20.1234, "name": "three"})
+    both.run()
+
+    assert (done.error, done.published, both.rows()[-1]["cost"]) == (None, True, Decimal("20.1234"))
+    history = spark.table(f"lake.{both.mirror}__history").select("after.*").orderBy("id").collect()
+    told = {"cost__decimal_12_2": None, "name__int": None, "cost": Decimal("20.1234"), "name": "three"}
+    assert history[-1].asDict() == {"id": 3, **told}
+    assert (history[0]["cost__decimal_12_2"], history[0]["name__int"]) == (Decimal("1.50"), 1)
+    assert both.is_proved()
+
+
+def test_flags_and_numbers_with_a_scale_each_get_columns_that_hold_them(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """With a replay; a column of integers holds booleans as they are sent, and one of decimals some of such numbers."""
+    flags = Table(lake_config, spark, "flags")
+    flags.settings = {"history": True}
+    flags.send({"flag": _NUMBER, "price": _decimal(12, 2)}, {"id": 1, "flag": 1, "price": 1.5})
+    flags.run()
+    contract = write(lake_config.root, "- {name: flag, physicalType: boolean}")
+    flags.settings = {"history": True, "contract": str(contract)}
+    any_scale = {"flag": _NUMBER, "price": _variable_scale()}
+    flags.send(any_scale, {"id": 2, "flag": 0, "price": {"scale": 4, "value": "AYty"}})
+    planned = flags.plan()
+    flags.run()
+    seen = flags.rows()
+    done = replay_tables(flags.config, (flags.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    flags.send(any_scale, {"id": 3, "flag": 1, "price": {"scale": 1, "value": "FQ=="}})
+    flags.run()
+
+    assert [(one.column, one.declared_type) for one in planned.declared] == [("flag", "boolean")]
+    assert seen == [{"id": 1, "flag": 1, "price": Decimal("1.50")}]
+    assert {one.column: (one.old, one.new) for one in done.types} == {
+        "flag": ("int", "boolean"),
+        "price": ("decimal(38,2)", "string"),
+    }
+    assert flags.rows() == [
+        {"id": 1, "flag": True, "price": "1.50"},
+        {"id": 2, "flag": False, "price": "10.1234"},
+        {"id": 3, "flag": True, "price": "2.1"},
+    ]
+    assert flags.plan().declared == []
+    history = spark.table(f"lake.{flags.mirror}__history").select("after.*").orderBy("id").collect()
+    former = {"flag__int": None, "price__decimal_12_2": None}
+    assert history[-1].asDict() == {"id": 3, **former, "flag": True, "price": "2.1"}
+    assert flags.is_proved()
 
 
 def test_taking_back_other_types_leaves_what_a_run_has_published_meanwhile(

@@ -13,8 +13,8 @@ from cdc_materializer.decode.columns import (
     LITERALS,
     NAMED,
     column_type,
-    with_declared,
     with_moments,
+    with_open,
 )
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro
@@ -171,6 +171,6 @@ def test_moments_have_a_zone_or_none_by_who_wrote_them(ddl: str) -> None:
 )
 def test_a_contract_or_a_table_has_the_last_word_on_moments(wire: WireType, declared: str, ddl: str) -> None:
     """Where the name leaves it open; nowhere else is a zone made or lost."""
-    found = with_declared(with_moments(WireType("record", fields=(("a", wire),)), "timestamp_ntz"), {"a": declared})
+    found = with_open(with_moments(WireType("record", fields=(("a", wire),)), "timestamp_ntz"), {"a": declared})
 
     assert column_type(found.fields[0][1]) == ddl

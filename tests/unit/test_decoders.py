@@ -208,9 +208,10 @@ NUMERIC = {
         ("decimal(12,4)", NUMERIC, None, "decimal(12,4)"),
         ("bigint", NUMERIC, None, "string"),
         ("decimal(12,4)", NUMERIC, "string", "string"),
-        ("text", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
+        ("text", NUMERIC, "decimal(12,4)", "decimal(38,4)"),
         ("decimal(14,4)", NUMERIC, "decimal(12,4)", "decimal(14,4)"),
-        ("decimal(14,2)", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
+        ("decimal(14,2)", NUMERIC, "decimal(12,4)", "decimal(38,4)"),
+        ("decimal(10,4)", NUMERIC, "decimal(12,4)", "decimal(12,4)"),
     ],
 )
 def test_a_contracts_type_wins_where_it_holds_all_of_the_sources(
@@ -360,6 +361,21 @@ def test_plain_messages_ask_for_the_types_that_the_contract_declares(tmp_path: P
     assert decoders_of(rows, Lookup(None, contract, Options(), current, ("t",))).outgrown == {"code": "string"}
 
 
+@pytest.mark.parametrize(("kind", "wanted"), [("int32", {"code": "boolean"}), ("boolean", {})])
+def test_integers_that_a_contract_calls_booleans_are_outgrown(
+    tmp_path: Path, kind: str, wanted: dict[str, str]
+) -> None:
+    """Their column holds booleans as they are sent, and is none of them: a plan names it, and a replay rebuilds it."""
+    contract = load_contract(write(tmp_path, "- {name: code, physicalType: boolean}"))
+    current = TableSchema((Column("id", "bigint"), Column("code", "int")), ("id",))
+
+    found = decoders_of(
+        [_sent("block:i", _envelope(kind), 0, (10, 0, 0))], Lookup(None, contract, Options(), current, ("t",))
+    )
+
+    assert (found.outgrown, found.kept) == (wanted, wanted)
+
+
 def test_a_unit_that_a_clock_would_not_be_read_in_is_told_with_its_line(tmp_path: Path) -> None:
     """It was passed over, and milliseconds stood where the contract says that a time of day is."""
     unit = "customProperties: [{property: time_unit, value: milliseconds}]"
@@ -421,6 +437,32 @@ def test_a_key_is_unsigned_as_its_rows_are(sources: list[str], known: str, ddl: 
     current = TableSchema((Column("id", known),), ("id",))
 
     (found,) = decoders_of(rows, Lookup(None, None, Options(), current, ("t",))).writers.keys
+
+    reading = Options().reader(found).read_key(found.wire.fields[0][1])
+    assert (reading.ddl, reading.invalid is not None) == (ddl, is_open)
+
+
+@pytest.mark.parametrize(
+    ("declared", "ddl", "is_open"),
+    [
+        ("numeric(20,0)", "bigint", False),
+        ("bigint unsigned", "decimal(20,0)", False),
+        ("bigint", "decimal(20,0)", True),
+    ],
+)
+def test_a_key_without_rows_has_a_sign_where_a_contract_declares_its_decimal(
+    tmp_path: Path,
+    declared: str,
+    ddl: str,
+    is_open: bool,  # noqa: FBT001
+) -> None:
+    """The mirror has that type because of the contract, and not because a row has told that it has no sign."""
+    path = write(tmp_path, "")
+    path.write_text(path.read_text("utf-8").replace("physicalType: bigint", f"physicalType: '{declared}'"))
+    current = TableSchema((Column("id", "decimal(20,0)"),), ("id",))
+    lookup = Lookup(None, load_contract(path), Options(), current, ("t",))
+
+    (found,) = decoders_of([_sent("tombstone", None, 0, (0, 0, 0))], lookup).writers.keys
 
     reading = Options().reader(found).read_key(found.wire.fields[0][1])
     assert (reading.ddl, reading.invalid is not None) == (ddl, is_open)

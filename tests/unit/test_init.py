@@ -289,6 +289,23 @@ def test_a_column_is_required_only_if_no_writer_lets_it_be_null(tmp_path: Path) 
     assert [(column.name, column.required) for column in columns[1:]] == [("a", True), ("b", False), ("c", False)]
 
 
+def test_an_integer_without_a_sign_is_called_so(tmp_path: Path) -> None:
+    """By its type in the mirror alone a key would have a sign where no row stands beside it."""
+    told = {"type": "int64", "optional": False, "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}
+    topic, row = TopicBuilder("shop.public.counts"), {"id": 1, "n": 2}
+    value = debezium_json(debezium_envelope("c", None, row), connect_envelope_schema("t", {"id": told, "n": told}))
+    topic.add(debezium_json({"id": 1}, connect_key_schema("t", {"id": {"type": "int64", "optional": False}})), value)
+    topic.write(tmp_path / "recorded")
+
+    found = initialise(Origin(files=tmp_path / "recorded"), tmp_path / "pipeline.yaml")
+
+    _sound(found, tmp_path)
+    columns = load_contract(tmp_path / "contracts" / "counts.yaml").columns
+    assert [(one.name, one.type, one.is_unsigned) for one in columns] == [
+        (name, "decimal(20,0)", True) for name in ("id", "n")
+    ]
+
+
 def test_two_topics_do_not_go_to_one_mirror(tmp_path: Path) -> None:
     """The second is left to the user, who knows a name for it."""
     _record(tmp_path, {"id": "long"}, {"id": 1}, "a.public.orders")
