@@ -27,8 +27,7 @@ def with_signs(
     """The writers of keys, each integer in them unsigned that is so in the rows beside them.
 
     Where no row stands beside one, as in a batch of tombstones, the contract tells it. Without one the mirror's column
-    tells that it may be unsigned: one that is negative is then held, and neither of two rows is ended by it. A contract
-    that declares the type which the mirror's column has, and does not call it unsigned, says why it is no integer.
+    tells that it may be unsigned: one that is negative is then held, and neither of two rows is ended by it.
 
     Args:
         keys: what is known of the selectors of keys.
@@ -61,9 +60,6 @@ def _signed(name: str, kind: WireType, rows: Sequence[WireType], lookup: Lookup)
         return unsigned if all(is_unsigned(found) for found in told) else kind
     if called_unsigned(name, lookup):
         return unsigned
-    own = lookup.options.evolution.renames.get(name, name)
     known = lookup.current.types if lookup.current is not None else {}
-    columns = lookup.contract.columns if lookup.contract is not None else ()
-    is_told = any(column.name == own and column.type == UNSIGNED_DDL for column in columns)
-    is_open = known.get(own) == UNSIGNED_DDL and not is_told
+    is_open = known.get(lookup.options.evolution.renames.get(name, name)) == UNSIGNED_DDL
     return replace(unsigned, parameters={**unsigned.parameters, UNTOLD_SIGN: ""}) if is_open else kind

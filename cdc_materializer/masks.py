@@ -193,7 +193,8 @@ class Masks:
             for writer in writers
         ]
         types = plan_schema(None, plain).target.types
-        for column in (column for writer in plain for column in writer.columns):
+        # Twice: what a boolean does not take, it takes once a later number has become its type.
+        for column in (column for _ in range(2) for writer in plain for column in writer.columns):
             types[column.name] = judged_as(types[column.name], column.type)[0]
         # What the contract calls a text is one to its rules, whatever a batch's writers send.
         texts = {name.casefold() for name, ddl in self.judged.items() if ddl == "string"}

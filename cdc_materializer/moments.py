@@ -94,7 +94,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
             F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")
         )
         there = at_places(messages, places.distinct().localCheckpoint())
-        with refolded(line, raw, mirror, there) as fold:
+        with refolded(line, raw, mirror, log.held, there) as fold:
             notes += _held(fold)
             snapshot = _snapshot(line, mirror, cut, fold)
             return _report(line, mirror, moment, cut, fold, snapshot, notes)

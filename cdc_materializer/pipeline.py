@@ -232,7 +232,7 @@ def reading_of(line: Line, stored: DataFrame, span: Span, retried: DataFrame | N
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
     partitions = len(span.end) if line.recorded(mirror, len(span.end)).keys_stay else 1
     own = batch.messages(stored, span, line.id_bytes, partitions)
-    earlier = as_waiting(line, batch.messages(stored, before, line.id_bytes), tables.quarantine)
+    earlier = as_waiting(line, batch.messages(stored, before, line.id_bytes), mirror, tables.quarantine)
     if retried is not None:
         # What a batch that was not published held for its schema is in the span itself.
         retried = retried.where(batch.within(before, "partition", "offset"))

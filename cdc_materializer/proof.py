@@ -25,6 +25,7 @@ from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind, TimeOver, UsageError
 from cdc_materializer.fold import CURRENT
+from cdc_materializer.fresh import together
 from cdc_materializer.judgement import Judgement
 from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
@@ -32,7 +33,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others, summaries
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_whole
-from cdc_materializer.marker import Marker, is_unsettled
+from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline import settle
@@ -40,7 +41,7 @@ from cdc_materializer.progress import landed
 from cdc_materializer.proof_source import SourceProof, check_named, database_of
 from cdc_materializer.proof_wait import siblings_of
 from cdc_materializer.quarantine import as_held
-from cdc_materializer.quarantine_retries import as_waiting
+from cdc_materializer.quarantine_retries import as_waiting, find_retries
 from cdc_materializer.repair import repair, seal
 from cdc_materializer.report.models import ErrorInfo, TableVerify, VerifyReport
 from cdc_materializer.retry import NEVER, Deadline
@@ -142,7 +143,8 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
             raise TimeOver(f"The time was over before {name} was compared.", "Verify it alone, or with more time.")
         refuse_unreadable(work.contracts, (table,))
         database = database_of(line, work.config) if options.source else None
-        mirror, raw = line.load_mirror(), lake.load(table.mirror.raw)
+        line, tables = together(line)
+        mirror, raw = tables.mirror, tables.raw
         if mirror is None and database is not None:
             what = f"There is no mirror {name} yet, so nothing of its table in `{database.name}` is in it."
             do = (
@@ -164,7 +166,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
                 found = ledger.compare(line, mirror)
             else:
                 check_whole(line, raw)
-                found = compare(line, raw, mirror, options)
+                found = compare(line, raw, mirror, options, tables.quarantine)
     except CdcError as failure:
         _LOG.debug("%s could not be compared: %s", name, where_from(failure.__cause__ or failure))
         found = _refused(name, table.topic, failure, options)
@@ -199,22 +201,22 @@ class Refolded:
 
 
 @contextmanager
-def refolded(line: Line, raw: LakeTable, mirror: LakeTable, messages: DataFrame | None = None) -> Iterator[Refolded]:
+def refolded(
+    line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | None, messages: DataFrame | None = None
+) -> Iterator[Refolded]:
     """Fold raw from its first message up to where a mirror is; cached until the block ends.
 
     Args:
         line: the table's way.
         raw: as it was loaded.
         mirror: the mirror, whose columns and epochs the rows get.
+        held: its quarantine as it was then; None where there is none.
         messages: other messages of raw to fold, from `batch.messages`.
     """
     known, target = marker_of(mirror), mirror.schema
     span = batch.whole(Offsets(), known.offsets, line.table.topic)
     messages = batch.messages(line.lake.rows(raw), span, line.id_bytes) if messages is None else messages
-    held = line.lake.load(line.mirror.quarantine)
-    # Until quarantine is told what the newest batch ended, some of what it holds was read.
-    if held is not None and not is_unsettled(known, marker_of(held)):
-        messages = as_waiting(line, messages, held)
+    messages = as_waiting(line, messages, mirror, held)
     decoders = find_decoders(messages, line.lookup(target))
     # A column that somebody took away is in neither side of a comparison.
     check_columns(mirror, decoders.plan.target)
@@ -247,18 +249,32 @@ def _decided(line: Line, folded: batch.Folded, past: Past, target: TableSchema) 
     return decided
 
 
-def compare(line: Line, raw: LakeTable, mirror: LakeTable, options: VerifyOptions | None = None) -> TableVerify:
-    """What differs between a mirror and the fold of its raw table, both as they were loaded; repaired if asked to."""
+def compare(
+    line: Line,
+    raw: LakeTable,
+    mirror: LakeTable,
+    options: VerifyOptions | None = None,
+    held: LakeTable | None = None,
+) -> TableVerify:
+    """What differs between a mirror and the fold of its raw table, all as they were loaded; repaired if asked to.
+
+    Raises:
+        SourceBehind: it differs, and held messages can be read by now. Where a run was killed behind the commit that
+            readers see, that commit may have read them, and only a run tells quarantine so.
+    """
     options = options or VerifyOptions()
     check_deletes(line, mirror)
     check_masks(line, mirror)
     error = _raw_error(line, raw)
-    tables = Tables(raw=raw, mirror=mirror, quarantine=line.lake.load(line.mirror.quarantine))
+    tables = Tables(raw=raw, mirror=mirror, quarantine=held)
     if options.repair and error is None:
         # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open.
-        tables = settle(line, raw, tables)
-    with refolded(line, raw, mirror) as fold:
+        settle(line, raw, tables)
+    with refolded(line, raw, mirror, held) as fold:
         difference = difference_from(line, fold.expected, mirror)
+        if error is None and not difference.is_none and find_retries(line, raw, tables, whole=True) is not None:
+            what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."
+            raise SourceBehind(what, f"Nothing was repaired. `cdcm run --table {line.mirror}`, then verify it again.")
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")
         log = fold.decided.agg(messages, held_keys()).collect()[0]
         repaired = None

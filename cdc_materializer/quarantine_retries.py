@@ -16,6 +16,8 @@ from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.decoders import decoders_of
 from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import Code
+from cdc_materializer.line import marker_of
+from cdc_materializer.marker import is_unsettled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,7 +34,7 @@ _KEYLESS = "__cdc_keyless"
 _SELECTORS = ("value_writer", "key_writer")
 
 
-def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None:
+def find_retries(line: Line, raw: LakeTable, tables: Tables, *, whole: bool = False) -> DataFrame | None:
     """Raw's rows that were held for a schema which is known by now; None where there are none.
 
     Where they have too many schemas, some are looked up (`decoders_selectors`), and others the next time.
@@ -41,6 +43,7 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
         line: the table's way.
         raw: the raw table.
         tables: mirror and quarantine.
+        whole: whether all of them are looked up, and not some.
     """
     if tables.mirror is None or tables.quarantine is None or tables.quarantine.is_empty:
         return None
@@ -53,7 +56,7 @@ def find_retries(line: Line, raw: LakeTable, tables: Tables) -> DataFrame | None
     waiting = as_told(waiting.withColumns(selectors), line.options)
     lookup = line.lookup(tables.mirror.schema)
     # A replay is to read all that was ever read.
-    named = waiting if line.replays else waiting.withColumn(MAY_WAIT, F.col(_ITSELF))
+    named = waiting if whole or line.replays else waiting.withColumn(MAY_WAIT, F.col(_ITSELF))
     pairs = selectors_of(named, lookup, turn_of(line))
     if not pairs:
         return None
@@ -99,13 +102,15 @@ def limited(line: Line, messages: DataFrame, before: Span) -> DataFrame:
     return messages if line.replays else messages.withColumn(MAY_WAIT, ~batch.within(before, "partition", "offset"))
 
 
-def as_waiting(line: Line, messages: DataFrame, quarantine: LakeTable | None) -> DataFrame:
+def as_waiting(line: Line, messages: DataFrame, mirror: LakeTable | None, quarantine: LakeTable | None) -> DataFrame:
     """Messages with their selectors, of which those that quarantine holds for a schema name none that can be known.
 
     The registry may know theirs by now. They are changes of their keys once they are read (`find_retries`), and neither
-    the past of another change nor of the mirror before that.
+    the past of another change nor of the mirror before that. Until quarantine is told what the mirror's newest batch
+    has ended, all are as they are: some of what it holds was read.
     """
-    if quarantine is None or quarantine.is_empty:
+    known = [marker_of(table) if table is not None else None for table in (mirror, quarantine)]
+    if quarantine is None or quarantine.is_empty or is_unsettled(*known):
         return messages
     held = _held(line, quarantine).where(F.col("column").isNull()).groupBy("partition", "offset")
     places = held.agg(F.bool_and(F.col("key").isNull()).alias(_KEYLESS))

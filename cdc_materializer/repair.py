@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import audit, batch, ledger, quarantine, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.differences import Difference, is_unequal, joined_rows, sides_of
-from cdc_materializer.errors import UsageError
+from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line, marker_of, reload
@@ -115,12 +115,15 @@ def _check_held(line: Line, mirror: LakeTable, decided: DataFrame, keys: DataFra
         F.col(m.OFFSET).alias("offset"),
         F.inline(F.filter(verdict.VIOLATIONS, lambda found: found["status"] == verdict.OPEN)),
     )
-    sides = broken.select(*names).distinct().withColumn("side", F.lit(1))
+    # Of a message that waits for its schema, whether others came first says nothing of it.
+    rule = F.when(F.col("code") != str(Code.SCHEMA_UNKNOWN), F.col("rule")).alias("rule")
+    told = (*names[:-1], rule)
+    sides = broken.select(*told).distinct().withColumn("side", F.lit(1))
     table = line.lake.load(line.mirror.quarantine)
     if table is not None:
         is_held = (F.col("status") == verdict.OPEN) & ~quarantine.is_noted() & batch.published(marker_of(mirror))
         held = line.lake.rows(table).where(is_held).join(wanted, F.col("key") == F.col(_KEY), "left_semi")
-        sides = sides.unionByName(held.select(*names).distinct().withColumn("side", F.lit(-1)))
+        sides = sides.unionByName(held.select(*told).distinct().withColumn("side", F.lit(-1)))
     if sides.groupBy(*names).agg(F.sum("side").alias("sides")).where(F.col("sides") != 0).isEmpty():
         return
     what = f"Quarantine does not hold of {line.mirror}'s differing rows what today's contract and settings hold."

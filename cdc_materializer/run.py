@@ -20,7 +20,7 @@ from cdc_materializer.catalog import open_tables
 from cdc_materializer.causes import where_from
 from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig
-from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, TimeOver, worst_exit_code
+from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, SourceUnavailable, TimeOver, worst_exit_code
 from cdc_materializer.lease import worked_on_by
 from cdc_materializer.logs import without_texts
 from cdc_materializer.names import shown
@@ -129,8 +129,12 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     options = options or RunOptions()
     work = open_work(config, options, refuse=False)
     waiting = backlogs(config, work.source, work.tables, options.deadline)
+    is_late = options.deadline.is_over
+    if is_late:
+        # Who was asked just before it may have had no time to answer: what is left is the next run's.
+        waiting = [replace(one, error=None) if isinstance(one.error, SourceUnavailable) else one for one in waiting]
     changes = tell_changes(config, work.contracts, waiting, options.deadline)
-    if all(backlog.is_done or backlog.error is not None for backlog in waiting):
+    if is_late or all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.
         done = _report(config, [_without_work(work, backlog) for backlog in waiting])
         return with_runs(with_changes(done, changes), refused_runs(work.refused))

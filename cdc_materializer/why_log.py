@@ -16,6 +16,7 @@ from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.earlier import lying_at
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import UsageError
+from cdc_materializer.fresh import together
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
@@ -23,6 +24,7 @@ from cdc_materializer.line_checks import check_deletes, check_masks
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.progress import landed
+from cdc_materializer.quarantine_retries import as_waiting
 from cdc_materializer.run import RunOptions, open_work, session_for
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
@@ -59,23 +61,24 @@ def log_of(config: Config, table: str, spark: SparkSession | None = None) -> Ite
         lake = Lake(beside(session, config), config.catalog.name, read_only=True)
         line = Line(config.name, found, work.source, work.registry, work.contracts.get(table), lake)
         with translated(found.mirror):
-            raw, mirror = lake.load(found.mirror.raw), line.load_mirror()
+            line, tables = together(line)
+            raw, mirror = tables.raw, tables.mirror
             if raw is None or mirror is None:
                 raise _no_mirror(table)
             check_deletes(line, mirror)
             check_masks(line, mirror)
-            yield open_log(line, raw, mirror)
+            yield open_log(line, raw, mirror, tables.quarantine)
 
 
 def _no_mirror(table: str) -> UsageError:
     return UsageError(f"There is no mirror {table} yet.", "`cdcm run` makes it.")
 
 
-def open_log(line: Line, raw: LakeTable, mirror: LakeTable) -> Log:
-    """All messages that raw has, of which the mirror may have read fewer."""
+def open_log(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | None) -> Log:
+    """All messages that raw has, of which the mirror may have read fewer; what waits for its schema is unread."""
     span = batch.whole(Offsets(), marker_of(raw).offsets, line.table.topic)
-    messages = batch.messages(line.lake.rows(raw), span, line.id_bytes)
-    return Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)))
+    messages = as_waiting(line, batch.messages(line.lake.rows(raw), span, line.id_bytes), mirror, held)
+    return Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)), held)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Log:
         mirror: the mirror as it was loaded.
         messages: all that raw has, from `batch.messages`.
         decoders: for these messages.
+        held: the mirror's quarantine as it was then; None where there is none, or where nobody asks for it.
     """
 
     line: Line
@@ -95,6 +99,7 @@ class Log:
     mirror: LakeTable
     messages: DataFrame
     decoders: Decoders
+    held: LakeTable | None = None
 
     @property
     def target(self) -> TableSchema:

@@ -22,6 +22,7 @@ from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, SchemaName
 from cdc_materializer.decoders import Lookup, find_decoders
 from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable
+from cdc_materializer.fresh import together
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.pipeline import advance
@@ -198,10 +199,10 @@ def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> 
 
 
 def _verify(line: Line, *, repair: bool = False) -> TableVerify:
-    raw, mirror = line.lake.load(line.mirror.raw), line.load_mirror()
-    assert raw is not None
-    assert mirror is not None
-    return compare(line, raw, mirror, VerifyOptions(repair=repair))
+    line, tables = together(line)
+    assert tables.raw is not None
+    assert tables.mirror is not None
+    return compare(line, tables.raw, tables.mirror, VerifyOptions(repair=repair), tables.quarantine)
 
 
 # --- more schemas than are looked up at a time

@@ -196,7 +196,7 @@ def test_no_table_is_compared_or_rebuilt_behind_the_deadline(monkeypatch: pytest
     over, spark = Deadline(0.0), cast("SparkSession", None)
     for name in ("beside", "Lake"):
         monkeypatch.setattr(proof, name, lambda *_, **__: None)
-    line: Any = SimpleNamespace(mirror=_TABLE.mirror, table=_TABLE)
+    line: Any = SimpleNamespace(mirror=_TABLE.mirror, table=_TABLE, lake=SimpleNamespace(spark=None))
     monkeypatch.setattr(proof, "Line", lambda *_: line)
     work: Any = SimpleNamespace(config=MagicMock(), source=None, registry=None, contracts={})
 

@@ -442,32 +442,6 @@ def test_a_key_is_unsigned_as_its_rows_are(sources: list[str], known: str, ddl: 
     assert (reading.ddl, reading.invalid is not None) == (ddl, is_open)
 
 
-@pytest.mark.parametrize(
-    ("declared", "ddl", "is_open"),
-    [
-        ("numeric(20,0)", "bigint", False),
-        ("bigint unsigned", "decimal(20,0)", False),
-        ("bigint", "decimal(20,0)", True),
-    ],
-)
-def test_a_key_without_rows_has_a_sign_where_a_contract_declares_its_decimal(
-    tmp_path: Path,
-    declared: str,
-    ddl: str,
-    is_open: bool,  # noqa: FBT001
-) -> None:
-    """The mirror has that type because of the contract, and not because a row has told that it has no sign."""
-    path = write(tmp_path, "")
-    path.write_text(path.read_text("utf-8").replace("physicalType: bigint", f"physicalType: '{declared}'"))
-    current = TableSchema((Column("id", "decimal(20,0)"),), ("id",))
-    lookup = Lookup(None, load_contract(path), Options(), current, ("t",))
-
-    (found,) = decoders_of([_sent("tombstone", None, 0, (0, 0, 0))], lookup).writers.keys
-
-    reading = Options().reader(found).read_key(found.wire.fields[0][1])
-    assert (reading.ddl, reading.invalid is not None) == (ddl, is_open)
-
-
 def _unsigned(folder: Path, column: str) -> Lookup:
     """Where a contract calls a column `bigint unsigned`."""
     path = write(folder, "" if column == "id" else f"- {{name: {column}, physicalType: bigint unsigned}}")

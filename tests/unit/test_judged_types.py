@@ -104,6 +104,19 @@ def test_rules_see_a_type_that_has_what_all_writers_send(
     assert _decoders(tmp_path, declared, _REDACT, *sent).folded.types[f"{PLAIN}pay"] == seen
 
 
+def test_the_type_that_rules_see_does_not_depend_on_who_wrote_first(tmp_path: Path) -> None:
+    """A boolean takes no fraction, and becomes a number that does beside another one."""
+    hides = f"customProperties: [{_REDACT}], required: true"
+    masks = load_contract(write(tmp_path, f"- {{name: pay, {hides}}}")).masks
+
+    found = set()
+    for kinds in permutations(("int", "decimal(10,2)", "boolean")):
+        writers = [TableSchema((Column("id", "bigint"), Column("pay", kind)), ("id",)) for kind in kinds]
+        found.add(masks.with_plain(_TABLE, writers).types[f"{PLAIN}pay"])
+
+    assert found == {"decimal(12,2)"}
+
+
 def test_what_a_batch_leaves_out_is_judged_in_the_types_of_the_past(tmp_path: Path) -> None:
     """Once its source drops a column no writer says what its values were; the contract may call them another."""
     past, own = (_decoders(tmp_path, "numeric(12,2)", _REDACT, kind) for kind in ("double", None))

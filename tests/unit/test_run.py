@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -33,6 +34,7 @@ from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, plan_reading, plan_up_to
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
+from cdc_materializer.retry import Deadline
 from cdc_materializer.run import RunOptions, _report, open_work, run_once
 from cdc_materializer.run_contracts import tell_changes, with_changes
 from cdc_materializer.run_pauses import Pauses
@@ -413,6 +415,22 @@ def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: p
     report = run_once(config)
 
     assert [(run.batches, run.read, run.offsets) for run in report.tables] == [(0, 0, {"0": 2})]
+
+
+def test_a_run_whose_time_is_over_leaves_what_had_no_time_to_answer(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no outage of the source, and nothing that is left is begun."""
+    slow = Backlog(config.tables[0], None, error=BrokerUnreachable("No answer within 0.01 s.", "Look."))
+    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [slow])
+    monkeypatch.setattr("cdc_materializer.run.session_for", None)
+
+    late, early = (run_once(config, options=RunOptions(deadline=Deadline(at))) for at in (0.0, math.inf))
+
+    assert [(found.exit_code, found.tables[0].error is None) for found in (late, early)] == [
+        (EXIT_DONE, True),
+        (EXIT_SOURCE, False),
+    ]
 
 
 @pytest.mark.parametrize(
