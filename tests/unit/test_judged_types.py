@@ -107,7 +107,7 @@ def test_rules_see_a_type_that_has_what_all_writers_send(
 def test_the_type_that_rules_see_does_not_depend_on_who_wrote_first(tmp_path: Path) -> None:
     """A boolean takes no fraction, and becomes a number that does beside another one."""
     hides = f"customProperties: [{_REDACT}], required: true"
-    masks = load_contract(write(tmp_path, f"- {{name: pay, {hides}}}")).masks
+    masks = load_contract(write(tmp_path, f"- {{name: pay, physicalType: 'numeric(12,2)', {hides}}}")).masks
 
     found = set()
     for kinds in permutations(("int", "decimal(10,2)", "boolean")):
