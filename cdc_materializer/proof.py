@@ -166,7 +166,7 @@ def _verify(work: Work, spark: SparkSession, table: TableConfig, options: Verify
                 found = ledger.compare(line, mirror)
             else:
                 check_whole(line, raw)
-                found = compare(line, raw, mirror, options, tables.quarantine)
+                found = compare(line, raw, mirror, tables.quarantine, options)
     except CdcError as failure:
         _LOG.debug("%s could not be compared: %s", name, where_from(failure.__cause__ or failure))
         found = _refused(name, table.topic, failure, options)
@@ -250,11 +250,7 @@ def _decided(line: Line, folded: batch.Folded, past: Past, target: TableSchema) 
 
 
 def compare(
-    line: Line,
-    raw: LakeTable,
-    mirror: LakeTable,
-    options: VerifyOptions | None = None,
-    held: LakeTable | None = None,
+    line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | None, options: VerifyOptions | None = None
 ) -> TableVerify:
     """What differs between a mirror and the fold of its raw table, all as they were loaded; repaired if asked to.
 

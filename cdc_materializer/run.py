@@ -20,7 +20,7 @@ from cdc_materializer.catalog import open_tables
 from cdc_materializer.causes import where_from
 from cdc_materializer.clocks import Clock, SystemClock
 from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig
-from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, SourceUnavailable, TimeOver, worst_exit_code
+from cdc_materializer.errors import EXIT_BUG, CdcError, LakeUnavailable, TimeOver, worst_exit_code
 from cdc_materializer.lease import worked_on_by
 from cdc_materializer.logs import without_texts
 from cdc_materializer.names import shown
@@ -40,7 +40,7 @@ from cdc_materializer.run_contracts import (
     with_changes,
 )
 from cdc_materializer.run_pauses import Pauses
-from cdc_materializer.run_topics import ListedTopics, refused_runs, tables_of, with_runs
+from cdc_materializer.run_topics import ListedTopics, not_asked, refused_runs, tables_of, with_runs
 from cdc_materializer.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def run_once(config: Config, spark: SparkSession | None = None, options: RunOpti
     waiting = backlogs(config, work.source, work.tables, options.deadline)
     is_late = options.deadline.is_over
     if is_late:
-        # Who was asked just before it may have had no time to answer: what is left is the next run's.
-        waiting = [replace(one, error=None) if isinstance(one.error, SourceUnavailable) else one for one in waiting]
+        _LOG.warning("The time was over before anything was begun; all that there is to read is left to the next run.")
+        waiting = [not_asked(one) for one in waiting]
     changes = tell_changes(config, work.contracts, waiting, options.deadline)
     if is_late or all(backlog.is_done or backlog.error is not None for backlog in waiting):
         # Nothing to do, or nothing that can be done: neither needs Spark.

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, RefusedTopic, ResolvedTables, TableConfig, find_tables
-from cdc_materializer.errors import EXIT_DONE, CdcError, ConfigError, TopicMissing, worst_exit_code
+from cdc_materializer.errors import (
+    EXIT_DONE,
+    CdcError,
+    ConfigError,
+    SourceUnavailable,
+    TimeOver,
+    TopicMissing,
+    worst_exit_code,
+)
 from cdc_materializer.names import nearest, shown
+from cdc_materializer.progress import Backlog
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.source import Source
@@ -117,3 +127,11 @@ class ListedTopics:
         self._untold += refused_runs(one for one in self._found.refused if one.topic not in told)
         self._untold += ((TableRun(table=topic, topic=topic), EXIT_DONE) for topic in sorted(told - refused))
         return [(table, table.topics) for table in self.known] != [(table, table.topics) for table in before.tables]
+
+
+def not_asked(backlog: Backlog) -> Backlog:
+    """A table whose time was over before its topic was asked: whoever gave no answer may have had no time for it."""
+    if not isinstance(backlog.error, SourceUnavailable):
+        return backlog
+    what = f"The time was over before the topic of {backlog.table.mirror} was asked: {backlog.error.what}"
+    return replace(backlog, error=TimeOver(what, "Run again, with more time if it is always so."))

@@ -84,7 +84,8 @@ def run(
         typer.Option(
             "--for",
             metavar="DURATION",
-            help="Begin no batch after so long (`10m`, `2h`); what is left is the next run's, and this ends with 0.",
+            help="Begin no batch after so long (`10m`, `2h`); what is left is the next run's, and this ends with 0, or "
+            "with 3 where not all topics could be asked.",
         ),
     ] = None,
     as_json: AsJson = False,

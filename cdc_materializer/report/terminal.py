@@ -124,7 +124,7 @@ def _run(report: RunReport, now: datetime, steps: NextSteps) -> RenderableType: 
     below = [failure(run.table, run.error) for run in report.tables if run.error]
     violations = _run_violations(report.tables, steps)
     nothing = not any(run.read or run.error for run in report.tables)
-    done = [Text("Nothing new to read.", style="dim")] if nothing else []
+    done = [Text("Nothing new was read.", style="dim")] if nothing else []
     swept = [
         Text(f"{run.table}: {run.swept:,} rows that a snapshot did not show are deleted.")
         for run in report.tables

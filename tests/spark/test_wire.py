@@ -202,7 +202,7 @@ def _verify(line: Line, *, repair: bool = False) -> TableVerify:
     line, tables = together(line)
     assert tables.raw is not None
     assert tables.mirror is not None
-    return compare(line, tables.raw, tables.mirror, VerifyOptions(repair=repair), tables.quarantine)
+    return compare(line, tables.raw, tables.mirror, tables.quarantine, VerifyOptions(repair=repair))
 
 
 # --- more schemas than are looked up at a time

@@ -399,7 +399,7 @@ _MISSING = models.TableVerify(table="b", topic="t", method="ledger", equal=True)
 @pytest.mark.parametrize(
     ("report", "words"),
     [
-        (models.RunReport(pipeline="p", tables=[models.TableRun(table="a.b", topic="t")]), "Nothing new to read."),
+        (models.RunReport(pipeline="p", tables=[models.TableRun(table="a.b", topic="t")]), "Nothing new was read."),
         (ViolationReport(pipeline="p", as_of=NOW), "Nothing is held back."),
         (QuarantineList(pipeline="p", as_of=NOW), "Nothing in quarantine"),
         (models.VerifyReport(pipeline="p", tables=[_MISSING]), "There is no mirror yet"),

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -417,20 +416,21 @@ def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: p
     assert [(run.batches, run.read, run.offsets) for run in report.tables] == [(0, 0, {"0": 2})]
 
 
-def test_a_run_whose_time_is_over_leaves_what_had_no_time_to_answer(
+def test_a_run_whose_time_is_over_says_what_had_no_time_to_answer(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is no outage of the source, and nothing that is left is begun."""
+    """It need be no outage of the source, and is not told as a topic without messages either; nothing is begun."""
+    state = TopicState(TOPICS[0], None, Offsets({0: 0}), Offsets({0: 2}))
     slow = Backlog(config.tables[0], None, error=BrokerUnreachable("No answer within 0.01 s.", "Look."))
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [slow])
+    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [slow, Backlog(config.tables[0], state)])
     monkeypatch.setattr("cdc_materializer.run.session_for", None)
 
-    late, early = (run_once(config, options=RunOptions(deadline=Deadline(at))) for at in (0.0, math.inf))
+    found = run_once(config, options=RunOptions(deadline=Deadline(0.0)))
 
-    assert [(found.exit_code, found.tables[0].error is None) for found in (late, early)] == [
-        (EXIT_DONE, True),
-        (EXIT_SOURCE, False),
-    ]
+    asked, left = found.tables
+    assert (found.exit_code, left.error) == (EXIT_SOURCE, None)
+    assert asked.error is not None
+    assert (asked.error.code, "No answer within 0.01 s." in asked.error.message) == ("TimeOver", True)
 
 
 @pytest.mark.parametrize(
