@@ -56,12 +56,13 @@ def _planned_elsewhere(table: str, lines: Sequence[SnapshotLine]) -> Iterator[st
 def _is_step(below: SnapshotLine, line: SnapshotLine) -> bool:
     """Whether a snapshot belongs to the batch that stands on it.
 
-    A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it. Where
-    whole files go, Iceberg drops them, and that snapshot has no batch's name: whose it is, `foreign` asks.
+    A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it. Two
+    kinds have no batch's name: where whole files go, Iceberg drops them, and whose such a snapshot is, `foreign` asks;
+    and what maintenance wrote anew, below the marker that it repeats, has the same rows whoever did it.
     """
     own = below.summary.get(f"{MARKER_PREFIX}batch")
     if own is None:
-        return below.summary.get("operation") == "delete"
+        return below.summary.get("operation") in {"delete", "replace"}
     return own == line.summary.get(f"{MARKER_PREFIX}batch")
 
 

@@ -27,6 +27,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.explain import fates
 from cdc_materializer.line import Batch, Line
+from cdc_materializer.names import TableName
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.report.models import TableRun, TableVerify
@@ -37,6 +38,7 @@ from cdc_materializer.why_log import log_of
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.cases.schemas import write_schemas
+from tests.spark.soundness import what_is_unsound
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -93,6 +95,7 @@ class State:
     quarantine: list[dict[str, Any]]
     history: list[dict[str, Any]]
     raw: int
+    unsound: list[str]
     verified: TableVerify | None = None
     fates: list[Fate] | None = None
     replayed: TableReplay | None = None
@@ -245,7 +248,7 @@ def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> Non
                 adopt_table(loaded, passage.table, Decision("a test", datetime.now(UTC), "as the case says"), spark)
         report = run_once(loaded, spark)
         with ThreadPoolExecutor(4) as pool:
-            look = functools.partial(_state, spark, report.exit_code)
+            look = functools.partial(_state, spark, loaded, report.exit_code)
             states = list(pool.map(look, report.tables))
         for passage, state in zip(going, states, strict=True):
             passage.states.append(state)
@@ -267,7 +270,7 @@ def walk(group: Sequence[Passage], spark: "SparkSession", config: Config) -> Non
                 passage.states[-1].replayed = found.tables[0]
 
 
-def _state(spark: "SparkSession", exit_code: int, run: TableRun) -> State:
+def _state(spark: "SparkSession", config: Config, exit_code: int, run: TableRun) -> State:
     mirror = f"lake.{run.table}"
     exists = spark.catalog.tableExists(mirror)
     types = {kind.name: kind.dataType.simpleString() for kind in spark.table(mirror).schema} if exists else {}
@@ -276,7 +279,8 @@ def _state(spark: "SparkSession", exit_code: int, run: TableRun) -> State:
     if spark.catalog.tableExists(f"{mirror}__quarantine"):
         held = [_plain(row.asDict()) for row in spark.table(f"{mirror}__quarantine").collect()]
     raw = spark.table(f"{mirror}__raw").count() if spark.catalog.tableExists(f"{mirror}__raw") else 0
-    return State(run, exit_code, rows, types, held, _changes(spark, mirror), raw)
+    unsound = what_is_unsound(config, TableName.parse(run.table))
+    return State(run, exit_code, rows, types, held, _changes(spark, mirror), raw, unsound)
 
 
 def _changes(spark: "SparkSession", mirror: str) -> list[dict[str, Any]]:
@@ -347,6 +351,7 @@ def check(passage: Passage) -> None:
             _check_quarantine(state, expected, cut=passage.is_cut)
             _check_history(state, expected)
         assert state.raw == (messages if passage.way == RESENT else expected.get("raw", messages)), "once each, in raw"
+        assert state.unsound == [], "what must hold of the tables' snapshots"
         verified = state.verified
         stopped = verified.error.code if verified is not None and verified.error is not None else None
         assert verified is None or verified.equal or stopped == expected.get("error", "none"), verified

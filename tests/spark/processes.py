@@ -10,8 +10,6 @@ import yaml
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.invariants import broken_between, broken_in
-from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -20,6 +18,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from tests.spark.soundness import marker_of, what_is_unsound
 
 MIRROR = TableName.parse("shop.things")
 TABLES = (MIRROR, MIRROR.raw, MIRROR.quarantine, MIRROR.history)
@@ -136,11 +135,7 @@ def refs(config: Config) -> dict[str, set[str]]:
 
 def what_is_broken(config: Config) -> list[str]:
     """Say which invariants do not hold of what readers see now."""
-    lake = open_tables(config.catalog)
-    raw, mirror = _marker(config, MIRROR.raw), _marker(config, MIRROR)
-    faults = [*broken_between(str(MIRROR), lake.uuid_of(MIRROR.raw), raw, mirror)]
-    for name in TABLES:
-        faults += broken_in(str(name), lake.lines_of(name), is_raw=name == MIRROR.raw)
+    faults, raw = what_is_unsound(config, MIRROR), marker_of(config, MIRROR.raw)
     places = [(row["partition"], row["offset"]) for row in content(config)[str(MIRROR.raw)]]
     ends = raw.offsets if raw is not None else {}
     if sorted(places) != [(partition, offset) for partition, end in sorted(ends.items()) for offset in range(end)]:
@@ -149,8 +144,3 @@ def what_is_broken(config: Config) -> list[str]:
     if len({row["id"] for row in rows}) != len(rows):
         faults.append("A key has two rows.")
     return faults
-
-
-def _marker(config: Config, name: TableName) -> Marker | None:
-    lines = open_tables(config.catalog).lines_of(name)
-    return open_tables(config.catalog).marker_of(name) if lines else None

@@ -9,6 +9,7 @@ import yaml
 
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.line import Batch
+from cdc_materializer.names import TableName
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.rebuild_start import parse_start
@@ -23,6 +24,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from tests.spark.soundness import what_is_unsound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,5 +162,6 @@ class Shop:
         return {row["name"] for row in self.spark.table(f"lake.{self.mirror}.refs").collect()}
 
     def is_proven(self) -> bool:
-        """Whether `verify` finds the mirror equal to its log."""
+        """Whether `verify` finds the mirror equal to its log, where nothing is wrong with its tables' snapshots."""
+        assert what_is_unsound(self.config, TableName.parse(self.mirror)) == []
         return verify_tables(self.config, self.spark).equal

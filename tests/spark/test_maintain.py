@@ -37,6 +37,7 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from tests.spark.marks import TURNS
+from tests.spark.soundness import what_is_unsound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,6 +144,7 @@ class Shop:
 
     def is_right(self) -> bool:
         """Whether the mirror is the truth, `verify` says so, and both tables' heads have their markers."""
+        assert what_is_unsound(self.config, self.mirror) == []
         for name in (self.mirror, self.mirror.raw):
             table = open_tables(self.config.catalog).load(name)
             head = table.current_snapshot() if table is not None else None

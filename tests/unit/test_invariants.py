@@ -80,6 +80,14 @@ def test_a_delete_of_whole_files_belongs_to_the_batch_that_stands_on_it() -> Non
     ]
 
 
+def test_what_maintenance_wrote_anew_belongs_to_the_marker_above_it() -> None:
+    """Iceberg gives it no batch's name either; it has the same rows."""
+    known = line(3, MARKER)
+    marked = replace(known, summary={**known.summary, PLANNED_ON: "1"})
+
+    assert list(broken_in("t", [marked, line(2, operation="replace"), line(1, MARKER)], is_raw=False)) == []
+
+
 def test_a_replay_may_begin_before_what_was_read() -> None:
     """It empties the table first, in a snapshot of its own."""
     lines = [line(3, MARKER), line(2, total=0, cdcm="x"), line(1, replace(MARKER, offsets=Offsets({0: 9})))]

@@ -1,0 +1,28 @@
+"""What must hold of the tables of a mirror whoever has written last, told from their metadata alone."""
+
+from cdc_materializer.catalog import open_tables
+from cdc_materializer.config import Config
+from cdc_materializer.invariants import broken_between, broken_in
+from cdc_materializer.marker import Marker
+from cdc_materializer.names import TableName
+
+
+def what_is_unsound(config: Config, mirror: TableName) -> list[str]:
+    """Say which invariants do not hold of a mirror, its raw table, its quarantine and its history.
+
+    Args:
+        config: the configuration whose catalog has them.
+        mirror: the mirror's name.
+    """
+    lake = open_tables(config.catalog)
+    raw, folded = marker_of(config, mirror.raw), marker_of(config, mirror)
+    faults = [*broken_between(str(mirror), lake.uuid_of(mirror.raw), raw, folded)]
+    for name in (mirror, mirror.raw, mirror.quarantine, mirror.history):
+        faults += broken_in(str(name), lake.lines_of(name), is_raw=name == mirror.raw)
+    return faults
+
+
+def marker_of(config: Config, name: TableName) -> Marker | None:
+    """The marker that a table has; None where there is no table, or none in it."""
+    lake = open_tables(config.catalog)
+    return lake.marker_of(name) if lake.lines_of(name) else None
