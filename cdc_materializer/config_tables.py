@@ -164,7 +164,7 @@ class TableSettings(Settings):
     ledger: bool = Field(
         default=False,
         description="Keep what the mirror's rows add up to in each snapshot, for `cdcm verify --ledger`. Each batch "
-        "reads the rows that it replaces.",
+        "reads the rows that it replaces, and those that it has written before it publishes them.",
     )
     source_database: str | None = Field(
         default=None, description="The entry of `databases` that the table lives in, for `cdcm verify --source`."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -77,6 +77,19 @@ class Digest:
         known = sorted({*self.buckets, *other.buckets})
         return tuple(at for at in known if self.buckets.get(at, Sums()) != other.buckets.get(at, Sums()))
 
+    def plus(self, other: Digest) -> Digest:
+        """The digest of the rows of both."""
+        return self._with(other, Sums.plus)
+
+    def less(self, other: Digest) -> Digest:
+        """The digest of the rows that are left when those of another one are taken out."""
+        return self._with(other, Sums.less)
+
+    def _with(self, other: Digest, joined: Callable[[Sums, Sums], Sums]) -> Digest:
+        nothing, known = Sums(), {*self.buckets, *other.buckets}
+        found = {at: joined(self.buckets.get(at, nothing), other.buckets.get(at, nothing)) for at in known}
+        return Digest({at: sums for at, sums in found.items() if sums != nothing})
+
     def to_text(self) -> str:
         """Return it in the few characters that a snapshot's summary has for it: 16 buckets for four times as many."""
         sums = [Sums()] * _KEPT
@@ -140,25 +153,16 @@ def value_digest(rows: DataFrame, target: TableSchema, bucket: Column) -> Digest
     return Digest({row[BUCKET]: _of(row.asDict()) for row in found})
 
 
-def digest_after(before: Digest, removed: DataFrame | None, added: DataFrame, target: TableSchema) -> Digest:
-    """The digest of a table's values when some rows were taken out and others put in; `__cdc` counts for nothing.
+def turned_over(added: DataFrame, removed: DataFrame | None, target: TableSchema) -> tuple[Digest, Digest]:
+    """The digests of rows that are put into a table and taken out of it, in one job; `__cdc` counts for nothing.
 
     Args:
-        before: its digest.
-        removed: the rows that are taken out; None for none.
-        added: those that are put in.
+        added: the rows that are put in.
+        removed: those that are taken out; None for none.
         target: the columns, which both have.
     """
     sides = (added, removed) if removed is not None else (added,)
-    parts = [_hashed(side, target, ours=False).withColumn(_SIDE, F.lit(at)) for at, side in enumerate(sides)]
-    more, less = _added_up(parts)
-    known = {*before.buckets, *more.buckets, *less.buckets}
-    nothing = Sums()
-    found = {
-        at: before.buckets.get(at, nothing).plus(more.buckets.get(at, nothing)).less(less.buckets.get(at, nothing))
-        for at in known
-    }
-    return Digest({at: sums for at, sums in found.items() if sums != nothing})
+    return _added_up([_hashed(side, target, ours=False).withColumn(_SIDE, F.lit(at)) for at, side in enumerate(sides)])
 
 
 def _added_up(parts: Sequence[DataFrame]) -> tuple[Digest, Digest]:

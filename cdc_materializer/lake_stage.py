@@ -105,6 +105,13 @@ class Stage:
         path = merge.branch_path(self.lake.catalog, self.base.name, self.branch)
         return self.base.stored.staged(self.lake.spark.table(path))
 
+    def appended_rows(self) -> DataFrame:
+        """The rows of the newest snapshot alone, read from the files that it has appended."""
+        before = self.steps[-1] if self.steps else self.base.head
+        ends = {"start-snapshot-id": before, "end-snapshot-id": self.lake.branch_head(self.base.name, self.branch)}
+        reader = self.lake.spark.read.format("iceberg").options(**{name: str(end) for name, end in ends.items()})
+        return self.base.stored.staged(reader.load(merge.table_path(self.lake.catalog, self.base.name)))
+
     def name(self, view: str, rows: DataFrame) -> None:
         """Give rows the name by which a MERGE of `merge` reads them.
 

@@ -1,19 +1,21 @@
 """The ledger of a mirror: what its rows' hashes add up to, kept in the summary of each snapshot that a batch publishes.
 
 A table with `ledger: true` pays for it in each batch: the rows that the batch replaces are read whole, of which its own
-MERGE reads no more than the keys. So a scan of the mirror alone tells whether another program has changed it, however
-long its log is. What is written is never taken from what was found: rows that others have changed stay a difference.
+MERGE reads no more than the keys, and what it has written is read back before it is published. So a scan of the mirror
+alone tells whether another program has changed it, however long its log is. What is written is never taken from what
+was found: rows that others have changed stay a difference.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from cdc_materializer import life, rows
-from cdc_materializer.digests import Digest, digest_after
-from cdc_materializer.errors import UsageError
+from cdc_materializer.digests import BUCKETS, Digest, turned_over
+from cdc_materializer.errors import InvariantBroken, UsageError
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.merge import Origin
 from cdc_materializer.report.models import TableVerify
@@ -24,16 +26,51 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from cdc_materializer.lake import LakeTable
+    from cdc_materializer.lake_stage import Stage
     from cdc_materializer.line import Decided
     from cdc_materializer.schema import TableSchema
 
 _TOUCHED = "__cdc_touched"
 
 
+@dataclass(frozen=True)
+class Ledger:
+    """A ledger as a batch will leave it.
+
+    Attributes:
+        text: as the marker has it; None where none is kept, or where nobody knows what it was before.
+        added: of the rows that the batch puts in.
+    """
+
+    text: str | None = None
+    added: Digest = field(default_factory=Digest)
+
+    def check(self, stage: Stage, target: TableSchema) -> None:
+        """Assert that what a batch has written is, read back, what it decided, value by value.
+
+        Args:
+            stage: the branch; the batch's rows are the newest that were appended to it.
+            target: the mirror's columns.
+
+        Raises:
+            InvariantBroken: it is something else.
+        """
+        if not self.added.rows:
+            return
+        rows_written = stage.appended_rows()
+        written = rows_written.select(*life.in_columns(rows_written, target))
+        differing = self.added.differing(turned_over(written, None, target)[0])
+        if differing:
+            what = f"Rows of {stage.base.name} that were written are not those that the batch decided."
+            where = f"{len(differing)} of {BUCKETS} buckets of keys differ; nothing was published."
+            do = "Run again. If it stays so, please report this as a bug, with what `--debug` says."
+            raise InvariantBroken(f"{what} {where}", do)
+
+
 def ledger_after(
     line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame | None, before: LakeTable | None
-) -> str | None:
-    """The ledger as a batch will leave it; None where none is kept, or where nobody knows what it was before.
+) -> Ledger:
+    """The ledger as a batch will leave it.
 
     Args:
         line: the table's way.
@@ -46,14 +83,15 @@ def ledger_after(
     known = marker_of(mirror).ledger
     is_renamed = before is not None and (before.pending or marker_of(before).ledger is None)
     if not line.table.ledger or (not mirror.is_empty and (known is None or is_renamed)):
-        return None
+        return Ledger()
     wipes = decided.truncates if not mirror.keeps_deleted else ()
     if decided.published == 0 and not wipes and unseen is None:
-        return known or Digest().to_text()
+        return Ledger(known or Digest().to_text())
     target, soft, routed = decided.decoders.plan.target, mirror.keeps_deleted, mirror.routed
     added = rows.final_rows(decided.states, target, soft=soft, routed=routed)
     removed = None if mirror.is_empty else _removed(line, mirror, decided, unseen)
-    return digest_after(Digest.from_text(known) if known else Digest(), removed, added, target).to_text()
+    more, less = turned_over(added, removed, target)
+    return Ledger((Digest.from_text(known) if known else Digest()).plus(more).less(less).to_text(), more)
 
 
 def _removed(line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame | None) -> DataFrame:
@@ -75,7 +113,7 @@ def _removed(line: Line, mirror: LakeTable, decided: Decided, unseen: DataFrame 
 
 def of_rows(found: DataFrame, target: TableSchema) -> str:
     """The ledger of a table that has these rows."""
-    return digest_after(Digest(), None, found.select(*life.in_columns(found, target)), target).to_text()
+    return turned_over(found.select(*life.in_columns(found, target)), None, target)[0].to_text()
 
 
 def compare(line: Line, mirror: LakeTable) -> TableVerify:

@@ -341,12 +341,13 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.is_ahead(tables.quarantine, reached)
     )
     counts = {**marker.counts, **({"swept": gone} if gone else {})}
-    marker = replace(marker, counts=counts, ledger=kept, settles=decided.wrongs if settles else None)
+    marker = replace(marker, counts=counts, ledger=kept.text, settles=decided.wrongs if settles else None)
     marker = replace(marker, held_table=held.uuid if held is not None else None)
     warned: list[str] = []
 
     def stage_and_audit(stage: Stage) -> None:
         _stage(stage, mirror, decided, unseen)
+        kept.check(stage, decided.decoders.plan.target)
         # In a replay nobody reads what lies between its beginning and its end.
         if not line.replays or span.end == marker_of(raw).offsets:
             warned.extend(audit.audit(line, stage, decided.decoders.plan.target))

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 from cdc_materializer.config import Config
 from cdc_materializer.differences import hashed
-from cdc_materializer.errors import EXIT_BLOCKED
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG
 from cdc_materializer.lake import Lake
+from cdc_materializer.lake_stage import Stage
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.moments import Moment, as_of
 from cdc_materializer.names import TableName
@@ -22,7 +24,7 @@ from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import KEY, Shop
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [
     pytest.mark.spark,
@@ -111,6 +113,33 @@ def test_a_row_that_is_overwritten_after_another_engine_changed_it_stays_told(sh
     assert not shop.verify(ledger=True).equal
     assert shop.verify(repair=True).equal
     assert shop.verify(ledger=True).equal
+
+
+def test_a_batch_whose_rows_are_written_otherwise_than_decided_is_not_published(
+    shop_with_ledger: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a ledger is kept of is read back, value by value; the counts of rows are right here."""
+    shop = shop_with_ledger
+    shop.send(("u", 1, 12), ("c", 9, 90), ("d", 3, None))
+    append = Stage.append
+
+    def off_by_one(self: Stage, rows: "DataFrame", expected: int | None = None) -> None:
+        of_mirror = str(self.base.name) == shop.mirror
+        append(self, rows.withColumn("price", F.col("price") + 1) if of_mirror else rows, expected)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stage, "append", off_by_one)
+        report = run_once(shop.config, shop.spark)
+    told = report.tables[0].error
+    assert report.exit_code == EXIT_BUG
+    assert told is not None
+    assert "were written are not those that the batch decided" in told.message
+    assert shop.rows() == {1: 11, 3: 30}
+
+    shop.run()
+    assert shop.rows() == {1: 12, 9: 90}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
 
 
 def test_a_mirror_without_a_ledger_says_how_to_get_one(shop: Shop) -> None:
