@@ -7,8 +7,11 @@ of the mirror that holds just these rows is named, and what the log cannot tell 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
@@ -19,26 +22,29 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.earlier import at_places
 from cdc_materializer.errors import UsageError
+from cdc_materializer.fold import is_delete
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
 from cdc_materializer.lake_line import brought_by_others, heads, summaries
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import Marker
-from cdc_materializer.moments_cut import KNOWN, Cut, Known, cut_at, doubts
+from cdc_materializer.moments_cut import KNOWN, Cut, Known, cut_at, doubts, snapshots_by
 from cdc_materializer.past import changes_of
 from cdc_materializer.proof import Refolded, refolded
 from cdc_materializer.query import told_rows
 from cdc_materializer.rebuild_base import Base
 from cdc_materializer.report.query_models import AsOfReport
 from cdc_materializer.report.wording import quantity
-from cdc_materializer.rows import instant, with_source_tables
+from cdc_materializer.rows import instant, is_written, with_source_tables
+from cdc_materializer.sweeping import is_before
 from cdc_materializer.why_log import Log, log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config
+    from cdc_materializer.snapshots import Sweep
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
     known = changes.select(*KNOWN).persist()
     try:
         partitions = tuple(sorted(marker_of(mirror).offsets))
-        every = Known(known, partitions, marker_of(raw).adopted)
+        every = Known(known, partitions, (*marker_of(raw).adopted, *marker_of(mirror).adopted))
         cut = cut_at(every, moment.position, moment.time)
         notes = [*_of_others(line, raw), *doubts(every, cut, time=moment.time, wipes=line.table.truncate == "apply")]
         places = known.where(cut.included).select(
@@ -96,6 +102,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
         there = at_places(messages, places.distinct().localCheckpoint())
         with refolded(line, raw, mirror, log.held, there) as fold:
             notes += _held(fold)
+            notes += [] if line.table.snapshot_sweep else _unshown(line, snapshots_by(every, cut), fold)
             snapshot = _snapshot(line, mirror, cut, fold)
             return _report(line, mirror, moment, cut, fold, snapshot, notes)
     finally:
@@ -122,6 +129,22 @@ def _held(fold: Refolded) -> list[str]:
         count = quantity(found["unnamed"], "message")
         told.append(f"{count} in quarantine could be of any row: no key can be read, or the order is not known.")
     return told
+
+
+def _unshown(line: Line, snapshots: Sequence[Sweep], fold: Refolded) -> list[str]:
+    """Rows that a snapshot of the whole table did not show, and that this table keeps.
+
+    A connector that has lost its place in the log takes one, and what was deleted before it is in no message.
+    """
+    if not snapshots:
+        return []
+    is_earlier = reduce(or_, (is_before(one, m.PARTITION, m.OFFSET) for one in snapshots))
+    live = fold.decided.where(is_written(soft=line.is_soft) & ~is_delete())
+    count = live.where(is_earlier).count()
+    if not count:
+        return []
+    told = f"{quantity(count, 'row')} may have been deleted: a snapshot of the table that was read before then"
+    return [f"{told} did not show them, and this table keeps those (`snapshot_sweep`)."]
 
 
 def _snapshot(line: Line, mirror: LakeTable, cut: Cut, fold: Refolded) -> int | None:

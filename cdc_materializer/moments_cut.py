@@ -20,10 +20,13 @@ from cdc_materializer.marker import Adoption
 from cdc_materializer.reach import reach_of
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.resends import reach
+from cdc_materializer.snapshots import Sweep
+from cdc_materializer.sweeping import Watch, follow
 
 #: What has to be known of each message.
 KNOWN = (
     m.PARTITION, m.OFFSET, m.OP, m.KEY, m.POSITION, m.SOURCE_TIME, m.STREAMING, m.SNAPSHOT, m.LOG, m.LOG_NUMBER,
+    m.SOURCE_TABLE, m.CODE,
 )  # fmt: skip
 
 _SHOWN = "Write it as `cdcm why TABLE` and `__cdc.position` show it."
@@ -145,6 +148,14 @@ def _shape(position: str) -> str:
     return re.sub("[0-9a-f]", "0", position)
 
 
+def snapshots_by(log: Known, cut: Cut) -> tuple[Sweep, ...]:
+    """The snapshots of the whole table that were complete by a moment, and that had something before them."""
+    found = follow(log.changes, None, Watch(log.partitions))
+    return tuple(
+        one for one in found.sweeps if all(cut.last.get(partition, -1) >= end for partition, end in one.ends.items())
+    )
+
+
 # --- what is not certain
 # ----------------------------------------------------------------------------------------------------
 
@@ -214,7 +225,9 @@ def _lost(log: Known, cut: Cut) -> Iterator[str]:
         why = "compacted away, gone from the topic before they were read, or marks of transactions"
         yield f"Raw has no message at {quantity(missing, 'offset')} up to then: {why}."
     for one in log.adopted:
-        if any(p not in cut.first or at <= cut.first[p] for p, at in one.offsets.items()):
+        # Behind a gap nothing has to be known yet; where positions went back, something is.
+        begun = {p: at + (one.what == "positions") for p, at in one.offsets.items()}
+        if any(p not in cut.first or at <= cut.first[p] for p, at in begun.items()):
             yield f"Source data that was lost or rewound before then was accepted on {one.at} (`adopt`)."
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.errors import UsageError
+from cdc_materializer.errors import EXIT_REWOUND, UsageError
 from cdc_materializer.moments import Moment, as_of
 from cdc_materializer.moments_cut import KNOWN, Known, cut_at, doubts
 from cdc_materializer.report.query_models import AsOfReport
@@ -103,17 +104,21 @@ class Table:
         self.spark, self.mirror, folder = spark, f"moments.{name}", config.root / f"moments_{name}"
         folder.mkdir()
         (folder / "contract.yaml").write_text(_CONTRACT, encoding="utf-8")
-        topic = TopicBuilder(f"{name}.public.things", first_offset=first_offset)
-        table = {"topic": topic.topic, "mirror": self.mirror, **settings}
+        self._topic, self._folder = TopicBuilder(f"{name}.public.things", first_offset=first_offset), folder
+        table = {"topic": self._topic.topic, "mirror": self.mirror, **settings}
         table |= {"contract": str(folder / "contract.yaml")} if judged else {}
         path = config.root / f"moments_{name}.yaml"
         path.write_text(yaml.safe_dump({"name": name, "source": {"files": folder.name}, "tables": [table]}))
         self.config = load_config(path)
         for step in steps:
-            for said in step:
-                topic.add(said.key(), said.value(), partition=said.partition)
-            topic.write(folder)
-            assert run_once(self.config, spark).exit_code == 0
+            assert self.send(*step) == 0
+
+    def send(self, *messages: Said) -> int:
+        """Send more messages, and run; with which exit code."""
+        for said in messages:
+            self._topic.add(said.key(), said.value(), partition=said.partition)
+        self._topic.write(self._folder)
+        return run_once(self.config, self.spark).exit_code
 
     def at(self, lsn: int, limit: int = 100) -> AsOfReport:
         """The table at a position."""
@@ -280,8 +285,7 @@ def _changes(spark: "SparkSession", told: Iterable[tuple[int, int, str, str, int
             EPOCH + timedelta(seconds=seconds),
             op != "r",
             record,
-            None,
-            None,
+            *(None for _ in range(4)),
         )
         for partition, at, op, where, seconds, record in told
     ]
@@ -324,14 +328,15 @@ def test_a_snapshot_that_comes_next_does_not_tell_what_was_between(
     assert any(_READ_ANEW in note for note in found) is is_doubted
 
 
-def test_a_moment_before_a_snapshot_that_was_taken_again_is_not_exact(
-    spark: "SparkSession", lake_config: Config
+@pytest.mark.parametrize("sweeps", [False, True])
+def test_a_snapshot_that_was_taken_again_leaves_open_what_was_deleted(
+    spark: "SparkSession", lake_config: Config, *, sweeps: bool
 ) -> None:
     """The connector had lost its place: a row was deleted and another changed, of which no message tells."""
     table = Table(
         lake_config,
         spark,
-        "again",
+        f"again_{sweeps}",
         [Said("c", row, 10 * row, 100 * row) for row in (1, 2, 3)],
         [
             Said("r", 1, 11, 500, seconds=120, snapshot="first"),
@@ -339,12 +344,30 @@ def test_a_moment_before_a_snapshot_that_was_taken_again_is_not_exact(
             Said("u", 1, 12, 600, seconds=150),
             Said("u", 3, 31, 700, seconds=160),
         ],
+        snapshot_sweep=sweeps,
     )
 
     found = table.when(90)
     assert (found.position, _rows(found)) == (position(300), {1: 10, 2: 20, 3: 30})
     _notes(found, _READ_ANEW)
-    _notes(table.when(155))
+    found, kept = table.when(155), {} if sweeps else {2: 20}
+    assert _rows(found) == {1: 12, 3: 30} | kept
+    _notes(found, *(() if sweeps else ["1 row may have been deleted: a snapshot of the table that was read before"]))
+
+
+def test_what_a_restored_database_has_lost_is_not_known(spark: "SparkSession", lake_config: Config) -> None:
+    """Someone accepted that it went back: rows of what it forgot stay in the mirror, and no message tells which."""
+    first = [Said("c", 1, 10, 500), Said("c", 2, 20, 600, seconds=60)]
+    table = Table(lake_config, spark, "restored", first, position_regression_tolerance="30m")
+    assert table.send(Said("c", 3, 30, 300, seconds=7200)) == EXIT_REWOUND
+    adopt_table(table.config, table.mirror, Decision("a test", datetime.now(UTC)), spark)
+    assert table.send(Said("u", 3, 31, 310, seconds=7300)) == 0
+
+    before, after = table.when(100), table.when(7200)
+
+    assert (_rows(before), _rows(after)) == ({1: 10, 2: 20}, {1: 10, 2: 20, 3: 30})
+    _notes(before)
+    _notes(after, "Source data that was lost or rewound before then was accepted")
 
 
 @pytest.fixture(scope="module")
