@@ -7,7 +7,7 @@ rows: `cdcm verify`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc_materializer.foreign import is_foreign
@@ -46,19 +46,27 @@ def _planned_elsewhere(table: str, lines: Sequence[SnapshotLine]) -> Iterator[st
     """Batches with another snapshot below them than the one that they were planned on, where both are kept."""
     known = {line.snapshot_id: line for line in lines}
     for line in lines:
-        planned, below = line.summary.get(PLANNED_ON), line.parent_id
-        while below in known and str(below) != planned and _is_step(known[below], line):
-            below = known[below].parent_id
+        planned, below = line.summary.get(PLANNED_ON), [line, *_steps(line, known)][-1].parent_id
         if planned is not None and below in known and str(below) != planned:
             yield f"Snapshot {line.snapshot_id} of {table} was planned on {planned}, and {below} is below it."
+
+
+def _steps(line: SnapshotLine, known: Mapping[int, SnapshotLine]) -> Iterator[SnapshotLine]:
+    """What a batch has written below its marker, newest first: down to what it was planned on, where it says so."""
+    planned, below = line.summary.get(PLANNED_ON), line.parent_id
+    while planned is not None and below is not None and below in known and str(below) != planned:
+        if not _is_step(known[below], line):
+            return
+        yield known[below]
+        below = known[below].parent_id
 
 
 def _is_step(below: SnapshotLine, line: SnapshotLine) -> bool:
     """Whether a snapshot belongs to the batch that stands on it.
 
     A batch deletes in snapshots of its own, before it appends; the same one may be tried once more on top of it. Two
-    kinds have no batch's name: where whole files go, Iceberg drops them, and whose such a snapshot is, `foreign` asks;
-    and what maintenance wrote anew, below the marker that it repeats, has the same rows whoever did it.
+    kinds have no batch's name: where whole files go, Iceberg drops them and leaves out what the session has told it to
+    say; and what maintenance wrote anew, below the marker that it repeats, has the same rows whoever did it.
     """
     own = below.summary.get(f"{MARKER_PREFIX}batch")
     if own is None:
@@ -113,8 +121,17 @@ def lost_quarantine(table: str, held_uuid: str | None, mirror: Marker | None) ->
 
 
 def foreign(lines: Sequence[SnapshotLine]) -> list[SnapshotLine]:
-    """The snapshots that changed rows and that no batch of ours has made, newest first; compaction changes none."""
-    return [line for line in lines if is_foreign(line.summary.get("operation"), line.summary)]
+    """The snapshots that changed rows and that no batch of ours has made, newest first; compaction changes none.
+
+    Between a batch and what it was planned on no other program has come: that is asserted before it is published.
+    """
+    known = {line.snapshot_id: line for line in lines}
+    own = {step.snapshot_id for line in lines for step in _steps(line, known)}
+    return [
+        line
+        for line in lines
+        if line.snapshot_id not in own and is_foreign(line.summary.get("operation"), line.summary)
+    ]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from cdc_materializer.why_log import log_of
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.cases.schemas import write_schemas
-from tests.spark.soundness import what_is_unsound
+from tests.spark.soundness import made_by_others, what_is_unsound
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -96,6 +96,7 @@ class State:
     history: list[dict[str, Any]]
     raw: int
     unsound: list[str]
+    others: list[int]
     verified: TableVerify | None = None
     fates: list[Fate] | None = None
     replayed: TableReplay | None = None
@@ -279,8 +280,9 @@ def _state(spark: "SparkSession", config: Config, exit_code: int, run: TableRun)
     if spark.catalog.tableExists(f"{mirror}__quarantine"):
         held = [_plain(row.asDict()) for row in spark.table(f"{mirror}__quarantine").collect()]
     raw = spark.table(f"{mirror}__raw").count() if spark.catalog.tableExists(f"{mirror}__raw") else 0
-    unsound = what_is_unsound(config, TableName.parse(run.table))
-    return State(run, exit_code, rows, types, held, _changes(spark, mirror), raw, unsound)
+    name = TableName.parse(run.table)
+    unsound, others = what_is_unsound(config, name), made_by_others(config, name)
+    return State(run, exit_code, rows, types, held, _changes(spark, mirror), raw, unsound, others)
 
 
 def _changes(spark: "SparkSession", mirror: str) -> list[dict[str, Any]]:
@@ -352,6 +354,7 @@ def check(passage: Passage) -> None:
             _check_history(state, expected)
         assert state.raw == (messages if passage.way == RESENT else expected.get("raw", messages)), "once each, in raw"
         assert state.unsound == [], "what must hold of the tables' snapshots"
+        assert state.others == [], "snapshots of ours that are taken for another program's"
         verified = state.verified
         stopped = verified.error.code if verified is not None and verified.error is not None else None
         assert verified is None or verified.equal or stopped == expected.get("error", "none"), verified

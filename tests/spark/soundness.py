@@ -2,7 +2,7 @@
 
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
-from cdc_materializer.invariants import broken_between, broken_in
+from cdc_materializer.invariants import broken_between, broken_in, foreign
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 
@@ -20,6 +20,13 @@ def what_is_unsound(config: Config, mirror: TableName) -> list[str]:
     for name in (mirror, mirror.raw, mirror.quarantine, mirror.history):
         faults += broken_in(str(name), lake.lines_of(name), is_raw=name == mirror.raw)
     return faults
+
+
+def made_by_others(config: Config, mirror: TableName) -> list[int]:
+    """The snapshots of these tables that are taken for another program's."""
+    lake = open_tables(config.catalog)
+    names = (mirror, mirror.raw, mirror.quarantine, mirror.history)
+    return [line.snapshot_id for name in names for line in foreign(lake.lines_of(name))]
 
 
 def marker_of(config: Config, name: TableName) -> Marker | None:

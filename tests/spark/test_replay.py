@@ -20,6 +20,7 @@ from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.names import TableName
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
@@ -38,6 +39,7 @@ from cdc_materializer.testing_clock import FixedClock
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL
 from tests.spark.shops import COLUMNS, KEY, Shop
+from tests.spark.soundness import made_by_others
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,6 +170,7 @@ def test_a_replay_that_was_killed_goes_on_and_one_that_is_overtaken_catches_up(s
     assert (found.published, found.equal) == (True, True)
     assert shop.rows() == {1: 11, 3: 31, 5: 50}
     assert shop.is_proven()
+    assert made_by_others(shop.config, TableName.parse(shop.mirror)) == [], "the mirror and quarantine were emptied"
     shop.send(("u", 5, 51))
     shop.run()
     assert shop.rows() == {1: 11, 3: 31, 5: 51}

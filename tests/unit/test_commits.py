@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pyspark.errors import PySparkTypeError
 
-from cdc_materializer import lake_commit, lake_outcome, offsets, progress, quarantine, tally
+from cdc_materializer import lake_commit, offsets, progress, quarantine, tally
 from cdc_materializer.cli.main import main
 from cdc_materializer.crash_points import POINTS, STEPS, point_of
 from cdc_materializer.errors import (
@@ -131,7 +131,7 @@ class Machine(RuleBasedStateMachine):
         """Late commits arrive."""
         self.world.catalog.deliver()
 
-    @rule(path=st.integers(0, 2), twice=st.booleans())
+    @rule(path=st.integers(0, 3), twice=st.booleans())
     def maintain(self, path: int, twice: bool) -> None:  # noqa: FBT001
         """Another tool compacts and expires."""
         found = [path for path, metadata in self.world.catalog.tables.items() if metadata.refs.get("main")]
@@ -171,7 +171,10 @@ class Machine(RuleBasedStateMachine):
         self.world.finish()
 
 
-Machine.TestCase.settings = settings(max_examples=30, stateful_step_count=15, deadline=None, derandomize=True)
+#: Others each time where many are asked for; one that fails is printed as its steps, the fewest that were found.
+Machine.TestCase.settings = settings(
+    max_examples=max(30, _SEEDS // 20), stateful_step_count=15, deadline=None, derandomize=_SEEDS <= 200, database=None
+)
 TestMachine = Machine.TestCase
 
 
@@ -200,7 +203,6 @@ MISTAKES: dict[str, tuple[Any, str, Any]] = {
     "a topic that is made again within a run is not noticed": (progress, "check_unchanged", lambda *_: None),
     "a partition that was added begins where it begins": (progress, "_begun_late", lambda *_: {}),
     "messages that left the topic unread are skipped": (offsets, "_check_no_gap", lambda *_: None),
-    "an unanswered commit is taken for lost": (lake_outcome, "is_visible", lambda *_: False),
 }
 
 

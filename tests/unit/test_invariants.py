@@ -74,7 +74,11 @@ def test_a_delete_of_whole_files_belongs_to_the_batch_that_stands_on_it() -> Non
     rebuilt = replace(known, summary={**known.summary, PLANNED_ON: "1"})
     before = line(1, replace(MARKER, batch="a"))
 
-    assert list(broken_in("t", [rebuilt, line(2, total=1, operation="delete"), before], is_raw=False)) == []
+    emptied = line(2, total=1, operation="delete", deleted_records="1")
+    assert list(broken_in("t", [rebuilt, emptied, before], is_raw=False)) == []
+    assert foreign([rebuilt, emptied, before]) == []
+    assert foreign([known, emptied, before]) == [emptied], "nothing says that it was the batch's"
+    assert foreign([replace(rebuilt, summary={**known.summary, PLANNED_ON: "2"}), emptied, before]) == [emptied]
     assert list(broken_in("t", [rebuilt, line(2, total=1, operation="overwrite"), before], is_raw=False)) == [
         "Snapshot 3 of t was planned on 1, and 2 is below it."
     ]
