@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column, DataFrame
@@ -258,8 +258,9 @@ def compare(
     error = _raw_error(line, raw)
     tables = Tables(raw=raw, mirror=mirror, quarantine=held)
     if options.repair and error is None:
-        # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open.
-        settle(line, raw, tables)
+        # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open. Where a
+        # swap was killed, `held` is not quarantine as it is, whose stops are to stay.
+        settle(line, raw, replace(tables, quarantine=line.lake.load(line.mirror.quarantine)))
     with refolded(line, raw, mirror, held) as fold:
         difference = difference_from(line, fold.expected, mirror)
         if error is None and not difference.is_none and find_retries(line, raw, tables, whole=True) is not None:
