@@ -162,6 +162,38 @@ def test_a_stop_stays_open_where_a_repair_ends_a_killed_swap(shop: Shop, monkeyp
     assert _state(shop) == ({1: 12, 3: 30, 4: -1}, [])
 
 
+def test_deleted_rows_that_are_kept_and_the_ledger_are_swapped_and_taken_back(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Both states are what raw makes of them, batches go on from both, and the ledger is that of the rows."""
+    shop = Shop(lake_config, spark, f"swap_{next(_numbers)}", deletes="soft", ledger=True)
+    before = {1: (11, False), 2: (20, True), 3: (30, False)}
+    assert shop.lives() == before
+    shop.judge("2", -5)
+
+    replayed = shop.replay(publish=True)
+
+    assert (replayed.published, replayed.error) == (True, None)
+    assert shop.lives() == before | {4: (-1, False)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.send(("d", 4, None), ("c", 2, 21))
+    shop.run()
+    assert shop.lives() == before | {2: (21, False), 4: (-1, True)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.judge("1", 0)
+    assert _rolled_back(shop).rolled_back
+    assert shop.lives() == before
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.send(("d", 3, None))
+    shop.run()
+    assert shop.lives() == before | {2: (21, False), 3: (30, True)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+
+
 def test_of_several_tables_each_is_taken_back_that_can_be(spark: "SparkSession", lake_config: Config) -> None:
     """And each says what became of it."""
     one, other = (Shop(lake_config, spark, f"swap_{next(_numbers)}") for _ in range(2))
