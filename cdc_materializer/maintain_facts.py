@@ -48,6 +48,7 @@ def read_facts(lake: Tables, name: TableName) -> TableFacts | None:
         snapshots=tuple(snapshots_of(table)),
         refs=refs,
         head=metadata.current_snapshot_id,
+        log=tuple((entry.snapshot_id, entry.timestamp_ms) for entry in metadata.snapshot_log),
         properties=dict(metadata.properties),
         is_sorted=_sorted_by(table) is not None,
     )

@@ -77,6 +77,8 @@ class TableFacts:
         snapshots: every snapshot that is kept, of all branches.
         refs: snapshot by name of branch or tag, and whether it is a branch.
         head: main's snapshot.
+        log: the snapshots that main has stood on, in this order, and since when, in milliseconds since 1970; expiry
+            shortens it.
         properties: the table's.
         is_sorted: whether it has an order to be rewritten in.
     """
@@ -86,6 +88,7 @@ class TableFacts:
     snapshots: tuple[SnapshotLine, ...] = ()
     refs: Mapping[str, tuple[int, bool]] = field(default_factory=dict)
     head: int | None = None
+    log: tuple[tuple[int, int], ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     is_sorted: bool = False
 
@@ -166,12 +169,23 @@ def expirable(facts: TableFacts, rule: Rule, now_ms: int) -> set[int]:
     old = now_ms - rule.keep_snapshots // _MS
     reading = now_ms - READING // _MS
     line = main_line(facts.snapshots, facts.head)
-    # Who reads a state began while it was the newest, which may be long after it was made.
-    newest_until = {older.snapshot_id: newer.timestamp_ms for newer, older in pairwise(line)}
+    newest_until = _newest_until(facts, line, now_ms)
     unread = [one for one in facts.snapshots if newest_until.get(one.snapshot_id, one.timestamp_ms) < reading]
     crowded = {found.snapshot_id for found in line[rule.keep_snapshots_max :]} & {one.snapshot_id for one in unread}
     aged = {found.snapshot_id for found in unread if found.timestamp_ms < old}
     return (aged | crowded) - _pinned(facts, line)
+
+
+def _newest_until(facts: TableFacts, line: Sequence[SnapshotLine], now_ms: int) -> dict[int, int]:
+    """How long snapshots were what readers of main see, which each began to read meanwhile, long after it was made.
+
+    What stands above a snapshot does not tell it of one that was taken back, and may be older than its own publishing.
+    """
+    found = {older.snapshot_id: newer.timestamp_ms for newer, older in pairwise(line)}
+    ends = (*(since for _, since in facts.log[1:]), now_ms)
+    for (snapshot, _), until in zip(facts.log, ends, strict=False):
+        found[snapshot] = max(found.get(snapshot, 0), until)
+    return found
 
 
 def _pinned(facts: TableFacts, line: Sequence[SnapshotLine]) -> set[int]:

@@ -6,24 +6,22 @@ snapshots, without any of the short cuts that batches take: no base rows, no pos
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, ledger, life, rows, verdict
-from cdc_materializer.causes import where_from
 from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.differences import Difference, compare_rows, sides_of
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import CdcError, LakeUnavailable, SourceBehind, TimeOver, UsageError
+from cdc_materializer.errors import LakeUnavailable, SourceBehind, TimeOver, UsageError
 from cdc_materializer.fold import CURRENT
 from cdc_materializer.fresh import together
 from cdc_materializer.judgement import Judgement
@@ -33,7 +31,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import brought_by_others, summaries
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_columns, check_deletes, check_masks, check_whole
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import Marker, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline import settle
@@ -49,13 +47,12 @@ from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, se
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
+from cdc_materializer.table_errors import info_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config, TableConfig
-
-_LOG = logging.getLogger(__name__)
 
 #: What is wrong with raw itself: messages that are there twice, and messages that no landing of ours has brought.
 TWICE, FOREIGN = "RAW_DUPLICATES", "RAW_FOREIGN"
@@ -123,54 +120,51 @@ def verify_tables(
     size = None if options.source else landed(config, work.tables, options.deadline)
     with session_for(work, spark, size) as session, ThreadPoolExecutor(max_workers=TABLES_AT_ONCE) as pool:
         found = list(pool.map(lambda table: _verify(work, session, table, options), work.tables))
-    found += [_refused(one.topic, one.topic, one.error, options) for one in work.refused]
+    found += [_refused(one.topic, one.topic, ErrorInfo.of(one.error), options) for one in work.refused]
     return VerifyReport(pipeline=config.name, tables=found)
 
 
-def _refused(table: str, topic: str, failure: CdcError, options: VerifyOptions) -> TableVerify:
-    error = ErrorInfo.of(failure)
+def _refused(table: str, topic: str, error: ErrorInfo, options: VerifyOptions) -> TableVerify:
     return TableVerify(table=table, topic=topic, method=options.method, equal=False, error=error)
 
 
 def _verify(work: Work, spark: SparkSession, table: TableConfig, options: VerifyOptions) -> TableVerify:
     began = time.monotonic()
+    try:
+        with translated(table.mirror):
+            found = _compared(work, spark, table, options)
+    except Exception as failure:  # noqa: BLE001 - what became of the others, repairs too, is to be told
+        found = _refused(str(table.mirror), table.topic, info_of(spark, table.mirror, failure), options)
+    return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+
+
+def _compared(work: Work, spark: SparkSession, table: TableConfig, options: VerifyOptions) -> TableVerify:
     lake = Lake(beside(spark, work.config), work.config.catalog.name, read_only=not options.repair)
     line = Line(work.config.name, table, work.source, work.registry, work.contracts.get(str(table.mirror)), lake)
     name = str(table.mirror)
-    none = TableVerify(table=name, topic=table.topic, method=options.method, equal=True)
-    try:
-        if options.deadline.is_over:
-            raise TimeOver(f"The time was over before {name} was compared.", "Verify it alone, or with more time.")
-        refuse_unreadable(work.contracts, (table,))
-        database = database_of(line, work.config) if options.source else None
-        line, tables = together(line)
-        mirror, raw = tables.mirror, tables.raw
-        if mirror is None and database is not None:
-            what = f"There is no mirror {name} yet, so nothing of its table in `{database.name}` is in it."
-            do = (
-                "See that the topic is there and the connector sends the table (PostgreSQL: the publication), then run."
-            )
-            raise SourceBehind(what, do)
-        if mirror is None:
-            with translated(table.mirror):
-                _refuse_lost(line, raw)
-            return none.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
-        if raw is None:
-            what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
-            raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
-        with translated(table.mirror):
-            if database is not None:
-                proof = SourceProof(line, database, siblings_of(table, work.known), raw, mirror, options.deadline)
-                found = proof.compare(plain_keys=options.plain_keys)
-            elif options.ledger:
-                found = ledger.compare(line, mirror)
-            else:
-                check_whole(line, raw)
-                found = compare(line, raw, mirror, tables.quarantine, options)
-    except CdcError as failure:
-        _LOG.debug("%s could not be compared: %s", name, where_from(failure.__cause__ or failure))
-        found = _refused(name, table.topic, failure, options)
-    return found.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+    if options.deadline.is_over:
+        raise TimeOver(f"The time was over before {name} was compared.", "Verify it alone, or with more time.")
+    refuse_unreadable(work.contracts, (table,))
+    database = database_of(line, work.config) if options.source else None
+    line, tables = together(line)
+    mirror, raw = tables.mirror, tables.raw
+    if mirror is None and database is not None:
+        what = f"There is no mirror {name} yet, so nothing of its table in `{database.name}` is in it."
+        do = "See that the topic is there and the connector sends the table (PostgreSQL: the publication), then run."
+        raise SourceBehind(what, do)
+    if mirror is None:
+        _refuse_lost(line, raw)
+        return TableVerify(table=name, topic=table.topic, method=options.method, equal=True)
+    if raw is None:
+        what = f"{table.mirror.raw} is gone, so nothing tells what {name} should hold."
+        raise LakeUnavailable(what, "Restore it, or mirror the topic anew under another `mirror` name.")
+    if database is not None:
+        proof = SourceProof(line, database, siblings_of(table, work.known), raw, mirror, options.deadline)
+        return proof.compare(plain_keys=options.plain_keys)
+    if options.ledger:
+        return ledger.compare(line, mirror)
+    check_whole(line, raw)
+    return compare(line, raw, mirror, tables.quarantine, options)
 
 
 def _refuse_lost(line: Line, raw: LakeTable | None) -> None:
@@ -255,8 +249,8 @@ def compare(
     """What differs between a mirror and the fold of its raw table, all as they were loaded; repaired if asked to.
 
     Raises:
-        SourceBehind: it differs, and held messages can be read by now. Where a run was killed behind the commit that
-            readers see, that commit may have read them, and only a run tells quarantine so.
+        SourceBehind: it differs, held messages can be read by now, and a run was killed behind the commit that readers
+            see: that commit may have read them, and only a run tells quarantine so.
     """
     options = options or VerifyOptions()
     check_deletes(line, mirror)
@@ -264,11 +258,14 @@ def compare(
     error = _raw_error(line, raw)
     tables = Tables(raw=raw, mirror=mirror, quarantine=held)
     if options.repair and error is None:
-        # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open.
-        settle(line, raw, tables)
+        # Its commit gets a batch of its own, and nothing would tell any more what the one before has left open. Where a
+        # swap was killed, `held` is not quarantine as it is, whose stops are to stay.
+        settle(line, raw, replace(tables, quarantine=line.lake.load(line.mirror.quarantine)))
     with refolded(line, raw, mirror, held) as fold:
         difference = difference_from(line, fold.expected, mirror)
-        if error is None and not difference.is_none and find_retries(line, raw, tables, whole=True) is not None:
+        is_told = not is_unsettled(mirror.marker, held.marker if held is not None else None)
+        is_doubtful = error is None and not (difference.is_none or is_told)
+        if is_doubtful and find_retries(line, raw, tables, whole=True) is not None:
             what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."
             raise SourceBehind(what, f"Nothing was repaired. `cdcm run --table {line.mirror}`, then verify it again.")
         messages = F.count_if(F.col(CURRENT) & (F.col(m.PART) == 0)).alias("messages")

@@ -153,6 +153,11 @@ class Shop:
         """What readers see."""
         return {row["id"]: row["price"] for row in self.spark.table(f"lake.{self.mirror}").collect()}
 
+    def lives(self) -> dict[int, tuple[int, bool]]:
+        """The price of each row of a mirror that keeps deleted ones, and whether it is deleted."""
+        found = self.spark.table(f"lake.{self.mirror}").select("id", "price", "__cdc.deleted").collect()
+        return {row["id"]: (row["price"], row["deleted"]) for row in found}
+
     def held(self) -> dict[int, str]:
         """What quarantine has, by offset: what became of it."""
         return {row["offset"]: row["status"] for row in self.spark.table(f"lake.{self.mirror}__quarantine").collect()}

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from cdc_materializer import crash_points
+from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config
-from cdc_materializer.errors import EXIT_BLOCKED
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_REWOUND
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
 from cdc_materializer.rebuild import let_go, roll_back
 from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
+from cdc_materializer.testing import EPOCH, write_recorded_topic
 from cdc_materializer.testing_faults import Killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
@@ -115,7 +117,7 @@ def test_a_replay_that_was_killed_before_its_swap_has_changed_nothing(
     assert _state(shop) == BEFORE
 
 
-@pytest.mark.parametrize("by", ["rollback", "run", "replay"])
+@pytest.mark.parametrize("by", ["rollback", "run", "replay", "repair"])
 def test_a_rollback_that_was_killed_is_ended_too(shop: Shop, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     """By whoever comes next; what was kept for it is gone then."""
     shop.replay(publish=True)
@@ -126,6 +128,10 @@ def test_a_rollback_that_was_killed_is_ended_too(shop: Shop, monkeypatch: pytest
         assert _rolled_back(shop).rolled_back
     elif by == "run":
         shop.run()
+    elif by == "repair":
+        # By that of the replay row 4 is good, and what quarantine says of it would be wrong.
+        shop.judge("1", 0)
+        assert shop.verify(repair=True).equal
     else:
         assert shop.replay().held_live == {"CONTRACT price.between": 1}
 
@@ -135,6 +141,57 @@ def test_a_rollback_that_was_killed_is_ended_too(shop: Shop, monkeypatch: pytest
     assert not found.rolled_back
     assert found.error is not None
     assert "keeps no state" in found.error.message
+
+
+def test_a_stop_stays_open_where_a_repair_ends_a_killed_swap(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in no quarantine that was rebuilt, and alone tells of a topic that has grown again that it lost its end."""
+    write_recorded_topic(shop.folder, shop.topic.topic, shop.topic.messages[:-1])
+    assert run_once(shop.config, shop.spark).exit_code == EXIT_REWOUND
+    shop.topic.write(shop.folder)
+    _killed_at("replay.swapped", monkeypatch, lambda: shop.replay(publish=True))
+
+    repaired = shop.verify(repair=True)
+
+    assert (repaired.equal, repaired.error, shop.rows()) == (True, None, AFTER[0])
+    held = shop.spark.table(f"lake.{shop.mirror}__quarantine").where("status = 'open'").collect()
+    assert [row["code"] for row in held] == ["OFFSET_REGRESSION"]
+    shop.send(("u", 1, 12))
+    assert run_once(shop.config, shop.spark).exit_code == EXIT_REWOUND
+    adopt_table(shop.config, shop.mirror, Decision("tests", EPOCH), shop.spark)
+    shop.run()
+    assert _state(shop) == ({1: 12, 3: 30, 4: -1}, [])
+
+
+def test_deleted_rows_that_are_kept_and_the_ledger_are_swapped_and_taken_back(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Both states are what raw makes of them, batches go on from both, and the ledger is that of the rows."""
+    shop = Shop(lake_config, spark, f"swap_{next(_numbers)}", deletes="soft", ledger=True)
+    before = {1: (11, False), 2: (20, True), 3: (30, False)}
+    assert shop.lives() == before
+    shop.judge("2", -5)
+
+    replayed = shop.replay(publish=True)
+
+    assert (replayed.published, replayed.error) == (True, None)
+    assert shop.lives() == before | {4: (-1, False)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.send(("d", 4, None), ("c", 2, 21))
+    shop.run()
+    assert shop.lives() == before | {2: (21, False), 4: (-1, True)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.judge("1", 0)
+    assert _rolled_back(shop).rolled_back
+    assert shop.lives() == before
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.send(("d", 3, None))
+    shop.run()
+    assert shop.lives() == before | {2: (21, False), 3: (30, True)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
 
 
 def test_of_several_tables_each_is_taken_back_that_can_be(spark: "SparkSession", lake_config: Config) -> None:

@@ -70,6 +70,33 @@ def test_what_another_engine_did_is_found_and_repaired(
     assert shop.is_proven()
 
 
+def test_rows_that_are_kept_as_deleted_are_repaired(spark: "SparkSession", lake_config: Config) -> None:
+    """Where another program has taken one away, given it other last values or let it live, or has deleted one so."""
+    two = {"format-version": "2"}
+    shop = Shop(lake_config, spark, "soft_repair", properties=two, deletes="soft", ledger=True)
+    shop.send(("d", 1, None), ("c", 5, 50), ("d", 5, None))
+    shop.run()
+    sound = {1: (11, True), 2: (20, True), 3: (30, False), 5: (50, True)}
+    assert shop.lives() == sound
+
+    change(shop)
+    remove(shop, 2)
+    for row, deleted in ((3, "true"), (5, "false")):
+        spark.sql(f"UPDATE lake.{shop.mirror} SET __cdc.deleted = {deleted} WHERE id = {row}")
+
+    assert shop.lives() == {1: (12, True), 3: (30, True), 5: (50, False)}
+    proof = shop.verify(repair=True)
+    assert (proof.missing, proof.unexpected, proof.different, proof.error) == (1, 0, 3, None)
+    assert shop.lives() == sound
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+    shop.send(("c", 2, 21), ("d", 3, None))
+    shop.run()
+    assert shop.lives() == sound | {2: (21, False), 3: (30, True)}
+    assert shop.verify(ledger=True).equal
+    assert shop.is_proven()
+
+
 @pytest.mark.parametrize("harm", [change, remove, double, add], ids=["changed", "removed", "doubled", "added"])
 def test_the_ledger_tells_what_another_engine_did(shop_with_ledger: Shop, harm: Callable[[Shop], None]) -> None:
     """By one scan of the mirror; batches that come later do not hide it, and a repair begins the ledger anew."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, decoders_selectors
+from cdc_materializer import batch, crash_points, decoders_selectors
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
@@ -21,10 +21,11 @@ from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, 
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, SchemaName, named_in_bytes
 from cdc_materializer.decoders import Lookup, find_decoders
 from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
-from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable
+from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
 from cdc_materializer.fresh import together
 from cdc_materializer.lake import Lake
 from cdc_materializer.line import Batch, Line
+from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import advance
 from cdc_materializer.proof import VerifyOptions, compare
 from cdc_materializer.registry import RegisteredSchema, Wanted
@@ -42,6 +43,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
+from cdc_materializer.testing_faults import Killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 
 if TYPE_CHECKING:
@@ -195,6 +197,60 @@ def test_a_schema_that_is_not_known_is_no_outage(line: Line, tmp_path: Path) -> 
     assert (held, rows, waiting) == ({1: "SCHEMA_UNKNOWN"}, [0, 2], [0, 2])
     assert (verified.equal, verified.held, verified.repaired_snapshot) == (True, 1, None)
     assert sorted(_rows(line)) == [0, 1, 2]
+    assert _verify(line).equal
+
+
+def test_what_is_lost_is_told_beside_what_waits_for_a_run(line: Line, tmp_path: Path) -> None:
+    """A message whose schema is known by now is held until a run reads it, and no reason for another row to be gone."""
+    registry = _Away(MemoryRegistry({1: KEY, 2: VALUE, 3: {**VALUE, "doc": "another"}}), hidden={3})
+    line, topic = replace(line, registry=registry), TopicBuilder(TOPIC)
+    for at, name in enumerate((2, 3, 2)):
+        key, value = _message(at)
+        topic.add(key, _with_value_schema(value, name))
+    topic.write(tmp_path)
+    _bring_up(line)
+    registry.hidden.clear()
+    line.lake.spark.sql(f"DELETE FROM {line.lake.catalog}.{line.mirror} WHERE id = 0")
+
+    found, repaired = _verify(line), _verify(line, repair=True)
+
+    assert (found.equal, found.missing, found.unexpected, found.different, found.held) == (False, 1, 0, 0, 1)
+    assert (repaired.missing, repaired.error, sorted(_rows(line))) == (1, None, [0, 2])
+    _bring_up(line)
+    assert sorted(_rows(line)) == [0, 1, 2]
+    assert _verify(line).equal
+
+
+def test_what_a_killed_run_may_have_read_is_no_difference(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quarantine tells only behind a run which of the messages that wait readers see by now."""
+    others = {number: {**VALUE, "doc": f"{number}"} for number in (3, 4)}
+    registry, topic = _Away(MemoryRegistry({1: KEY, 2: VALUE, **others}), hidden={3, 4}), TopicBuilder(TOPIC)
+    line = replace(line, registry=registry)
+    for at, name in enumerate((2, 3, 4)):
+        key, value = _message(at)
+        topic.add(key, _with_value_schema(value, name))
+    topic.write(tmp_path)
+    _bring_up(line)
+
+    def reach(step: str, table: TableName) -> None:
+        if crash_points.point_of(step, table) == "mirror.published":
+            raise Killed(step)
+
+    registry.hidden.discard(3)
+    with monkeypatch.context() as patched:
+        patched.setattr(crash_points, "reach", reach)
+        with pytest.raises(Killed):
+            _bring_up(line)
+    early = sorted(_rows(line))
+    registry.hidden.clear()
+
+    with pytest.raises(SourceBehind, match="wait for a run"):
+        _verify(line)
+
+    _bring_up(line)
+    assert (early, sorted(_rows(line))) == ([0, 1], [0, 1, 2])
     assert _verify(line).equal
 
 

@@ -84,6 +84,7 @@ def test_facts_are_those_of_the_metadata(shop: Shop) -> None:
     assert all(file.size > 100 for file in found.files)
     assert (len(found.manifests), len(found.snapshots), found.is_sorted) == (7, 7, True)
     assert found.refs == {"main": (found.head, True)}
+    assert found.log == tuple((one.snapshot_id, one.timestamp_ms) for one in found.snapshots)
     assert read_facts(open_tables(shop.config.catalog), ORDERS.history) is None
 
 

@@ -338,6 +338,25 @@ def test_what_was_the_newest_within_the_last_hour_stays() -> None:
         assert expirable(table(line(50, 40, 30, 20, 0), main=(5, True)), rule, NOW) == {1, 2, 3}
 
 
+@pytest.mark.parametrize("rule", [RULE, Rule(keep_snapshots_max=2)])
+def test_what_readers_saw_until_it_was_taken_back_stays_for_an_hour(rule: Rule) -> None:
+    """However long ago it was made: no snapshot stands above it, and the table's log alone tells until when."""
+    hour = 3_600_000
+    back = replace(OLD[0], snapshot_id=5, parent_id=2, sequence=5, timestamp_ms=NOW - hour)
+    log = ((1, NOW - 50 * DAY), (2, NOW - 40 * DAY), (4, NOW - 20 * DAY), (5, NOW - hour))
+    found = replace(table((*OLD[:4], back), main=(5, True)), log=log)
+
+    assert expirable(found, rule, NOW) == {1, 3}
+    assert expirable(found, rule, NOW + 1) == {1, 2, 3, 4}
+
+
+def test_what_readers_saw_until_something_older_was_swapped_in_stays_for_an_hour() -> None:
+    """What a replay has rebuilt for days is made before its swap."""
+    log = ((1, NOW - 50 * DAY), (2, NOW - 40 * DAY), (5, NOW - 60_000))
+
+    assert expirable(replace(table(OLD, main=(5, True)), log=log), RULE, NOW) == {1, 3, 4}
+
+
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=12),
     st.sets(st.integers(1, 12)),
