@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer.catalog import Tables
+from cdc_materializer.catalog import Tables, snapshots_of
 from cdc_materializer.config import TableConfig
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.errors import (
@@ -24,7 +24,7 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
 from cdc_materializer.local_table import partition_field
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.names import TableName, nearest, recovery, shown
 from cdc_materializer.progress import asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN
@@ -156,7 +156,8 @@ def _invariants(
     found = [*broken_between(name, lake.uuid_of(table.mirror.raw), raw, mirror)]
     for one, marker in {table.mirror.raw: raw, table.mirror: mirror, **beside}.items():
         if marker is not None:
-            found += broken_in(str(one), lake.lines_of(one), is_raw=one == table.mirror.raw)
+            begun = _begun_at(lake, one) if one == table.mirror.raw else None
+            found += broken_in(str(one), lake.lines_of(one), is_raw=one == table.mirror.raw, begun=begun)
     do = (
         "Restore raw from a snapshot or a backup, and compare with `cdcm verify`; the mirror can be made from raw anew."
     )
@@ -164,6 +165,17 @@ def _invariants(
     do = f"Bring it back, or find in raw again what is held: `cdcm replay {name} --publish`."
     lost = lost_quarantine(name, lake.uuid_of(table.mirror.quarantine), mirror)
     yield from (_broken(what, do, name) for what in lost)
+
+
+def _begun_at(lake: Tables, raw: TableName) -> Mapping[int, int] | None:
+    """The offsets that a raw table was begun at, by the tag that keeps its first snapshot; None without it."""
+    stored = lake.load(raw)
+    kept = stored.metadata.refs.get(GENESIS_TAG) if stored is not None else None
+    if stored is None or kept is None:
+        return None
+    first = next((one for one in snapshots_of(stored) if one.snapshot_id == kept.snapshot_id), None)
+    marker = Marker.from_summary(first.summary) if first is not None else None
+    return marker.offsets if marker is not None else None
 
 
 def _origin(pipeline: str, table: TableConfig, raw: Marker | None, mirror: Marker | None) -> Iterator[DoctorCheck]:

@@ -30,6 +30,8 @@ VARIABLES: Mapping[str, str] = {
     "is an error that names those that there are.",
 }
 
+_JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+
 
 def jars_folder() -> Path | None:
     """Return the folder that ``CDCM_JARS`` names, for those who ship their own Java libraries; None when unset."""
@@ -71,7 +73,13 @@ def crash_at() -> str | None:
 
 def java_options() -> str:
     """What every JVM of this machine is started with, beside its command line."""
-    return " ".join(_value(name) or "" for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))
+    return " ".join(_value(name) or "" for name in _JAVA_OPTIONS)
+
+
+def java_option_lines() -> frozenset[str]:
+    """The lines of the same, each variable's of its own: where it has several, a JVM repeats it as it is."""
+    said = [line.strip() for name in _JAVA_OPTIONS for line in (_value(name) or "").splitlines()]
+    return frozenset(filter(None, said))
 
 
 def _path(variable: str) -> Path | None:

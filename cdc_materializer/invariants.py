@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc_materializer.foreign import is_foreign
-from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.holes import never_landed
+from cdc_materializer.local_table import SnapshotLine, rows_in
 from cdc_materializer.marker import MARKER_PREFIX, PLANNED_ON, Marker
 from cdc_materializer.offsets import Offsets
 
@@ -19,20 +20,23 @@ from cdc_materializer.offsets import Offsets
 _NO_OUTCOMES = frozenset({"read", "swept", "stopped", "repaired"})
 
 
-def broken_in(table: str, lines: Sequence[SnapshotLine], *, is_raw: bool) -> Iterator[str]:
+def broken_in(
+    table: str, lines: Sequence[SnapshotLine], *, is_raw: bool, begun: Mapping[int, int] | None = None
+) -> Iterator[str]:
     """Say what is wrong with one table's snapshots, a sentence each.
 
     Args:
         table: its name.
         lines: its snapshots, newest first.
         is_raw: whether each of its rows is a message.
+        begun: the offset of each partition that raw was begun at; None: as its snapshots tell, if its first is kept.
     """
     marked = [(line, marker) for line in lines if (marker := Marker.from_summary(line.summary)) is not None]
     for line, marker in marked[:1]:
         total, hidden = (int(line.summary.get(f"total-{what}", "0")) for what in ("records", "position-deletes"))
-        total, landed = total - hidden, sum(marker.offsets.values())
-        if is_raw and total > landed:
-            yield f"{table} has {total} messages and got to offsets of {landed} in all: some are there twice."
+        total, passed = total - hidden, _passed(marker, _first_offsets(lines) if begun is None else begun)
+        if is_raw and total > passed:
+            yield f"{table} has {total} messages, of {passed} offsets that were read: some are there twice."
     for line, marker in marked:
         told = sum(count for name, count in marker.counts.items() if name not in _NO_OUTCOMES)
         if told != marker.counts.get("read", told):
@@ -40,6 +44,25 @@ def broken_in(table: str, lines: Sequence[SnapshotLine], *, is_raw: bool) -> Ite
             yield f"Snapshot {line.snapshot_id} of {table} read {read} messages and accounts for {told}."
     yield from _gone_back(table, lines)
     yield from _planned_elsewhere(table, lines)
+
+
+def _first_offsets(lines: Sequence[SnapshotLine]) -> Mapping[int, int]:
+    """Where a table began, by the first of its snapshots, which is empty; nothing where that is kept no more."""
+    first = lines[-1]
+    marker = Marker.from_summary(first.summary) if rows_in(first.summary) == 0 and first.parent_id is None else None
+    return marker.offsets if marker is not None else {}
+
+
+def _passed(marker: Marker, begun: Mapping[int, int]) -> int:
+    """At how many offsets raw may have a message: at all before its own, but for those that no run was to land.
+
+    What was read from the topic later (`rebuild_fill`) may be some of these.
+    """
+    ends = marker.offsets
+    left_out = sum(
+        max(min(hole.end, ends.get(hole.partition, 0)) - hole.start, 0) for hole in never_landed(begun, marker.adopted)
+    )
+    return sum(ends.values()) - max(left_out - marker.refilled, 0)
 
 
 def _planned_elsewhere(table: str, lines: Sequence[SnapshotLine]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from cdc_materializer import environment
 from cdc_materializer.errors import CdcError, JarsUnavailable, JavaMissing
+from cdc_materializer.java_options import repeats_options
 
 #: What Spark 4.1 runs on, the one we test with first.
 JAVA_VERSIONS = (17, 21)
@@ -191,7 +192,8 @@ def _run_ivy(work: Path, staged: Path) -> None:
         raise JarsUnavailable(what, _JARS_ADVICE) from error
     if done.returncode:
         log = work.parent / "last-failure.log"
-        log.write_text(done.stdout + done.stderr, encoding="utf-8")
+        said = (line for line in f"{done.stdout}{done.stderr}".splitlines(keepends=True) if not repeats_options(line))
+        log.write_text("".join(said), encoding="utf-8")
         raise JarsUnavailable(f"The Java libraries could not be downloaded (details in {log}).", _JARS_ADVICE)
 
 

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from cdc_materializer import environment
+
 _LOG_FILE = Path(__file__).with_name("log4j2.properties")
 #: How long a text, a run of bytes and an array may be for Avro's reader. It makes room for as many as a message says it
 #: has, before it looks whether they are there: one damaged length of thirty bits ends a JVM. No message is as long.
@@ -14,6 +16,14 @@ AVRO_LIMITS = {
 #: What every JVM gets that reads messages, those of executors too.
 AVRO_OPTIONS = " ".join(f"-D{name}={limit}" for name, limit in AVRO_LIMITS.items())
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+
+#: So each JVM begins to tell, word for word, what it takes from the environment: the first is `java`'s own.
+_PICKED_UP = ("NOTE: Picked up ", "Picked up ")
+
+
+def repeats_options(line: str) -> bool:
+    """Whether by a line a JVM tells options that it was given by the environment, where those with secrets belong."""
+    return line.startswith(_PICKED_UP) or line.strip() in environment.java_option_lines()
 
 
 def driver_options(own: str, *, small: bool) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -109,22 +109,21 @@ class Lake:
     #: The types that columns of a table have on that branch, by their names, where they are others.
     retypes: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
-    def prepare(self, names: Iterable[TableName]) -> None:
-        """Make the namespaces of tables, and with them what the catalog itself makes at its first use.
+    def prepare(self, name: TableName) -> None:
+        """Make a table's namespaces, and with them what the catalog itself makes at its first use.
 
         Once, before several sessions use the catalog: two that make the same namespace at one time collide.
 
         Raises:
-            LakeUnavailable: the catalog cannot be reached.
+            LakeUnavailable: the catalog cannot be reached, or does not let this user make them.
         """
-        for name in names:
-            for statement in merge.create_namespace(self.catalog, name):
-                with translated(f"The catalog {self.catalog}"):
-                    try:
-                        self.spark.sql(statement)
-                    except (Py4JJavaError, PySparkException):
-                        # Another process may have made it in this very moment; then it is there now.
-                        self.spark.sql(statement)
+        for statement in merge.create_namespace(self.catalog, name):
+            with translated(f"The namespace {'.'.join(name.namespace)} of the catalog {self.catalog}"):
+                try:
+                    self.spark.sql(statement)
+                except (Py4JJavaError, PySparkException):
+                    # Another process may have made it in this very moment; then it is there now.
+                    self.spark.sql(statement)
 
     # --- reading
     # --------------------------------------------------------------------------------------------------------

@@ -108,6 +108,17 @@ _CUT_OFF = frozenset(
         *("SQLTimeoutException", "CommunicationsException"),
     }
 )
+#: Nothing of the lake can be had then, whatever is asked for.
+_UNREACHED = (
+    _NEVER_SENT
+    | _CUT_OFF
+    | frozenset({"ServiceUnavailableException", "UncheckedSQLException", "SQLException", "SQLiteException"})
+)
+
+
+def is_unreached(error: CdcError) -> bool:
+    """Whether an error of ours says that the catalog answers nobody, as it would for any other table."""
+    return error.__cause__ is not None and not _UNREACHED.isdisjoint(java_classes(error.__cause__))
 
 
 def _is_unanswered(classes: Sequence[str]) -> bool:

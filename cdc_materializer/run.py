@@ -7,7 +7,6 @@ into a snapshot are a session's. One table's failure never stops another.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +38,8 @@ from cdc_materializer.run_contracts import (
     tell_changes,
     with_changes,
 )
-from cdc_materializer.run_pauses import Pauses
+from cdc_materializer.run_namespaces import prepared
+from cdc_materializer.run_pauses import Pauses, TurnOf, endless
 from cdc_materializer.run_topics import ListedTopics, not_asked, refused_runs, tables_of, with_runs
 from cdc_materializer.source import Source, open_source
 
@@ -57,9 +57,6 @@ TABLES_AT_ONCE = 4
 SMALL_RUN_MESSAGES = 50_000
 #: Seconds between two looks at the topics under `--follow` when nothing has come.
 POLL_SECONDS = 5.0
-#: Seconds after which a table that is catching up under `--follow` ends its turn with its batch: all wait for the
-#: longest turn of a round, and so does what has come to the tables that are done.
-TURN_SECONDS = 30.0
 
 OnBatch = Callable[[TableConfig, "Batch"], None]
 
@@ -148,7 +145,7 @@ def run_forever(
 ) -> Iterator[RunReport]:
     """Bring every table forward again and again, until `options.stop` is set; yields what each round did, if anything.
 
-    A round works on a table for `TURN_SECONDS` and its batch, however far it is behind: the others do not wait for it.
+    A round works on a table for a `Turn` and its batch, however far it is behind: the others do not wait for it.
     A table that failed is left alone for longer each time it fails again; the others go on. Without Spark none does.
     So is a message that waits for a schema, until its table has others to publish.
     Between two rounds contracts are read again where their files were changed, and topics listed where there are globs.
@@ -177,7 +174,7 @@ def run_forever(
             changes |= files.tell(found, options.deadline)
             waiting = [one for one in found if pauses.is_to_do(one) or refusal(work.contracts, one.table) is not None]
             waiting = _leave_to_others(config, waiting, session.sparkContext.applicationId, options.clock)
-            report = _run_tables(work, lakes, waiting, options, TURN_SECONDS)
+            report = _run_tables(work, lakes, waiting, options, pauses.turn)
             pauses.note(waiting, report)
             news = listed.news() if not options.tables else []
             report = with_runs(report, news)
@@ -276,26 +273,20 @@ class Lakes:
 
 
 def _run_tables(
-    work: Work, lakes: Lakes, waiting: Sequence[Backlog], options: RunOptions, turn: float = math.inf
+    work: Work, lakes: Lakes, waiting: Sequence[Backlog], options: RunOptions, turn_of: TurnOf = endless
 ) -> RunReport:
     if not waiting:
         return _report(work.config, [])
-    from cdc_materializer.session_watch import watched
-
-    try:
-        with watched(lakes.spark):
-            lakes.of("").prepare(backlog.table.mirror for backlog in waiting)
-    except CdcError as failure:
-        waiting = [replace(backlog, error=failure) for backlog in waiting]
+    waiting = prepared(lakes.spark, partial(lakes.of, ""), waiting)
     with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
-        runs = list(pool.map(lambda backlog: _bring_up(work, lakes, backlog, options, turn), waiting))
+        runs = list(pool.map(lambda backlog: _bring_up(work, lakes, backlog, options, turn_of), waiting))
     return _report(work.config, runs)
 
 
 def _bring_up(
-    work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, turn: float = math.inf
+    work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, turn_of: TurnOf = endless
 ) -> tuple[TableRun, int]:
-    """One table to the end of its topic, or of its turn (seconds); its failure is told in its own entry."""
+    """One table to the end of its topic, or of its turn; its failure is told in its own entry."""
     from cdc_materializer.session_watch import told
 
     if backlog.is_done:
@@ -304,7 +295,7 @@ def _bring_up(
     began = clock.monotonic()
     batches: list[Batch] = []
     try:
-        batches.extend(_batches(work, lakes, backlog, options, turn))
+        batches.extend(_batches(work, lakes, backlog, options, turn_of))
     except Exception as caught:  # noqa: BLE001 - one table's bug must not end the others; it is told, with exit code 70
         _LOG.debug("%s stopped", backlog.table.mirror, exc_info=without_texts(caught))
         failure = told(lakes.spark, caught)
@@ -328,7 +319,7 @@ def _stopped(
     return _table_run(backlog, batches, seconds, error), failure.exit_code
 
 
-def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, turn: float) -> Iterator[Batch]:
+def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, turn_of: TurnOf) -> Iterator[Batch]:
     from cdc_materializer.line import Line
     from cdc_materializer.pipeline import advance
 
@@ -338,8 +329,8 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, tu
         return
     mirror = str(backlog.table.mirror)
     known = work.config.name, backlog.table, work.source, work.registry, work.contracts.get(mirror), lakes.of(mirror)
-    line = Line(*known, now=options.clock.now, is_over=lambda: options.is_over)
-    end = options.clock.monotonic() + turn
+    turn = turn_of(mirror)
+    line = Line(*known, now=options.clock.now, is_over=lambda: options.is_over or turn.lands_no_more())
     while not options.is_over:
         try:
             batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
@@ -350,7 +341,7 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, tu
         if options.on_batch is not None:
             options.on_batch(backlog.table, batch)
         yield batch
-        if options.clock.monotonic() >= end:
+        if turn.end.is_over:
             return
 
 

@@ -21,6 +21,7 @@ from cdc_materializer.catalog import spark_properties
 from cdc_materializer.config import Config, reveal
 from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.java_options import AVRO_LIMITS, AVRO_OPTIONS, driver_options
+from cdc_materializer.logs import Redactor, secrets_of
 from cdc_materializer.session_secrets import REDACTED_TEXT, left_out, with_mask_keys
 from cdc_materializer.session_words import JvmWords
 
@@ -93,7 +94,7 @@ def open_session(config: Config, *, small: bool) -> "SparkSession":
         settings = session_settings(config, libraries, small=small)
         _make_catalog_folder(config)
         _silence_query_contexts()
-        return _start(command_line_settings(config, settings), settings)
+        return _start(command_line_settings(config, settings), settings, _redactor(config))
     except OSError as error:
         raise LakeUnavailable(
             f"Spark cannot be started: {error.strerror or type(error).__name__}.",
@@ -296,7 +297,15 @@ def _place(master: str, libraries: Sequence[Path], *, small: bool, in_place: boo
     }
 
 
-def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSession":
+def _redactor(config: Config) -> Redactor:
+    """What masks the secrets of ``config`` in what its JVM says, line by line."""
+    redactor = Redactor()
+    redactor.hide(line.strip() for secret in secrets_of(config) for line in secret.splitlines())
+    redactor.hide(config.masks.spellings() if config.masks is not None else ())
+    return redactor
+
+
+def _start(public: Mapping[str, str], settings: Mapping[str, str], redactor: Redactor | None = None) -> "SparkSession":
     """Launch the JVM with the ``public`` settings on its command line, then hand it all ``settings`` through Py4J."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
@@ -309,7 +318,7 @@ def _start(public: Mapping[str, str], settings: Mapping[str, str]) -> "SparkSess
             "This process already runs a Spark session, and Spark allows one.",
             "Pass it: run_once(config, spark=spark).",
         )
-    words = JvmWords()
+    words = JvmWords(redactor)
     try:
         conf = SparkConf().setAll(list(public.items()))
         gateway = launch_gateway(conf, _Shielded(stderr=words.inlet))  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What a JVM says on its standard error: held while it starts, then passed on less its usual chatter."""
+"""What a JVM says on its standard error: held while it starts, then passed on less its chatter and all secrets."""
 
 import os
 import re
@@ -8,15 +8,21 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from cdc_materializer.causes import java_causes
+from cdc_materializer.java_options import repeats_options
+from cdc_materializer.logs import Redactor
 
 #: What a JVM with Spark's own options always says first, and nothing switches off.
 _CHATTER = ("WARNING: Using incubator modules: jdk.incubator.vector",)
 
 
 class JvmWords:
-    """What the JVM says on its standard error: held while it starts, then passed on less its usual chatter."""
+    """What the JVM says on its standard error: held while it starts, then passed on less its chatter and all secrets.
 
-    def __init__(self) -> None:
+    Options that it takes from the environment it repeats as they are; none of that is passed on, nor held.
+    """
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        self._redactor = redactor or Redactor()
         outlet, self.inlet = os.pipe()
         self._held: deque[bytes] = deque(maxlen=50)
         self._passing = False
@@ -29,7 +35,7 @@ class JvmWords:
         with self._turn:
             self._passing = True
             while self._held:
-                _write(self._held.popleft())
+                self._write(self._held.popleft())
 
     def close_inlet(self) -> None:
         """Give up our end; the JVM has its own."""
@@ -43,26 +49,28 @@ class JvmWords:
         self._thread.join(timeout=2)
         thrown = next(java_causes(error), None)
         if thrown is not None:
-            return f"{thrown.getClass().getSimpleName()}: {_first_line(str(thrown.getMessage()))}"
-        lines = [line.decode(errors="replace").strip() for line in self._held]
-        return _telling_line(lines) or _first_line(str(error))
+            why = f"{thrown.getClass().getSimpleName()}: {_first_line(str(thrown.getMessage()))}"
+        else:
+            lines = [line.decode(errors="replace").strip() for line in self._held]
+            why = _telling_line(lines) or _first_line(str(error))
+        return self._redactor.redact(why)
 
     def _read(self, outlet: int) -> None:
         with os.fdopen(outlet, "rb") as lines:
             for line in lines:
-                if line.decode(errors="replace").strip() in _CHATTER:
+                text = os.fsdecode(line)
+                if text.strip() in _CHATTER or repeats_options(text):
                     continue
                 with self._turn:
                     if self._passing:
-                        _write(line)
+                        self._write(line)
                     else:
                         self._held.append(line)
 
-
-def _write(line: bytes) -> None:
-    # Not sys.stderr: its lock, taken by a thread that outlives the interpreter, aborts the process.
-    with suppress(OSError):  # nobody may read it any more, which is nothing to Spark
-        os.write(2, line)
+    def _write(self, line: bytes) -> None:
+        # Not sys.stderr: its lock, taken by a thread that outlives the interpreter, aborts the process.
+        with suppress(OSError):  # nobody may read it any more, which is nothing to Spark
+            os.write(2, os.fsencode(self._redactor.redact(os.fsdecode(line))))
 
 
 def _telling_line(lines: Iterable[str]) -> str | None:

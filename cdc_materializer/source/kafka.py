@@ -13,7 +13,13 @@ from cdc_materializer.names import nearest
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.source.kafka_ends import read_ends
-from cdc_materializer.source.kafka_properties import brokers, librdkafka_properties, spark_options
+from cdc_materializer.source.kafka_properties import (
+    brokers,
+    check_kerberos,
+    is_kerberos,
+    librdkafka_properties,
+    spark_options,
+)
 from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, Message, TopicState
 
 if TYPE_CHECKING:
@@ -36,6 +42,12 @@ _LONGEST_MS = 10**14
 #: A topic id of brokers that give none (before Kafka 2.8).
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
+#: What librdkafka says of a mechanism that it was built without.
+_NO_KERBEROS = "No provider for SASL mechanism GSSAPI"
+_BUILD_KERBEROS = (
+    "PyPI's wheels are. Build librdkafka with libsasl2, then `pip install --no-binary confluent-kafka confluent-kafka`."
+)
+
 
 class KafkaSource:
     """A Kafka cluster; see `Source` for what it promises. Only committed messages are read, with their headers."""
@@ -54,10 +66,11 @@ class KafkaSource:
             deadline: when it may take no longer at all.
 
         Raises:
-            ConfigError: there are no brokers, or a property is one of Java's client only.
+            ConfigError: there are no brokers, a property is one of Java's client only, or Kerberos lacks one.
         """
         self._brokers = brokers(properties)
         self._client_properties = librdkafka_properties(properties)
+        check_kerberos(properties)
         self._properties = dict(properties)
         self._timeout, self._deadline = timeout_seconds, deadline
         self._client: AdminClient | None = None
@@ -160,6 +173,9 @@ class KafkaSource:
             try:
                 self._client = AdminClient(settings)
             except (KafkaException, ValueError, TypeError) as error:
+                if is_kerberos(self._properties) and _NO_KERBEROS in str(error):
+                    what = "This Kafka client (confluent-kafka) was built without Kerberos (the SASL mechanism GSSAPI)."
+                    raise ConfigError(what, _BUILD_KERBEROS) from error
                 # The client's text is not passed on: it may quote a value.
                 named = ", ".join(name for name in self._client_properties if name in str(error))
                 what = f"The Kafka client does not accept the properties under source.kafka{named and f' ({named})'}."

@@ -1,7 +1,8 @@
 """Client properties for both clients: librdkafka plans on the driver, Kafka's Java client reads inside Spark.
 
 A user writes librdkafka's names (those of every client but Java's). Most are the same for Java; the few that differ are
-translated here. Files of certificates and keys are read here, so that Spark's workers need none of them.
+translated here. Files of certificates and keys are read here, so that Spark's workers need none of them; a keytab they
+need, where it is on the driver.
 """
 
 import re
@@ -30,6 +31,10 @@ OURS = frozenset({"isolation.level", "enable.auto.commit", "auto.offset.reset", 
 _TRANSLATED = frozenset(
     {
         "metadata.broker.list",
+        "sasl.kerberos.keytab",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.principal",
+        "sasl.kerberos.service.name",
         "sasl.mechanism",
         "sasl.mechanisms",
         "sasl.username",
@@ -49,6 +54,11 @@ _TRANSLATED = frozenset(
 _OAUTH = "sasl.oauthbearer."
 _TOKEN_ENDPOINT = f"{_OAUTH}token.endpoint.url"
 _OAUTH_CLASSES = "org.apache.kafka.common.security.oauthbearer"
+
+_KERBEROS = "GSSAPI"
+#: The properties that say who the client is.
+_PRINCIPAL, _KEYTAB = "sasl.kerberos.principal", "sasl.kerberos.keytab"
+_KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 _PEM_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 
@@ -112,8 +122,37 @@ def _security(properties: Mapping[str, str]) -> dict[str, str]:
     return java | _sasl(properties) | _truststore(properties) | _keystore(properties)
 
 
+def is_kerberos(properties: Mapping[str, str]) -> bool:
+    """Whether the clients log in by Kerberos, as both do with SASL where no mechanism is named."""
+    is_sasl = properties.get("security.protocol", "").lower().startswith("sasl")
+    return is_sasl and _mechanism(properties) in {None, _KERBEROS}
+
+
+def check_kerberos(properties: Mapping[str, str]) -> None:
+    """Refuse Kerberos without what Java's client needs for it, before anything is asked.
+
+    librdkafka has a command get the ticket (`sasl.kerberos.kinit.cmd`), which Java's client does not run.
+
+    Raises:
+        ConfigError: there is no principal or no keytab.
+    """
+    missing = [name for name in (_PRINCIPAL, _KEYTAB) if not properties.get(name)]
+    if is_kerberos(properties) and missing:
+        default = "" if _mechanism(properties) else " (the default where `sasl.mechanism` is not set)"
+        names = " and ".join(f"`{name}`" for name in missing)
+        what = f"The SASL mechanism {_KERBEROS}{default} under source.kafka lacks {names}."
+        others = ", ".join([*_LOGIN_MODULES, "OAUTHBEARER"])
+        raise ConfigError(what, f"Set both, or `sasl.mechanism` to the broker's: one of {others}.")
+
+
+def _mechanism(properties: Mapping[str, str]) -> str | None:
+    return properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
+
+
 def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
-    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
+    mechanism = _mechanism(properties)
+    if is_kerberos(properties):
+        return _kerberos(properties)
     if mechanism is None:
         return {}
     java = {"sasl.mechanism": mechanism}
@@ -127,6 +166,26 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
         user, password = _quoted(properties["sasl.username"]), _quoted(properties.get("sasl.password", ""))
         java["sasl.jaas.config"] = f"{module} required username={user} password={password};"
     return java
+
+
+def _kerberos(properties: Mapping[str, str]) -> dict[str, str]:
+    """How Java's client gets a ticket by a keytab, with neither a prompt nor the tickets of whoever runs it."""
+    check_kerberos(properties)
+    options = {
+        "useKeyTab": "true",
+        "storeKey": "true",
+        "useTicketCache": "false",
+        "doNotPrompt": "true",
+        "keyTab": properties[_KEYTAB],
+        "principal": properties[_PRINCIPAL],
+    }
+    said = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    return {
+        "sasl.mechanism": _KERBEROS,
+        "sasl.jaas.config": f"{_KERBEROS_MODULE} required {said};",
+        # Java's client has no default for it.
+        "sasl.kerberos.service.name": properties.get("sasl.kerberos.service.name") or "kafka",
+    }
 
 
 def _oauth(properties: Mapping[str, str]) -> dict[str, str]:

@@ -38,6 +38,8 @@ pytestmark = [pytest.mark.spark, TURNS]
 MAIL, CARD = "canary.bob@example.test", "4222-2222-2222-2222"
 #: Of the registry, which refuses it; of the catalog; of a file system; of a source database, which refuses it too.
 PASSWORDS = ("canary-registry", "canary-catalog", "canary-store", "canary-database")
+#: Of the JVM, in its environment.
+OPTION = "canary-option"
 #: What has to be in Spark's event log: the plan of the contract's own query, which fails.
 _PLAN = "max(cast(mail"
 _COLUMNS = {
@@ -176,7 +178,8 @@ def _pipeline(folder: Path, registry_port: int, database_port: int) -> Config:
 def _ended(config: Config, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, which is that a source refused it."""
     program = [sys.executable, "-m", "cdc_materializer", *options, "--json", "--debug", "-c", str(config.path)]
-    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=300, env=environment())
+    given = environment(JDK_JAVA_OPTIONS=f"-Dproxy.password={OPTION} -Dcanary=there")
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=300, env=given)
     assert done.returncode == EXIT_SOURCE, done.stderr[-2000:]
     return done
 
@@ -198,6 +201,7 @@ def test_what_a_run_with_debug_and_event_logs_leaves_tells_no_secret_and_no_valu
     files = [file for file in (tmp_path / "events").rglob("*") if file.is_file()]
     events = "\n".join(file.read_text("utf-8", "replace") for file in files)
     assert _PLAN in events
+    assert '"canary":"there"' in events, "the JVM did not take the options of its environment"
     lake = open_tables(config.catalog)
     people_name, framed_name = TableName.parse("shop.people"), TableName.parse("shop.framed")
     names = [people_name, people_name.raw, people_name.quarantine, framed_name.raw]
@@ -206,7 +210,7 @@ def test_what_a_run_with_debug_and_event_logs_leaves_tells_no_secret_and_no_valu
     told = {**outputs, "events": events, **summaries}
     assert [
         (canary, where)
-        for canary in (MAIL, "canary.bob", CARD, CARD[-9:], *PASSWORDS)
+        for canary in (MAIL, "canary.bob", CARD, CARD[-9:], OPTION, *PASSWORDS)
         for where in told
         if canary in told[where]
     ] == []

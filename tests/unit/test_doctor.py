@@ -33,7 +33,7 @@ from cdc_materializer.errors import (
     SourceUnavailable,
 )
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.recognise import NO_REGISTRY, UNKNOWN_SCHEMA, recognise
@@ -223,6 +223,30 @@ def test_a_follower_that_publishes_meanwhile_is_no_fault(tmp_path: Path) -> None
     writer.engine.dispose()
 
     assert [check.outcome for check in found] == ["ok"], found
+
+
+@pytest.mark.parametrize(
+    ("began", "said"), [(1, []), (3, ["4 messages, of 2 offsets that were read: some are there twice."]), (None, [])]
+)
+def test_messages_that_are_there_twice_are_told_by_the_tag_of_raws_first_snapshot(
+    tmp_path: Path, began: int | None, said: list[str]
+) -> None:
+    """It is kept when all between is expired, so that the line does not reach it; raw got to offset 5."""
+    writer = open_writer(tmp_path / "lake")
+    writer.create_namespace("public")
+    raw = writer.create_table("public.twice__raw", schema=_ROWS.schema)
+    raw.append(pa.concat_tables([_ROWS, _ROWS]), _marker("twice", 5).to_summary())
+    if began is not None:
+        raw.manage_snapshots().create_branch(raw.refs()["main"].snapshot_id, "aside").commit()
+        raw.append(_ROWS.slice(2), _marker("twice", began).to_summary(), branch="aside")
+        raw.manage_snapshots().create_tag(raw.refs()["aside"].snapshot_id, GENESIS_TAG).commit()
+    config = load_config(_pipeline(tmp_path, ("twice",)))
+    state = TopicState("s.public.twice", "one", Offsets({0: 3}), Offsets({0: 10}))
+    found = [*check_table("shop", config.tables[0], open_tables(config.catalog), state)]
+    writer.engine.dispose()
+
+    told = [check.message for check in found if "twice__raw has" in check.message]
+    assert told == [f"public.twice__raw has {what}" for what in said], found
 
 
 @pytest.mark.parametrize("table", ["well", "new"])

@@ -14,15 +14,25 @@ from typing import Any, NoReturn, Protocol
 import pytest
 import yaml
 
+from cdc_materializer import pipeline
 from cdc_materializer.cli.following import Following
 from cdc_materializer.clocks import SystemClock
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.errors import EXIT_BUG, EXIT_REWOUND, EXIT_SOURCE, EXIT_USAGE, LakeUnavailable, SourceUnavailable
+from cdc_materializer.errors import (
+    EXIT_BUG,
+    EXIT_REWOUND,
+    EXIT_SOURCE,
+    EXIT_USAGE,
+    BatchBlocked,
+    LakeUnavailable,
+    SourceUnavailable,
+    SparkEnded,
+)
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
 from cdc_materializer.line import Batch, Line
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.names import TableName
-from cdc_materializer.offsets import Offsets
+from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, run_forever
 from cdc_materializer.source import TopicState
@@ -39,6 +49,16 @@ class Follow(Protocol):
         self, advance: Advance, rounds: int, clock: FixedClock | None = None, config: Config | None = None
     ) -> Following:
         """So many rounds; with a clock, which goes on only while it is waited, by five seconds."""
+
+
+def _unreached() -> LakeUnavailable:
+    """What is said of a catalog that does not answer."""
+    cause = SimpleNamespace(getClass=lambda: SimpleNamespace(getSimpleName=lambda: "ConnectException"))
+    cause.getCause = lambda: None
+    error = LakeUnavailable("It does not answer.", "Look.")
+    error.__cause__ = Exception()
+    error.__cause__.java_exception = cause  # type: ignore[attr-defined]
+    return error
 
 
 @pytest.fixture
@@ -73,7 +93,7 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
         def of(self, _: str) -> Any:  # noqa: ANN401 - as much of a Lake as is asked
             return SimpleNamespace(prepare=lambda _: None, spark=session)
 
-    pipeline = config
+    usual = config
 
     def go(advance: Advance, rounds: int, clock: FixedClock | None = None, config: Config | None = None) -> Following:
         options = RunOptions()
@@ -90,7 +110,7 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
         monkeypatch.setattr("cdc_materializer.pipeline.advance", advance)
         told = Following("shop")
         asked = RunOptions(stop=stop, clock=clock or SystemClock())  # type: ignore[arg-type]
-        for report in run_forever(config or pipeline, options=asked, poll=0.0 if clock is None else 5.0):
+        for report in run_forever(config or usual, options=asked, poll=0.0 if clock is None else 5.0):
             told.add(report)
         return told
 
@@ -189,6 +209,85 @@ def test_a_table_that_is_far_behind_ends_its_turn(follow: Follow) -> None:
 
     assert worked == {"public.one": 7, "public.two": 4, "public.three": 4}, "three turns of two batches, and a look"
     assert {run.table: run.batches for run in told.report().tables}["public.one"] == 6
+
+
+def test_a_stopped_table_that_is_far_behind_ends_its_turn(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it can still do is land, and it goes on with that in each round until nothing is left; then it pauses."""
+    clock, begun, looks = FixedClock(), list[float](), Counter[str]()
+    landed: list[float] = []
+    lake = SimpleNamespace(prepare=lambda _: None, load=lambda _: None, spark=None)
+    advance_in_full = pipeline.advance
+
+    def plan(*_: object) -> Span:
+        return Span("t", Offsets({0: len(landed)}), Offsets({0: min(len(landed) + 1, 7)}))
+
+    def land(_line: object, _raw: object, span: Span, _topic: object) -> None:
+        if not span.is_empty:
+            landed.append(clock.monotonic())
+            clock.advance(10.0)
+
+    def fold(*_: object, **__: object) -> NoReturn:
+        raise BatchBlocked("A rule blocks it.", "Look at it.")
+
+    def advance(line: Line, topic: TopicState) -> Batch | None:
+        looks[str(line.mirror)] += 1
+        if str(line.mirror) != "public.one":
+            return None
+        begun.append(clock.monotonic())
+        return advance_in_full(line, topic)
+
+    known = SimpleNamespace(raw=None, mirror=None, quarantine=None)
+    steps = {"load": lambda _: known, "plan_landing": plan, "land": land, "fold_next": fold}
+    for name, step in {**steps, "told_by_raw": lambda *_: (None, None, known)}.items():
+        monkeypatch.setattr(pipeline, name, step)
+    monkeypatch.setattr("cdc_materializer.run.Lakes.of", lambda *_: lake)
+    told = follow(advance, 6, clock)
+
+    assert landed == [0.0, 10.0, 20.0, 35.0, 45.0, 55.0, 70.0], "three messages a turn, and no pause between"
+    assert begun == [0.0, 35.0, 70.0, 85.0, 95.0], "once all has landed it is left alone, for 5 and 10 seconds"
+    assert looks == {"public.one": 5, "public.two": 6, "public.three": 6}
+    assert {run.table: run.error.code for run in told.report().tables if run.error} == {"public.one": "BatchBlocked"}
+
+
+@pytest.mark.parametrize(
+    ("failure", "asked", "stopped"),
+    [
+        pytest.param(LakeUnavailable("It may not.", "Ask."), ["closed", "open"], {"closed.one", "closed.two"}, id="no"),
+        pytest.param(
+            SparkEnded("It is gone.", "Again."), ["closed"], {"closed.one", "closed.two", "open.three"}, id="ended"
+        ),
+        pytest.param(
+            _unreached(), ["closed"], {"closed.one", "closed.two", "open.three"}, id="away: it would take a minute each"
+        ),
+    ],
+)
+def test_a_namespace_that_cannot_be_made_stops_its_own_tables(
+    follow: Follow,
+    config: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: LakeUnavailable,
+    asked: list[str],
+    stopped: set[str],
+) -> None:
+    """Each is asked for once, however many tables are in it, and none behind a catalog that answers nobody."""
+    namespaces, worked = list[str](), set[str]()
+
+    def prepare(name: TableName) -> None:
+        namespaces.append(".".join(name.namespace))
+        if name.namespace == ("closed",):
+            raise failure
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        worked.add(str(line.mirror))
+        return None
+
+    mirrors = ("closed.one", "closed.two", "open.three")
+    tables = [TableConfig(topic=name, mirror=mirror) for name, mirror in zip(NAMES, mirrors, strict=True)]
+    monkeypatch.setattr("cdc_materializer.run.Lakes.of", lambda *_: SimpleNamespace(prepare=prepare, spark=None))
+    told = follow(advance, 1, FixedClock(), config.model_copy(update={"tables": tables}))
+
+    assert (namespaces, worked) == (asked, set(mirrors) - stopped)
+    assert {run.table for run in told.report().tables if run.error} == stopped
 
 
 def test_a_table_that_another_process_works_on_is_left_to_it(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:

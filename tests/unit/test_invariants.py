@@ -10,7 +10,7 @@ from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Tables
 from cdc_materializer.line_checks import check_pair
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import PLANNED_ON, Marker
+from cdc_materializer.marker import PLANNED_ON, Adoption, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.schema import TableSchema
@@ -22,7 +22,7 @@ def line(number: int, marker: Marker | None = None, total: int = 3, **told: str)
     """A snapshot with a marker, or with what else its summary tells."""
     known = {"cdcm.batch" if name == "batch" else name.replace("_", "-"): value for name, value in told.items()}
     summary = {"operation": "append", "total-records": str(total), **known}
-    return SnapshotLine(number, number - 1, number, summary | (marker.to_summary() if marker else {}))
+    return SnapshotLine(number, number - 1 or None, number, summary | (marker.to_summary() if marker else {}))
 
 
 def test_sound_tables_have_nothing_wrong() -> None:
@@ -38,7 +38,7 @@ def test_sound_tables_have_nothing_wrong() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([line(1, MARKER, 7)], "t has 7 messages and got to offsets of 6 in all"),
+        ([line(1, MARKER, 7)], "t has 7 messages, of 6 offsets that were read"),
         ([line(1, replace(MARKER, counts={"read": 3, "upserted": 2}))], "read 3 messages and accounts for 2"),
         ([line(2, MARKER), line(1, replace(MARKER, offsets=Offsets({0: 5})))], "went back in partition 0"),
         ([line(2, MARKER), line(1, replace(MARKER, offsets=Offsets({7: 1})))], "went back in partition 7"),
@@ -49,6 +49,34 @@ def test_what_is_wrong_with_a_table_is_said(lines: list[SnapshotLine], said: str
     (found,) = broken_in("t", lines, is_raw=True)
 
     assert said in found
+
+
+_LATE = replace(MARKER, offsets=Offsets({0: 1_000_004, 1: 2}))
+_BEGUN = replace(MARKER, offsets=Offsets({0: 1_000_000}), counts={})
+_GAP = Adoption("gap", {0: 900_004, 1: 2}, 900_000, "2026-01-01T00:00:00+00:00", "me", began={0: 4, 1: 2})
+
+
+@pytest.mark.parametrize(
+    ("marker", "below", "begun", "most"),
+    [
+        pytest.param(_LATE, [line(1, _BEGUN, 0)], None, 6, id="its first snapshot tells where it began"),
+        pytest.param(_LATE, [], {0: 1_000_000}, 6, id="a tag tells it"),
+        pytest.param(_LATE, [line(2, _BEGUN, 0)], None, 1_000_006, id="the first is kept no more"),
+        pytest.param(_LATE, [line(1, _BEGUN, 1)], None, 1_000_006, id="nor is it where it has rows"),
+        pytest.param(_LATE, [line(1, total=0)], None, 1_000_006, id="nor without a marker"),
+        pytest.param(replace(_LATE, adopted=(_GAP,)), [], {0: 2}, 100_004, id="a gap was accepted, of none"),
+        pytest.param(replace(_LATE, refilled=9), [line(1, _BEGUN, 0)], None, 15, id="some was read again later"),
+        pytest.param(replace(_LATE, refilled=2**31), [line(1, _BEGUN, 0)], None, 1_000_006, id="or all of it"),
+        pytest.param(MARKER, [], {0: 9, 7: 3}, 2, id="it began behind where it is: taken back, and no partition 7"),
+    ],
+)
+def test_messages_that_are_there_twice_are_told_whatever_offset_raw_began_at(
+    marker: Marker, below: list[SnapshotLine], begun: dict[int, int] | None, most: int
+) -> None:
+    """There are no more than offsets from there on, less those of accepted gaps; as far as it is known."""
+    found = [list(broken_in("t", [line(3, marker, most + more), *below], is_raw=True, begun=begun)) for more in (0, 1)]
+
+    assert found == [[], [f"t has {most + 1} messages, of {most} offsets that were read: some are there twice."]]
 
 
 def test_a_batch_lies_on_what_it_was_planned_on() -> None:

@@ -167,9 +167,10 @@ def test_a_changed_jar_is_refused_and_nothing_kept(
 def test_a_failed_download_says_what_to_do(
     two_jars: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """When Ivy fails, the message names CDCM_JARS and the log, which holds Ivy's own words."""
+    """When Ivy fails, the message names CDCM_JARS and the log, which holds Ivy's own words, and not Java's options."""
     assert two_jars
-    use_ivy(monkeypatch, tmp_path, "echo no route; exit 1")
+    said = "echo 'Picked up JAVA_TOOL_OPTIONS: -Dproxy.password=canary' >&2"
+    use_ivy(monkeypatch, tmp_path, f"{said}; echo no route; exit 1")
 
     with pytest.raises(JarsUnavailable, match="CDCM_JARS"):
         jars.resolve()

@@ -214,6 +214,52 @@ def test_the_jvms_chatter_is_dropped_and_the_rest_passed_on(capfd: pytest.Captur
     assert capfd.readouterr().err == "out of memory\n"
 
 
+def _said(words: JvmWords, said: bytes, capfd: pytest.CaptureFixture[str]) -> str:
+    """What is passed on of what a JVM says, half of it while it starts."""
+    half = said.index(b"\n", len(said) // 2) + 1
+    os.write(words.inlet, said[:half])
+    words.pass_on()
+    os.write(words.inlet, said[half:])
+    words.close_inlet()
+    words._thread.join(timeout=5)
+    return capfd.readouterr().err
+
+
+def test_options_that_a_jvm_takes_from_its_environment_are_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each JVM tells them word for word, also those with secrets, and where they have several lines."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dproxy.pin=canary1")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dstore.pin=canary2\n  -Dother.pin=canary3\n\n")
+    said = (
+        b"NOTE: Picked up JDK_JAVA_OPTIONS: -Dstore.pin=canary2\n  -Dother.pin=canary3\n\n\n"
+        b"Picked up JAVA_TOOL_OPTIONS: -Dproxy.pin=canary1\n"
+        b"WARNING: Using incubator modules: jdk.incubator.vector\nout of memory\n"
+    )
+
+    assert _said(JvmWords(), said + said, capfd).split() == ["out", "of", "memory"] * 2
+    words = JvmWords()
+    os.write(words.inlet, said.replace(b"out of memory\n", b""))
+    assert words.reason(RuntimeError("gateway exited")) == "gateway exited"
+
+
+def test_what_a_jvm_says_has_no_secret_of_the_pipeline(
+    configured: Callable[[str], Config], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither what the file says is one, line by line where it has several, nor what looks like one."""
+    config = configured('{spark.hadoop.fs.s3a.secret.key: "canary1\\n  canary2"}')
+    said = b"cannot use canary2\nnor password=canary3\nException: canary1 is refused\n"
+
+    assert _said(JvmWords(session._redactor(config)), said, capfd).splitlines() == [
+        "cannot use ***",
+        "nor password=***",
+        "Exception: *** is refused",
+    ]
+    words = JvmWords(session._redactor(config))
+    os.write(words.inlet, said)
+    assert words.reason(RuntimeError("gateway exited")) == "Exception: *** is refused"
+
+
 def test_what_the_jvm_says_and_nobody_reads_is_nothing_to_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It starts, and what comes later is taken from it all the same: a JVM that cannot write waits."""
     words, write = JvmWords(), os.write

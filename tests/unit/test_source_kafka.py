@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
-from confluent_kafka import KafkaError, Producer, TopicPartitionInfo, Uuid
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartitionInfo, Uuid
 from confluent_kafka.admin import TopicDescription
 
 from cdc_materializer.config_connections import SourceConfig
@@ -217,6 +217,63 @@ def test_a_mechanism_without_counterpart_is_refused() -> None:
     """A user name that Java could not be given is an error before anything is read."""
     with pytest.raises(ConfigError, match="OAUTHBEARER"):
         spark_options({"bootstrap.servers": "a:1", "sasl.mechanism": "OAUTHBEARER", "sasl.username": "u"})
+
+
+_KERBEROS = {
+    "bootstrap.servers": CLOSED,
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "GSSAPI",
+    "sasl.kerberos.principal": "reader@SHOP.TEST",
+    "sasl.kerberos.keytab": '/etc/my "own".keytab',
+}
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", None])
+@pytest.mark.parametrize(("service", "expected"), [(None, "kafka"), ("broker", "broker")])
+def test_a_keytab_is_given_to_java_too(mechanism: str | None, service: str | None, expected: str) -> None:
+    """As an entry of JAAS, in which quotes are escaped; where no mechanism is named both clients take Kerberos."""
+    more = {"sasl.mechanism": mechanism, "sasl.kerberos.service.name": service, "sasl.kerberos.kinit.cmd": "kinit"}
+    given = {name: value for name, value in (_KERBEROS | more).items() if value is not None}
+
+    assert spark_options(given) == {
+        "kafka.bootstrap.servers": CLOSED,
+        "kafka.isolation.level": "read_committed",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "GSSAPI",
+        "kafka.sasl.jaas.config": 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab="true" '
+        'storeKey="true" useTicketCache="false" doNotPrompt="true" keyTab="/etc/my \\"own\\".keytab" '
+        'principal="reader@SHOP.TEST";',
+        "kafka.sasl.kerberos.service.name": expected,
+    }
+
+
+@pytest.mark.parametrize("missing", ["sasl.kerberos.principal", "sasl.kerberos.keytab"])
+@pytest.mark.parametrize("mechanism", ["GSSAPI", ""])
+def test_kerberos_that_java_cannot_follow_is_refused_before_anything_is_asked(missing: str, mechanism: str) -> None:
+    """A ticket that a command has got, or none; where no mechanism is named, what that means is said."""
+    given = {**_KERBEROS, "sasl.mechanism": mechanism, missing: ""}
+
+    with pytest.raises(ConfigError, match=rf"GSSAPI.* lacks `{missing}`\.") as caught:
+        KafkaSource(given)
+
+    assert "SCRAM-SHA-256" in caught.value.do
+    assert ("the default where `sasl.mechanism` is not set" in str(caught.value)) == (not mechanism)
+    KafkaSource({**given, "security.protocol": "SSL"})
+    KafkaSource({**given, "sasl.mechanism": "PLAIN"})
+
+
+def test_a_client_that_was_built_without_kerberos_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of PyPI is; no property is wrong then."""
+    said = "Failed to create consumer: No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2"
+
+    def refuse(_: object) -> NoReturn:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, said))
+
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", refuse)
+    with pytest.raises(ConfigError, match="was built without Kerberos") as caught:
+        KafkaSource(_KERBEROS).topics()
+
+    assert "libsasl2" in caught.value.do
 
 
 _OIDC = {
