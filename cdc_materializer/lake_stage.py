@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer import merge
+from cdc_materializer import lake_commit, merge
 from cdc_materializer.marker import PLANNED_ON, Marker
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Stage:
             marker: of what is staged next.
         """
         if not self.is_marked:
-            self.lake.mark(self.base.name, self.marker, self.branch)
+            lake_commit.mark(self.lake.iceberg(self.base.name), self.summary, self.branch)
         self.beginning = self.lake.branch_head(self.base.name, self.branch)
         self.steps.append(self.beginning)
         self.marker, self.is_marked = marker, False
