@@ -36,6 +36,7 @@ from cdc_materializer.why_changes import changed_columns, changed_values, told_c
 from cdc_materializer.why_held import violations_of
 from cdc_materializer.why_key import key_values, typed_key
 from cdc_materializer.why_log import Log, log_of
+from cdc_materializer.why_schemas import with_schemas
 from cdc_materializer.why_sweeps import in_sweeping_batches
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         if total == 0:
             what = f"{line.mirror.raw} has no message of that key."
             raise UsageError(what, "Write the key as JSON, as `cdcm quarantine list` does: --key '{\"id\": 42}'.")
-        told = [*_told(log, judged, places, asked), *_unread(waiting, asked.limit)][-asked.limit :]
+        told = with_schemas(log, [*_told(log, judged, asked), *_unread(waiting, asked.limit)][-asked.limit :])
         standing = Standing.of(told) if total == len(told) else replace(_standing(line, judged), waiting=unread)
         row = _row(log, judged, key) if key is not None else None
     finally:
@@ -244,15 +245,10 @@ def _is_row(key: str | None, place: tuple[int, int] | None) -> Column:
     return (F.col(m.PARTITION) == partition) & (F.col(m.OFFSET) == offset)
 
 
-def _told(log: Log, judged: DataFrame, places: DataFrame, asked: Asked) -> list[Told]:
-    ids = lying_at(log.line.lake.rows(log.raw), places)
-    ids = ids.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
+def _told(log: Log, judged: DataFrame, asked: Asked) -> list[Told]:
     values = [changed_values(log.target, log.line.masks).alias(_VALUES)] if asked.values else []
     shown = [*_shown(log.line), changed_columns(log.target).alias("columns"), *values, F.col(key_order.ORDER)]
-    read = judged.select(*shown).join(
-        ids, (F.col(m.PARTITION) == ids["partition"]) & (F.col(m.OFFSET) == ids["offset"]), "left"
-    )
-    newest = read.orderBy(F.col(key_order.ORDER).desc()).limit(asked.limit).collect()
+    newest = judged.select(*shown).orderBy(F.col(key_order.ORDER).desc()).limit(asked.limit).collect()
     return [_one(row) for row in reversed(newest)]
 
 
@@ -274,9 +270,8 @@ def _shown(line: Line) -> list[Column]:
 def _standing(line: Line, judged: DataFrame) -> Standing:
     """What all messages that were read say of how the row stands; those that wait are not among them."""
     order, outcome = F.col(key_order.ORDER), F.col(verdict.OUTCOME)
-    bare = [F.lit(None).alias(name) for name in ("columns", "schema_id")]
     newest = judged.where(outcome.isin(*SEEN)).orderBy(order.desc()).limit(1)
-    newest = newest.select(*_shown(line), *bare, order).localCheckpoint()
+    newest = newest.select(*_shown(line), F.lit(None).alias("columns"), order).localCheckpoint()
     held = judged.where(outcome == "quarantined").select(order, _broke(line).alias("broke"))
     held = held.join(F.broadcast(newest.select(order.alias(_LAST))), order <= F.col(_LAST), "left_anti")
     broken = held.groupBy("broke").agg(F.count("*").alias("messages")).collect()
@@ -289,7 +284,7 @@ def _standing(line: Line, judged: DataFrame) -> Standing:
 
 def _one(row: Row) -> Told:
     return Told(
-        place=_place(row, row["schema_id"]),
+        place=_place(row),
         op=row[m.OP],
         source_ts=rows.instant(row[m.SOURCE_TIME]),
         position=row[m.POSITION],
@@ -311,7 +306,7 @@ def _unread(waiting: DataFrame | None, limit: int) -> list[Told]:
     found = waiting.orderBy(F.desc(m.OFFSET), m.PARTITION).limit(limit).collect()
     return [
         Told(
-            place=_place(row, None),
+            place=_place(row),
             op=row[m.OP],
             source_ts=rows.instant(row[m.SOURCE_TIME]),
             position=row[m.POSITION],
@@ -322,9 +317,9 @@ def _unread(waiting: DataFrame | None, limit: int) -> list[Told]:
     ]
 
 
-def _place(row: Row, schema_id: int | None) -> MessagePlace:
+def _place(row: Row) -> MessagePlace:
     coordinates = {"topic": row[m.TOPIC], "partition": row[m.PARTITION], "offset": row[m.OFFSET]}
-    return MessagePlace(schema_id=schema_id, timestamp=rows.instant(row[m.TIME]), **coordinates)
+    return MessagePlace(timestamp=rows.instant(row[m.TIME]), **coordinates)
 
 
 def _broke(line: Line) -> Column:

@@ -31,7 +31,7 @@ from cdc_materializer.line import Batch, Line, Tables, marker_of
 from cdc_materializer.line_checks import check_deletes, check_whole
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
-from cdc_materializer.names import TableName
+from cdc_materializer.names import TableName, shown
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
 from cdc_materializer.rebuild_base import Base, beginning, find_base, is_of_other_raw
@@ -234,6 +234,8 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)
+        if not options.publish:
+            _refuse_to_rename(live.mirror)
         with translated(name):
             check_whole(line, live.raw)
             retypes = find_retypes(line, live.raw, live.mirror, live.quarantine)
@@ -250,12 +252,25 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             blocked = stops.blocked_at_end(sides.beside, rebuilt.quarantine) or refusal(sides.beside, broken)
             if blocked is not None:
                 return told.model_copy(update={"error": ErrorInfo.of(blocked)})
-            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=rebuild_told.changes(told)):
+            if not options.publish or swap_in(line, sides.beside, live, rebuilt, changes=told.changes):
                 return told.model_copy(update={"published": options.publish})
         # What has landed meanwhile may say of columns what raw did not say before.
         line, options = replace(line), replace(options, restart=False)
     what = f"{name} was published to again and again while it was being rebuilt; nothing was swapped."
     raise CommitConflict(what, "What was rebuilt is kept; run the replay again when less comes in.")
+
+
+def _refuse_to_rename(mirror: LakeTable) -> None:
+    """Rename nothing that readers see where nothing is to be published: names are the table's, and no branch's own.
+
+    Raises:
+        UsageError: columns are to be renamed.
+    """
+    if mirror.pending:
+        pairs = ", ".join(f"{shown(old)} to {shown(new)}" for old, new in mirror.pending)
+        what = f"To rebuild {mirror.name}, its columns have to be renamed ({pairs}), which readers would see."
+        do = "`cdcm run` renames them with its next batch, and a replay with `--publish` before it rebuilds."
+        raise UsageError(what, do)
 
 
 @dataclass(frozen=True)

@@ -89,11 +89,6 @@ def compared(
     return told, broken
 
 
-def changes(told: TableReplay) -> bool:
-    """Whether readers would see anything else, or anything else would be held."""
-    return not told.equal or bool(told.added or told.types) or told.held_live != told.held_rebuilt
-
-
 def _open_codes(lake: Lake, table: LakeTable | None, marker: Marker) -> dict[str, int]:
     if table is None:
         return {}

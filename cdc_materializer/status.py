@@ -106,11 +106,11 @@ def exit_code_of(found: VerifyReport) -> int:
 
 
 def exit_code_of_replay(found: ReplayReport) -> int:
-    """0 where the rebuilt mirrors equal the live ones, or took their place; 8 or the errors' codes otherwise."""
+    """0 where to publish would change nothing, or was done; 8 or the errors' codes otherwise."""
     codes = [
         exit_code_of_error(table.error) if table.error else DifferenceFound.exit_code
         for table in found.tables
-        if table.error or not (table.equal or table.published or table.rolled_back or table.forgotten)
+        if table.error or (table.changes and not (table.published or table.rolled_back or table.forgotten))
     ]
     return worst_exit_code(codes)
 

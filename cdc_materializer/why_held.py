@@ -30,7 +30,7 @@ def violations_of(log: Log, told: Sequence[Told], key: str | None) -> list[tuple
     lake, held = log.line.lake, log.line.lake.load(log.line.mirror.quarantine)
     if held is None or not told:
         return []
-    places = _frame(lake.spark, ((one.place.partition, one.place.offset) for one in told))
+    places = frame_of(lake.spark, ((one.place.partition, one.place.offset) for one in told))
     found = at_places(lake.rows(held), F.broadcast(places)).orderBy(F.desc("detected_at"), "code").collect()
     at = [(row["partition"], row["offset"]) for row in found]
     others = sorted({place for place, row in zip(at, found, strict=True) if row["key"] != key})
@@ -52,12 +52,12 @@ def violations_of(log: Log, told: Sequence[Told], key: str | None) -> list[tuple
 
 def _last_parts(log: Log, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
     """The number of the last change of each message (m.PART): 0 where it is one change, 1 where it moves one row."""
-    named = _frame(log.line.lake.spark, places).localCheckpoint()
+    named = frame_of(log.line.lake.spark, places).localCheckpoint()
     changes = log.changes(lying_at(log.messages, named)).groupBy(m.PARTITION, m.OFFSET).agg(F.max(m.PART).alias("last"))
     return {(row[m.PARTITION], row[m.OFFSET]): row["last"] for row in changes.collect()}
 
 
-def _frame(spark: SparkSession, places: Iterable[tuple[int, int]]) -> DataFrame:
+def frame_of(spark: SparkSession, places: Iterable[tuple[int, int]]) -> DataFrame:
     """Places (partition, offset) as one literal, for which Spark needs no Python worker."""
     told = json.dumps([{"partition": partition, "offset": offset} for partition, offset in places])
     return spark.range(1).select(F.inline(F.from_json(F.lit(told), "array<struct<partition:int,offset:bigint>>")))

@@ -265,8 +265,8 @@ def replay(  # noqa: PLR0913 - the options are the command's own
 ) -> int:
     """Rebuild mirrors from their raw tables beside the live ones.
 
-    Decodes and folds every message anew, with today's contract, and shows the difference; ends with 8 if there is one
-    and nothing was published.
+    Decodes and folds every message anew, with today's contract, and shows the difference; ends with 8 if publishing
+    would change rows, columns or what is held, and nothing was published.
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps

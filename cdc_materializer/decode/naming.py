@@ -122,6 +122,15 @@ class SchemaName:
         return b"" if self.kind in _HEADERS_ONLY else None
 
     @property
+    def shown(self) -> str:
+        """The name for people: its kind, and what a registry is asked by (`id:17`)."""
+        if self.number is not None:
+            return f"{self.kind}:{self.number}"
+        if self.kind == "guid":
+            return f"{self.kind}:{self.guid}"
+        return str(self) if self.kind == "fingerprint" else f"{self.kind}:{'/'.join(self.parts)}"
+
+    @property
     def guid(self) -> str:
         """A GUID as registries write it."""
         return str(uuid.UUID(hex=self.text))

@@ -26,7 +26,10 @@ class TableReplay(Report):
     base_offsets: dict[str, int] | None = Field(
         default=None, description="The first offset of each partition that was read again; null: all of raw."
     )
-    equal: bool = Field(default=False, description="True when both hold the same rows.")
+    equal: bool = Field(
+        default=False,
+        description="True when both hold the same rows; columns, and what is held, may differ all the same.",
+    )
     rebuilt: int = Field(default=0, ge=0, description="Rows of the rebuilt mirror.")
     live: int = Field(default=0, ge=0, description="Rows of the live mirror.")
     only_rebuilt: int = Field(default=0, ge=0, description="Keys that only the rebuilt mirror has.")
@@ -58,6 +61,11 @@ class TableReplay(Report):
     live_snapshot: int | None = Field(default=None, description="Snapshot of the live mirror that was compared.")
     rebuilt_snapshot: int | None = Field(default=None, description="Snapshot of the rebuilt mirror.")
     error: ErrorInfo | None = Field(default=None, description="Why the table could not be rebuilt or swapped.")
+
+    @property
+    def changes(self) -> bool:
+        """Whether to publish it changes what readers see, rows or columns, or what is held."""
+        return not self.equal or bool(self.added or self.types) or self.held_live != self.held_rebuilt
 
 
 class ReplayReport(Report):

@@ -36,6 +36,12 @@ class ColumnChange(Report):
 class RowMessage(MessagePlace):
     """One message of a row, and what became of it."""
 
+    schema_name: str | None = Field(
+        default=None,
+        description="The schema of its value as the message names it: `id:17`, `guid:`, `fingerprint:`, and from "
+        "Apicurio's headers `content:`, `global:`, `hash:` or `artifact:`; null: it names none, as a tombstone, or "
+        "brings its own.",
+    )
     op: str | None = Field(
         default=None,
         description="`c` create, `u` update, `d` delete, `r` read by a snapshot, `tombstone`, `t` truncate of the "

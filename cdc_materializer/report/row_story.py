@@ -157,6 +157,7 @@ class Told:
         number: its batch, counted in the order of publications; None where it was not read yet.
         swept: whether it is the end of a complete snapshot that does not show the row, and so ended it.
         values: what those columns were and became; None where nobody asked for it.
+        schema: the schema of its value as it names it; None where it names none.
     """
 
     place: MessagePlace
@@ -172,6 +173,7 @@ class Told:
     number: int | None = None
     swept: bool = False
     values: tuple[ColumnChange, ...] | None = None
+    schema: str | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ def _message(
         batch = None  # a later batch read it, and no snapshot says which
     return RowMessage(
         **told.place.model_dump(),
+        schema_name=told.schema,
         op=told.op,
         source_ts=told.source_ts,
         position=told.position,

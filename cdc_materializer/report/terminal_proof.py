@@ -151,7 +151,7 @@ def _replay_outcome(found: TableReplay) -> Text:
     done = {"published": found.published, "rolled back": found.rolled_back, "forgotten": found.forgotten}
     if any(done.values()):
         return Text(next(name for name, is_so in done.items() if is_so), style="green")
-    return Text("equal", style="green") if found.equal else Text("differs", style="yellow")
+    return Text("differs", style="yellow") if found.changes else Text("equal", style="green")
 
 
 def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:

@@ -42,7 +42,7 @@ def _message(found: RowMessage, now: datetime) -> list[RenderableType]:
         ("written", moment(found.timestamp, now)),
         *([("changed", moment(found.source_ts, now))] if found.source_ts else []),
         *([("position", found.position)] if found.position else []),
-        *([("schema", str(found.schema_id))] if found.schema_id is not None else []),
+        *([("schema", printable(found.schema_name))] if found.schema_name is not None else []),
         *([("batch", f"{found.batch}: {snapshot}" if snapshot else found.batch)] if found.batch else []),
         *[("quarantine", _violation(violation, now)) for violation in found.violations],
     ]

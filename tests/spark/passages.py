@@ -363,7 +363,7 @@ def check(passage: Passage) -> None:
 
 
 def _check_replay(state: State, expected: Mapping[str, Any], passage: Passage) -> None:
-    """A rebuilt mirror is the live one, or the case says why not; where runs stop, it may stop for the same."""
+    """A rebuilt mirror is the live one, and holds the same, or the case says why not; it may stop as its runs do."""
     found = state.replayed
     if found is None:
         return
@@ -372,7 +372,11 @@ def _check_replay(state: State, expected: Mapping[str, Any], passage: Passage) -
         assert found.error is None, found
         return
     stopped = found.error.code if found.error is not None else None
-    assert found.equal or (stopped is not None and stopped == expected.get("error")), found
+    if stopped is not None and stopped == expected.get("error"):
+        return
+    assert (found.equal, found.error) == (True, None), found
+    assert found.held_rebuilt == found.held_live, found
+    assert found.told_rebuilt == found.told_live, found
 
 
 def _check_fates(passage: Passage) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
 from cdc_materializer.lake import Lake
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -18,6 +19,7 @@ from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.report.plan_models import TablePlan
 from cdc_materializer.run import run_once
+from cdc_materializer.status import exit_code_of_replay
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,
@@ -174,6 +176,43 @@ def test_a_table_is_rebuilt_under_other_rules(spark: "SparkSession", lake_config
         {"id": 2, "label": "b", "qty": None, "qty__string": "many"},
     ]
     assert held.is_proved()
+
+
+def test_a_replay_that_publishes_nothing_renames_nothing(spark: "SparkSession", lake_config: Config) -> None:
+    """The name of a column is that of all branches: whoever reads it by the old one would not find it any more."""
+    named = Table(lake_config, spark, "named")
+    named.send({"name": _TEXT}, {"id": 1, "name": "a"})
+    named.run()
+    named.settings = {"renames": {"name": "label"}}
+
+    (found,) = replay_tables(named.config, (named.mirror,), ReplayOptions(), spark).tables
+
+    assert found.error is not None
+    assert (found.error.code, "(name to label)" in found.error.message) == ("UsageError", True)
+    assert named.rows() == [{"id": 1, "name": "a"}]
+    named.send({"label": _TEXT}, {"id": 2, "label": "b"})
+    named.run()
+    (found,) = replay_tables(named.config, (named.mirror,), ReplayOptions(), spark).tables
+    assert (found.error, found.equal, found.changes) == (None, True, False)
+
+
+def test_another_type_is_a_difference_that_a_replay_ends_with(spark: "SparkSession", lake_config: Config) -> None:
+    """Also where each value fits the former one, so that rows are equal, until it is published."""
+    grown = Table(lake_config, spark, "grown")
+    grown.send({"price": _decimal(10, 2)}, {"id": 1, "price": "BAE="})
+    grown.send({"price": _decimal(12, 4)}, {"id": 2, "price": "AZDI"})
+    grown.run()
+
+    found = [
+        replay_tables(grown.config, (grown.mirror,), ReplayOptions(publish=publishes), spark)
+        for publishes in (False, True, False)
+    ]
+
+    (told,) = found[0].tables
+    assert (told.error, told.equal, told.held_live, told.held_rebuilt) == (None, True, {}, {})
+    assert [(one.column, one.old, one.new) for one in told.types] == [("price", "decimal(10,2)", "decimal(12,4)")]
+    assert [exit_code_of_replay(one) for one in found] == [EXIT_DIFFERENCE, EXIT_DONE, EXIT_DONE]
+    assert [row["price"] for row in grown.rows()] == [Decimal("10.2500"), Decimal("10.2600")]
 
 
 def test_a_rebuilt_table_has_the_new_types(spark: "SparkSession", lake_config: Config) -> None:

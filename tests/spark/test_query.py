@@ -49,11 +49,18 @@ def asked(lake_config: Config) -> tuple[Config, TopicBuilder]:
 
 
 def _send(
-    config: Config, topic: TopicBuilder, op: str, key: int, row: dict[str, Any] | None, partition: int = 0
+    config: Config,
+    topic: TopicBuilder,
+    op: str,
+    key: int | None,
+    row: dict[str, Any] | None,
+    partition: int = 0,
+    table: str = "orders",
 ) -> None:
-    before = {"id": key} if row is None else None
-    envelope = debezium_envelope(op, before, row, lsn=100 + len(topic.messages))
-    topic.add(json.dumps({"id": key}).encode(), json.dumps(envelope).encode(), partition=partition)
+    before = {"id": key} if row is None and key is not None else None
+    envelope = debezium_envelope(op, before, row, lsn=100 + len(topic.messages), table=table)
+    told = json.dumps({"id": key}).encode() if key is not None else None
+    topic.add(told, json.dumps(envelope).encode(), partition=partition)
     folder = config.source.files
     assert folder is not None
     folder.mkdir(exist_ok=True)
@@ -178,6 +185,37 @@ def test_a_fresh_answer_leaves_out_the_deleted_rows_that_a_mirror_keeps(
     fresh = run_query(config, live, 10, fresh=True, spark=spark)
     assert fresh.rows == [[2, False], [3, False]]
     assert read(config, name, spark).select("__cdc.*").columns == published.select("__cdc.*").columns
+
+
+@pytest.mark.parametrize(
+    ("deletes", "other", "left"),
+    [("hard", "orders", [4]), ("soft", "orders", [4]), ("hard", "parts", [2, 4]), ("soft", "parts", [2, 4])],
+    ids=["hard", "soft", "routed", "soft and routed"],
+)
+def test_a_fresh_answer_has_no_row_that_a_truncate_ends(
+    spark: "SparkSession", asked: tuple[Config, TopicBuilder], deletes: str, other: str, left: list[int]
+) -> None:
+    """Before a run has read it: none of its own source table, and those of the other; what came behind it stays."""
+    config, topic = asked
+    (table,) = config.tables
+    name = str(table.mirror)
+    config = config.model_copy(update={"tables": [table.model_copy(update={"deletes": deletes})]})
+    for key, source in ((1, "orders"), (2, other), (3, "orders")):
+        _send(config, topic, "c", key, {"id": key, "total": "1.00", "note": "a"}, table=source)
+    _send(config, topic, "d", 3, None)
+    assert run_once(config, spark).exit_code == 0
+    _send(config, topic, "t", None, None)
+    _send(config, topic, "c", 4, {"id": 4, "total": "4.00", "note": "d"})
+
+    told = read_fresh(config, name, spark)
+    fresh = sorted(told.rows.collect())
+
+    assert [row["id"] for row in fresh] == left
+    assert (told.messages, told.held) == (2, 0)
+    assert run_once(config, spark).exit_code == 0
+    mirror = spark.table(f"lake.{name}")
+    live = mirror.where("NOT __cdc.deleted") if deletes == "soft" else mirror
+    assert sorted(live.collect()) == fresh
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What `cdcm why` tells of a row whose messages are changes of other rows too."""
 
+import re
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.why_key import typed_key
 from tests.cases.case import cases
 from tests.cases.recording import Recorder
+from tests.cases.schemas import guid_of, write_schemas
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
@@ -27,20 +30,32 @@ _SPACE = "why_rows"
 _CASE = 264
 #: Key changes in one message, with the contract's key.
 _KEY_CHANGES = 267
+#: Schemas that messages name by GUID and by id, in their bytes and in headers; the other names them by fingerprints.
+_GUIDS, _FINGERPRINTS = 170, 174
 
 
-def _brought_up(number: int, name: str, spark: "SparkSession", lake_config: Config, steps: int | None = None) -> Config:
-    """A pipeline with the table of a golden case, brought up to date with the messages of its first steps."""
+def _brought_up(
+    number: int,
+    name: str,
+    spark: "SparkSession",
+    lake_config: Config,
+    steps: int | None = None,
+    more: Sequence[Mapping[str, Any]] = (),
+) -> Config:
+    """A pipeline with the table of a golden case, brought up to date with the messages of its first steps and more."""
     (case,) = (case for case in cases() if case.number == number)
     topic, space = f"{_SPACE}.t.{name}", f"{_SPACE}_{name}"
     recorder = Recorder(case, topic)
-    for step in case.steps[:steps]:
-        for message in step["messages"]:
-            recorder.add(message)
-    recorder.write(lake_config.root / space)
-    table = {"topic": topic, "mirror": f"{_SPACE}.{name}", "contract": str(case.contract), **case.data["table"]}
+    for message in [*(one for step in case.steps[:steps] for one in step.get("messages", ())), *more]:
+        recorder.add(message)
+    folder = lake_config.root / space
+    recorder.write(folder)
+    write_schemas(folder / "schemas", recorder.schemas())
+    contract = {"contract": str(case.contract)} if case.contract is not None else {}
+    table = {"topic": topic, "mirror": f"{_SPACE}.{name}", **contract, **case.data.get("table", {})}
+    file = {"name": space, "source": {"files": space}, "registry": {"files": f"{space}/schemas"}, "tables": [table]}
     path = lake_config.root / f"{space}.yaml"
-    path.write_text(yaml.safe_dump({"name": space, "source": {"files": space}, "tables": [table]}), encoding="utf-8")
+    path.write_text(yaml.safe_dump(file), encoding="utf-8")
     loaded = load_config(path)
     assert run_once(loaded, spark).exit_code == 0
     return loaded
@@ -86,6 +101,30 @@ def test_a_message_of_several_rows_does_not_say_which_is_meant(config: Config, s
         why(config, f"{_SPACE}.rows", Asked(place=(0, 0)), spark)
 
     assert why(config, f"{_SPACE}.rows", Asked(place=(0, 2)), spark).key == '{"id":3}'
+
+
+def test_each_message_is_told_with_the_schema_that_its_value_was_written_with(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """By the name that it has there; of a tombstone none, whatever its key was written with, and of a held one too."""
+    tombstone = {"tombstone": True, "key": 3, "framing": "id"}
+    named = _brought_up(_GUIDS, "guids", spark, lake_config, more=[tombstone])
+    found = why(named, f"{_SPACE}.guids", Asked(key="3"), spark).messages
+
+    assert [(one.op, one.schema_id, one.schema_name) for one in found] == [
+        ("c", 17001, "id:17001"),
+        ("d", None, f"guid:{guid_of(17001)}"),
+        ("tombstone", None, None),
+    ]
+    (headed, _) = why(named, f"{_SPACE}.guids", Asked(key="1"), spark).messages
+    assert headed.schema_name == f"guid:{guid_of(17001)}", "a header names it"
+
+    printed = _brought_up(_FINGERPRINTS, "prints", spark, lake_config)
+    known, held = why(printed, f"{_SPACE}.prints", Asked(key="1"), spark).messages
+    assert (known.schema_id, held.outcome) == (None, "quarantined")
+    names = [one.schema_name or "" for one in (known, held)]
+    assert all(re.fullmatch("fingerprint:[0-9A-F]{16}", name) for name in names)
+    assert names[0] != names[1]
 
 
 @pytest.mark.parametrize(("text", "key"), [("1.505", None), ("1.510", Decimal("1.51")), ("1.5O", None)])

@@ -48,6 +48,24 @@ def artifact(*parts: str) -> SchemaName:
 
 
 @pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (SchemaName.of_id(17), "id:17"),
+        (named("content", 17), "content:17"),
+        (named("global", 17), "global:17"),
+        (named("guid", bytes(15) + b"\n"), f"guid:{GUID}"),
+        (named("fingerprint", bytes(7) + b"\xaf"), "fingerprint:00000000000000AF"),
+        (named("hash", "a1"), "hash:a1"),
+        (artifact("shop", "orders-value", "3"), "artifact:shop/orders-value/3"),
+        (SchemaName("id", "00000011", told="00"), "id:17"),
+    ],
+)
+def test_a_name_is_shown_as_a_registry_is_asked_by_it(name: SchemaName, shown: str) -> None:
+    """Whoever reads it can look the schema up."""
+    assert name.shown == shown
+
+
+@pytest.mark.parametrize(
     ("octets", "id_bytes", "selector", "datum"),
     [
         ("00000000110203", 4, "id:00000011", "0203"),

@@ -208,9 +208,9 @@ REPORTS: list[models.Report] = [
         summary=["The mirror has the row, as it was left by message 0/17."], total=9, limit=1,
         messages=[
             row_models.RowMessage(
-                **PLACE.model_dump(), op="u", source_ts=NOW, position="0" * 70, outcome="quarantined", batch="b",
-                snapshot=7, published_at=NOW, columns=["status", "[price]"], kept=["memo"],
-                broke=["CONTRACT known-status"],
+                **PLACE.model_dump(), schema_name="id:63", op="u", source_ts=NOW, position="0" * 70,
+                outcome="quarantined", batch="b", snapshot=7, published_at=NOW, columns=["status", "[price]"],
+                kept=["memo"], broke=["CONTRACT known-status"],
                 violations=[
                     row_models.RowViolation(code="CONTRACT", rule="known-status", action="quarantine", status="open")
                 ],
@@ -495,6 +495,34 @@ def test_what_a_rebuilt_mirror_has_otherwise_beside_equal_rows_is_told(more: dic
 
     assert "a rebuilt, with the same rows" in shown
     assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome"),
+    [
+        ({}, "equal"),
+        ({"added": ["mail"]}, "differs"),
+        ({"held_rebuilt": {"CONTRACT limit": 2}}, "differs"),
+        ({"told_rebuilt": {"short": 3}}, "equal"),
+    ],
+)
+def test_a_replay_that_would_change_more_than_rows_differs(more: dict[str, Any], outcome: str) -> None:
+    """As its exit code says."""
+    found = replay_models.TableReplay(table="a", topic="t", equal=True, rebuilt_snapshot=7, **more)
+
+    shown = _shown(replay_models.ReplayReport(pipeline="p", tables=[found]))
+
+    assert next(line.split()[-1] for line in shown.splitlines() if line.split()[:1] == ["a"]) == outcome
+
+
+def test_a_message_of_a_row_is_shown_with_the_schema_that_it_names() -> None:
+    """Whatever kind of name that is, and with nothing that a terminal would obey."""
+    found = next(report for report in REPORTS if isinstance(report, row_models.WhyReport))
+    named = found.messages[0].model_copy(update={"schema_name": "artifact:a/\x1b[2J/1", "schema_id": None})
+
+    shown = _shown(found.model_copy(update={"messages": [named]}), 120)
+
+    assert "schema      artifact:a/\N{REPLACEMENT CHARACTER}[2J/1" in shown
 
 
 def test_names_of_maintained_tables_are_whole_in_a_narrow_terminal() -> None:

@@ -5,17 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, EXIT_LAKE, EXIT_SOURCE, ConfigError
+from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DIFFERENCE, EXIT_DONE, EXIT_LAKE, EXIT_SOURCE, ConfigError
 from cdc_materializer.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, StatusReport, TableStatus, TableVerify, VerifyReport
-from cdc_materializer.status import configured_tables, exit_code, exit_code_of, read_status
+from cdc_materializer.report.replay_models import RebuiltType, ReplayReport, TableReplay
+from cdc_materializer.status import configured_tables, exit_code, exit_code_of, exit_code_of_replay, read_status
 from tests.unit.contracts import HEAD
 from tests.unit.lakes import open_writer
 
@@ -304,3 +306,26 @@ def test_where_nothing_can_be_read_the_worst_error_counts() -> None:
 def test_verify_ends_as_its_tables_do(tables: list[TableVerify], code: int) -> None:
     """A difference that was not repaired is 8, unless a table could not be compared for a reason of its own."""
     assert exit_code_of(VerifyReport(pipeline="p", tables=tables)) == code
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ({"equal": True}, EXIT_DONE),
+        ({"equal": False}, EXIT_DIFFERENCE),
+        ({"equal": True, "types": [RebuiltType(column="a", old="int", new="bigint")]}, EXIT_DIFFERENCE),
+        ({"equal": True, "added": ["a"]}, EXIT_DIFFERENCE),
+        ({"equal": True, "held_live": {"CONTRACT a": 1}}, EXIT_DIFFERENCE),
+        ({"equal": True, "held_live": {"CONTRACT a": 1}, "held_rebuilt": {"CONTRACT a": 1}}, EXIT_DONE),
+        ({"equal": True, "told_rebuilt": {"a": 1}}, EXIT_DONE),
+        ({"equal": False, "added": ["a"], "published": True}, EXIT_DONE),
+        ({"rolled_back": True}, EXIT_DONE),
+        ({"forgotten": True}, EXIT_DONE),
+        ({"equal": True, "error": ErrorInfo(code="CONTRACT", message="x")}, EXIT_BLOCKED),
+    ],
+)
+def test_a_replay_ends_with_8_where_publishing_would_change_something(told: dict[str, Any], code: int) -> None:
+    """Rows, columns or what is held; not what is only told of rows that both have."""
+    entry = TableReplay(table="a", topic="t", **told)
+
+    assert exit_code_of_replay(ReplayReport(pipeline="p", tables=[entry])) == code
