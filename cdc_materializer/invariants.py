@@ -17,7 +17,7 @@ from cdc_materializer.marker import MARKER_PREFIX, PLANNED_ON, Marker
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
-_NO_OUTCOMES = frozenset({"read", "swept", "stopped", "repaired"})
+_NO_OUTCOMES = frozenset({"read", "swept", "stopped", "repaired", "left"})
 
 
 def broken_in(
@@ -93,7 +93,8 @@ def _is_step(below: SnapshotLine, line: SnapshotLine) -> bool:
     """
     own = below.summary.get(f"{MARKER_PREFIX}batch")
     if own is None:
-        return below.summary.get("operation") in {"delete", "replace"}
+        is_of_spark = below.summary.get("engine-name") == line.summary.get("engine-name")
+        return is_of_spark and below.summary.get("operation") in {"delete", "replace"}
     return own == line.summary.get(f"{MARKER_PREFIX}batch")
 
 

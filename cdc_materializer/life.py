@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from cdc_materializer import doubts, fold, key_order, verdict
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import PROBLEMS_TYPE
+from cdc_materializer.changes.shards import told_server
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.fold import CURRENT, HELD, NO_NAMES, REBUILT
@@ -38,6 +39,7 @@ _PLACED = {
     m.TIME: "timestamp",
     m.SOURCE_TABLE: "string",
 }
+_SERVER = "__cdc_server"
 #: What readers saw of the row before the change, and the position by which that was ordered: struct<live,row,position>;
 #: NULL where only the mirror's row can tell.
 BEFORE = "__cdc_before"
@@ -97,20 +99,27 @@ def with_endings(
     known = changes.localCheckpoint()
     is_change = F.col(m.KEY).isNotNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
     kept = (*target.key, REBUILT)
-    keys = known.where(is_change).groupBy(m.KEY).agg(*[F.first(m.column(name)).alias(name) for name in kept])
+    server = F.max(told_server(F.col(m.POSITION))).alias(_SERVER)
+    keys = known.where(is_change).groupBy(m.KEY).agg(*[F.first(m.column(name)).alias(name) for name in kept], server)
     own_truncates = [truncate for truncate in truncates if truncate not in earlier]
     own = _places(own_truncates, [sweep for sweep in sweeps if not sweep.is_past])
     met = F.explode(F.when(F.col(REBUILT), _places(truncates, sweeps)).otherwise(own)).alias("at")
-    wipes = keys.select("*", met).select(
-        *[m.column(name) for name in (m.KEY, *target.key, REBUILT)],
-        *[F.col("at")[name].alias(name) for name in _PLACED],
-        F.lit(0).alias(m.PART),
-        # No snapshot says how far the log has come.
-        (F.col("at")[m.OP] == m.WIPE).alias(m.STREAMING),
-        *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
-        F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
-        F.lit(0).cast("bigint").alias(m.SIGNATURE),
-        *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
+    # A row has one server, and what ends rows of another one is in no order with it.
+    is_own = told_server(F.col("at")[m.POSITION]) == F.col(_SERVER)
+    wipes = (
+        keys.select("*", met)
+        .where(F.coalesce(is_own, F.lit(True)))
+        .select(
+            *[m.column(name) for name in (m.KEY, *target.key, REBUILT)],
+            *[F.col("at")[name].alias(name) for name in _PLACED],
+            F.lit(0).alias(m.PART),
+            # No snapshot says how far the log has come.
+            (F.col("at")[m.OP] == m.WIPE).alias(m.STREAMING),
+            *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
+            F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
+            F.lit(0).cast("bigint").alias(m.SIGNATURE),
+            *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
+        )
     )
     return known.unionByName(wipes, allowMissingColumns=True)
 

@@ -37,7 +37,7 @@ from cdc_materializer.rebuild_base import Base
 from cdc_materializer.report.query_models import AsOfReport
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.rows import instant, is_written, with_source_tables
-from cdc_materializer.sweeping import is_before
+from cdc_materializer.sweeping import is_before, is_inside
 from cdc_materializer.why_log import Log, log_of
 
 if TYPE_CHECKING:
@@ -138,9 +138,12 @@ def _unshown(line: Line, snapshots: Sequence[Sweep], fold: Refolded) -> list[str
     """
     if not snapshots:
         return []
-    is_earlier = reduce(or_, (is_before(one, m.PARTITION, m.OFFSET) for one in snapshots))
-    live = fold.decided.where(is_written(soft=line.is_soft) & ~is_delete())
-    count = live.where(is_earlier).count()
+    is_earlier, is_shown = (
+        reduce(or_, (test(one, m.PARTITION, m.OFFSET) for one in snapshots)) for test in (is_before, is_inside)
+    )
+    live = fold.decided.where(is_written(soft=line.is_soft) & ~is_delete() & is_earlier)
+    # What a snapshot showed of a row may be held.
+    count = live.join(fold.decided.where(is_shown).select(m.KEY), m.KEY, "left_anti").count()
     if not count:
         return []
     told = f"{quantity(count, 'row')} may have been deleted: a snapshot of the table that was read before then"

@@ -172,10 +172,10 @@ def land_rest(line: Line, topic: TopicState) -> None:
         held = line.lake.load(line.mirror.quarantine)
         rewound = quarantine.rewound_topics(line, held)
         with quarantine.noting_stops(line, Tables(None, None, held)):
-            while not line.is_over():
+            while True:
                 raw = line.lake.load(line.mirror.raw)
                 span = plan_landing(line, raw, topic, rewound)
-                if span.is_empty:
+                if span.is_empty or line.is_over():
                     return
                 land(line, raw, span, topic)
 

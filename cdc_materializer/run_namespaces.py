@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def prepared(spark: SparkSession, open_lake: Callable[[], Lake], waiting: Sequence[Backlog]) -> list[Backlog]:
     """The same tables, with an error those whose namespace cannot be made; see `Lake.prepare`.
 
-    A catalog that cannot be reached is asked once: each question takes as long as it is waited for.
+    A catalog that cannot be reached is asked once, for each question takes as long as it is waited for; tables in other
+    namespaces are told so in the words of the one that was asked for.
 
     Args:
         spark: any session of the Spark that is used.

@@ -30,6 +30,10 @@ from cdc_materializer.swapped import BEFORE_REPLAY
 _LOG = logging.getLogger(__name__)
 
 
+#: What quarantine's marker counts where the mirror's newest batch may have read more than quarantine was told.
+LEFT = "left"
+
+
 def tell_quarantine(line: Line, raw: LakeTable, held: LakeTable | None, marker: Marker, decided: Decided) -> None:
     """Note what a batch that readers see by now warns of, then end what it ends (`Marker.settles`).
 
@@ -138,8 +142,9 @@ def _before(line: Line, mirror: LakeTable) -> LakeTable | None:
 
 
 def _leave(line: Line, held: LakeTable, marker: Marker) -> None:
-    """Note that nothing more is ended in a batch's name."""
-    line.lake.publish(held, quarantine.after(held, replace(marker, settled=marker.batch)), lambda _stage: None)
+    """Note that nothing more is ended in a batch's name; what it has read once more seems to wait until the next."""
+    left = replace(marker, settled=marker.batch, counts={**marker.counts, LEFT: 1})
+    line.lake.publish(held, quarantine.after(held, left), lambda _stage: None)
 
 
 def _is_same(decided: Decided, marker: Marker) -> bool:

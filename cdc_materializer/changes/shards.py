@@ -30,10 +30,15 @@ def server_of(position: str) -> str:
     return match[1] if match is not None else ""
 
 
+def told_server(position: Column) -> Column:
+    """The server of a position; an empty text where a mirror has one alone."""
+    return F.regexp_extract(position, _OF_POSITION.pattern, 1)
+
+
 def same_server(position: Column, other: str) -> Column:
     """Whether a position is of the server of another one; in a mirror of one server all are."""
     server = server_of(other)
-    return F.regexp_extract(position, _OF_POSITION.pattern, 1) == server if server else F.lit(True)
+    return told_server(position) == server if server else F.lit(True)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from cdc_materializer import environment
 from cdc_materializer.errors import ConfigError
 
 #: Properties that only Java's client knows, and what to write instead; librdkafka would refuse them.
@@ -58,6 +59,8 @@ _OAUTH_CLASSES = "org.apache.kafka.common.security.oauthbearer"
 _KERBEROS = "GSSAPI"
 #: The properties that say who the client is.
 _PRINCIPAL, _KEYTAB = "sasl.kerberos.principal", "sasl.kerberos.keytab"
+#: Java's property for such a file.
+_LOGIN_FILE = "java.security.auth.login.config"
 _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 _PEM_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
@@ -137,12 +140,18 @@ def check_kerberos(properties: Mapping[str, str]) -> None:
         ConfigError: there is no principal or no keytab.
     """
     missing = [name for name in (_PRINCIPAL, _KEYTAB) if not properties.get(name)]
-    if is_kerberos(properties) and missing:
+    if is_kerberos(properties) and missing and not _has_login():
         default = "" if _mechanism(properties) else " (the default where `sasl.mechanism` is not set)"
         names = " and ".join(f"`{name}`" for name in missing)
         what = f"The SASL mechanism {_KERBEROS}{default} under source.kafka lacks {names}."
         others = ", ".join([*_LOGIN_MODULES, "OAUTHBEARER"])
-        raise ConfigError(what, f"Set both, or `sasl.mechanism` to the broker's: one of {others}.")
+        do = f"Set both, name a file for Java in JDK_JAVA_OPTIONS (-D{_LOGIN_FILE}), or set `sasl.mechanism` to the"
+        raise ConfigError(what, f"{do} broker's: one of {others}.")
+
+
+def _has_login() -> bool:
+    """Whether the JVM's own options name a file that says how its clients log in."""
+    return _LOGIN_FILE in environment.java_options()
 
 
 def _mechanism(properties: Mapping[str, str]) -> str | None:
@@ -171,6 +180,11 @@ def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
 def _kerberos(properties: Mapping[str, str]) -> dict[str, str]:
     """How Java's client gets a ticket by a keytab, with neither a prompt nor the tickets of whoever runs it."""
     check_kerberos(properties)
+    # Java's client has no default for it.
+    java = {"sasl.mechanism": _KERBEROS}
+    java["sasl.kerberos.service.name"] = properties.get("sasl.kerberos.service.name") or "kafka"
+    if not (properties.get(_PRINCIPAL) and properties.get(_KEYTAB)):
+        return java
     options = {
         "useKeyTab": "true",
         "storeKey": "true",
@@ -180,12 +194,7 @@ def _kerberos(properties: Mapping[str, str]) -> dict[str, str]:
         "principal": properties[_PRINCIPAL],
     }
     said = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
-    return {
-        "sasl.mechanism": _KERBEROS,
-        "sasl.jaas.config": f"{_KERBEROS_MODULE} required {said};",
-        # Java's client has no default for it.
-        "sasl.kerberos.service.name": properties.get("sasl.kerberos.service.name") or "kafka",
-    }
+    return java | {"sasl.jaas.config": f"{_KERBEROS_MODULE} required {said};"}
 
 
 def _oauth(properties: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn, Protocol
@@ -247,6 +248,33 @@ def test_a_stopped_table_that_is_far_behind_ends_its_turn(follow: Follow, monkey
     assert begun == [0.0, 35.0, 70.0, 85.0, 95.0], "once all has landed it is left alone, for 5 and 10 seconds"
     assert looks == {"public.one": 5, "public.two": 6, "public.three": 6}
     assert {run.table: run.error.code for run in told.report().tables if run.error} == {"public.one": "BatchBlocked"}
+
+
+def test_a_table_that_takes_long_to_fail_is_left_alone_too(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its turn is over by then, but nothing was left to land: there is no haste."""
+    clock, begun = FixedClock(), list[float]()
+    advance_in_full = pipeline.advance
+
+    def fold(*_: object, **__: object) -> NoReturn:
+        clock.advance(40.0)
+        raise BatchBlocked("A rule blocks it.", "Look at it.")
+
+    def advance(line: Line, topic: TopicState) -> Batch | None:
+        if str(line.mirror) != "public.one":
+            return None
+        begun.append(clock.monotonic())
+        return advance_in_full(line, topic)
+
+    known, nothing = SimpleNamespace(raw=None, mirror=None, quarantine=None), Span("t", Offsets(), Offsets())
+    steps = {"load": lambda _: known, "plan_landing": lambda *_: nothing, "land": lambda *_: None, "fold_next": fold}
+    for name, step in {**steps, "told_by_raw": lambda *_: (None, None, known)}.items():
+        monkeypatch.setattr(pipeline, name, step)
+    lake = SimpleNamespace(prepare=lambda _: None, load=lambda _: None, spark=None)
+    monkeypatch.setattr("cdc_materializer.run.Lakes.of", lambda *_: lake)
+    follow(advance, 8, clock)
+
+    pauses = [after - before - 40.0 for before, after in pairwise(begun)]
+    assert pauses[:3] == [5.0, 10.0, 20.0]
 
 
 @pytest.mark.parametrize(

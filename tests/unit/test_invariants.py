@@ -106,6 +106,9 @@ def test_a_delete_of_whole_files_belongs_to_the_batch_that_stands_on_it() -> Non
     assert list(broken_in("t", [rebuilt, emptied, before], is_raw=False)) == []
     assert foreign([rebuilt, emptied, before]) == []
     assert foreign([known, emptied, before]) == [emptied], "nothing says that it was the batch's"
+    of_trino = replace(emptied, summary={**emptied.summary, "engine-name": "trino"})
+    assert foreign([rebuilt, of_trino, before]) == [of_trino]
+    assert list(broken_in("t", [rebuilt, of_trino, before], is_raw=False)) != []
     assert foreign([replace(rebuilt, summary={**known.summary, PLANNED_ON: "2"}), emptied, before]) == [emptied]
     assert list(broken_in("t", [rebuilt, line(2, total=1, operation="overwrite"), before], is_raw=False)) == [
         "Snapshot 3 of t was planned on 1, and 2 is below it."
