@@ -105,12 +105,13 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
     finally:
         judged.unpersist()
     fingerprint = line.contract.fingerprint if line.contract is not None else None
+    stop = log.stop.what if log.stop is not None else None
     return WhyReport(
         pipeline=line.pipeline,
         table=str(line.mirror),
         topic=line.table.topic,
         key=key,
-        summary=summary(standing, row, judged_otherwise=marker_of(mirror).contract != fingerprint),
+        summary=summary(standing, row, judged_otherwise=marker_of(mirror).contract != fingerprint, stop=stop),
         row=row,
         total=total,
         limit=asked.limit,

@@ -15,7 +15,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.earlier import lying_at
 from cdc_materializer.epochs import Recorded
-from cdc_materializer.errors import UsageError
+from cdc_materializer.errors import SchemaRefused, UsageError
 from cdc_materializer.fresh import together
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
@@ -75,10 +75,23 @@ def _no_mirror(table: str) -> UsageError:
 
 
 def open_log(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | None) -> Log:
-    """All messages that raw has, of which the mirror may have read fewer; what waits for its schema is unread."""
-    span = batch.whole(Offsets(), marker_of(raw).offsets, line.table.topic)
-    messages = as_waiting(line, batch.messages(line.lake.rows(raw), span, line.id_bytes), mirror, held)
-    return Log(line, raw, mirror, messages, find_decoders(messages, line.lookup(mirror.schema)), held)
+    """All messages that raw has, of which the mirror may have read fewer; what waits for its schema is unread.
+
+    Those that it has read alone, where a table cannot be made of the others with it: it has stopped, or a run will.
+    """
+
+    def up_to(ends: Offsets) -> tuple[DataFrame, Decoders]:
+        span = batch.whole(Offsets(), ends, line.table.topic)
+        messages = as_waiting(line, batch.messages(line.lake.rows(raw), span, line.id_bytes), mirror, held)
+        return messages, find_decoders(messages, line.lookup(mirror.schema))
+
+    read, landed = marker_of(mirror).offsets, marker_of(raw).offsets
+    try:
+        return Log(line, raw, mirror, *up_to(landed), held)
+    except SchemaRefused as error:
+        if not landed.is_ahead_of(read):
+            raise
+        return Log(line, raw, mirror, *up_to(read), held, stop=error)
 
 
 @dataclass(frozen=True)
@@ -89,9 +102,10 @@ class Log:
         line: the table's way.
         raw: raw as it was loaded.
         mirror: the mirror as it was loaded.
-        messages: all that raw has, from `batch.messages`.
+        messages: all that raw has, from `batch.messages`, or those that the mirror has read.
         decoders: for these messages.
         held: the mirror's quarantine as it was then; None where there is none, or where nobody asks for it.
+        stop: why there are no others among them than the mirror has read; None where all are.
     """
 
     line: Line
@@ -100,6 +114,7 @@ class Log:
     messages: DataFrame
     decoders: Decoders
     held: LakeTable | None = None
+    stop: SchemaRefused | None = None
 
     @property
     def target(self) -> TableSchema:

@@ -37,13 +37,16 @@ class Standing:
         )
 
 
-def summary(standing: Standing, row: RowNow | None, *, judged_otherwise: bool = False) -> list[str]:
+def summary(
+    standing: Standing, row: RowNow | None, *, judged_otherwise: bool = False, stop: str | None = None
+) -> list[str]:
     """Say why the row is as it is now.
 
     Args:
         standing: what its messages say.
         row: what the mirror has; None where there is no key.
         judged_otherwise: whether the newest batch was judged by another contract than today's.
+        stop: what keeps the mirror from reading on, so that later messages are not among those that are told.
     """
     if row is None:
         return ["The message has no key that can be read: it is no row's."]
@@ -55,6 +58,8 @@ def summary(standing: Standing, row: RowNow | None, *, judged_otherwise: bool = 
         sentences.append(
             "The newest batch was judged by another contract than today's, which is the one that speaks here."
         )
+    if stop is not None:
+        sentences.append(f"Messages that the mirror has not read are left out, for they cannot be: {stop}")
     return sentences
 
 

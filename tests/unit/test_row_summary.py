@@ -30,12 +30,13 @@ def test_the_summary_says_why_the_row_is_as_it_is() -> None:
         _told(6, "waiting"),
     ]
 
-    assert summary(Standing.of(life), row, judged_otherwise=True) == [
+    assert summary(Standing.of(life), row, judged_otherwise=True, stop="Two columns are one.") == [
         "The mirror has the row, as it was left by message 0/4.",
         "1 later message is held back (CONTRACT limit).",
         "1 message waits for the next `cdcm run`.",
         "The mirror does not hold what the messages give in price: see `cdcm verify`.",
         "The newest batch was judged by another contract than today's, which is the one that speaks here.",
+        "Messages that the mirror has not read are left out, for they cannot be: Two columns are one.",
     ]
 
 
