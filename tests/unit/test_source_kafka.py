@@ -262,6 +262,18 @@ def test_kerberos_that_java_cannot_follow_is_refused_before_anything_is_asked(mi
     KafkaSource({**given, "sasl.mechanism": "PLAIN"})
 
 
+def test_javas_own_login_file_goes_where_there_is_no_keytab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's client finds it by itself; librdkafka has its ticket from elsewhere."""
+    given = {**_KERBEROS, "sasl.kerberos.keytab": "", "sasl.kerberos.principal": ""}
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Djava.security.auth.login.config=/etc/kafka.jaas")
+
+    KafkaSource(given)
+    told = spark_options(given)
+
+    assert told["kafka.sasl.mechanism"] == "GSSAPI"
+    assert "kafka.sasl.jaas.config" not in told
+
+
 def test_a_client_that_was_built_without_kerberos_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of PyPI is; no property is wrong then."""
     said = "Failed to create consumer: No provider for SASL mechanism GSSAPI: recompile librdkafka with libsasl2"
