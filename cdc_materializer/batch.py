@@ -257,7 +257,8 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             # Here truncates and snapshots end each row at their place; otherwise they leave out what it was before.
             sweeps = _located(sweeps, own, past, target)
             folded.snapshots = replace(folded.snapshots, sweeps=tuple(one for one in sweeps if not one.is_past))
-            changes = life.with_endings(changes, target, truncates, earlier, sweeps)
+            is_sharded = past.lookup.options.shard is not None
+            changes = life.with_endings(changes, target, truncates, earlier, sweeps, sharded=is_sharded)
             recorded = replace(recorded, truncated=())
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))

@@ -97,6 +97,8 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         unread = waiting.count() if waiting is not None else 0
         total = read + unread
         if total == 0:
+            if log.stop is not None:
+                raise log.stop
             what = f"{line.mirror.raw} has no message of that key."
             raise UsageError(what, "Write the key as JSON, as `cdcm quarantine list` does: --key '{\"id\": 42}'.")
         told = with_schemas(log, [*_told(log, judged, asked), *_unread(waiting, asked.limit)][-asked.limit :])

@@ -17,7 +17,7 @@ from cdc_materializer.marker import MARKER_PREFIX, PLANNED_ON, Marker
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
-_NO_OUTCOMES = frozenset({"read", "swept", "stopped", "repaired", "left"})
+_NO_OUTCOMES = frozenset({"read", "swept", "stopped", "repaired"})
 
 
 def broken_in(

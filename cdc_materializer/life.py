@@ -81,6 +81,8 @@ def with_endings(
     truncates: Sequence[Truncate],
     earlier: Sequence[Truncate],
     sweeps: Sequence[Sweep] = (),
+    *,
+    sharded: bool = False,
 ) -> DataFrame:
     """Add what truncates and complete snapshots do to each key, as deletes at their own places.
 
@@ -92,6 +94,7 @@ def with_endings(
         truncates: those that wipe rows.
         earlier: the ones among them from before the batch; keys without their past have these behind them.
         sweeps: complete snapshots, with their ends; those of the past are behind keys without theirs too.
+        sharded: whether rows are of several servers: what ends rows of another one is in no order with a row.
     """
     if not truncates and not sweeps:
         return changes
@@ -103,23 +106,20 @@ def with_endings(
     keys = known.where(is_change).groupBy(m.KEY).agg(*[F.first(m.column(name)).alias(name) for name in kept], server)
     own_truncates = [truncate for truncate in truncates if truncate not in earlier]
     own = _places(own_truncates, [sweep for sweep in sweeps if not sweep.is_past])
-    met = F.explode(F.when(F.col(REBUILT), _places(truncates, sweeps)).otherwise(own)).alias("at")
-    # A row has one server, and what ends rows of another one is in no order with it.
-    is_own = told_server(F.col("at")[m.POSITION]) == F.col(_SERVER)
-    wipes = (
-        keys.select("*", met)
-        .where(F.coalesce(is_own, F.lit(True)))
-        .select(
-            *[m.column(name) for name in (m.KEY, *target.key, REBUILT)],
-            *[F.col("at")[name].alias(name) for name in _PLACED],
-            F.lit(0).alias(m.PART),
-            # No snapshot says how far the log has come.
-            (F.col("at")[m.OP] == m.WIPE).alias(m.STREAMING),
-            *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
-            F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
-            F.lit(0).cast("bigint").alias(m.SIGNATURE),
-            *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
-        )
+    ends = keys.select("*", F.explode(F.when(F.col(REBUILT), _places(truncates, sweeps)).otherwise(own)).alias("at"))
+    if sharded:
+        is_own = told_server(F.col("at")[m.POSITION]) == F.col(_SERVER)
+        ends = ends.where(F.coalesce(is_own, F.lit(True)))
+    wipes = ends.select(
+        *[m.column(name) for name in (m.KEY, *target.key, REBUILT)],
+        *[F.col("at")[name].alias(name) for name in _PLACED],
+        F.lit(0).alias(m.PART),
+        # No snapshot says how far the log has come.
+        (F.col("at")[m.OP] == m.WIPE).alias(m.STREAMING),
+        *[F.array().cast(NO_NAMES).alias(name) for name in (m.ABSENT, m.UNAVAILABLE)],
+        F.array().cast(PROBLEMS_TYPE).alias(m.PROBLEMS),
+        F.lit(0).cast("bigint").alias(m.SIGNATURE),
+        *[F.lit(False).alias(name) for name in (CURRENT, HELD, m.NAMELESS)],
     )
     return known.unionByName(wipes, allowMissingColumns=True)
 

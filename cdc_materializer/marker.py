@@ -37,12 +37,14 @@ PLANNED_ON = f"{MARKER_PREFIX}planned-on"
 
 #: The tag on the newest marked snapshot of `main`: how far it was filled, whatever other tools compact and expire.
 MARKER_TAG = "cdcm-marker"
-
 #: The tag on a table's first snapshot, which is empty: it is set when the table is made, and never moved.
 GENESIS_TAG = "cdcm-genesis"
 
 #: What quarantine's marker counts while the table has stopped for a reason that no message carries.
 STOPPED = "stopped"
+
+#: Begins what quarantine's marker says of a batch that was given up: it may have read more than quarantine was told.
+LEFT = "left "
 
 _DIGEST = re.compile(r"-?[0-9]{1,38}")
 
@@ -120,7 +122,7 @@ class Marker:
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
         settles: on a mirror whose batch ends what is in quarantine, which is written behind its commit: what the batch
             has found wrong adds up to (`tally.wrongs`); None where it ends nothing.
-        settled: on quarantine, the newest batch of which that was written.
+        settled: on quarantine, the newest batch of which that was written; behind LEFT, one that was given up.
         warned: on a mirror, the rules about the table that the batch breaks and that only warn, which quarantine is
             told behind its commit too.
         noted: on quarantine, the newest batch of which it was told so.
@@ -305,15 +307,13 @@ def is_unsettled(mirror: Marker | None, quarantine: Marker | None) -> bool:
         return True
     if mirror is None or quarantine is None:
         return False
-    is_open = mirror.settles is not None and quarantine.settled != mirror.batch
+    is_open = mirror.settles is not None and quarantine.settled not in {mirror.batch, LEFT + mirror.batch}
     return is_open or is_half_swapped(mirror, quarantine)
 
 
 def is_half_swapped(mirror: Marker | None, quarantine: Marker | None) -> bool:
     """Whether a mirror was swapped in, or taken back, and its quarantine is still that of the state before."""
-    if mirror is None or quarantine is None or mirror.swapped is None:
-        return False
-    return quarantine.swapped != mirror.swapped
+    return mirror is not None and quarantine is not None and mirror.swapped not in {None, quarantine.swapped}
 
 
 def is_unnoted(mirror: Marker | None, quarantine: Marker | None) -> bool:

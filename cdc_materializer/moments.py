@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, verdict
@@ -138,12 +137,15 @@ def _unshown(line: Line, snapshots: Sequence[Sweep], fold: Refolded) -> list[str
     """
     if not snapshots:
         return []
-    is_earlier, is_shown = (
-        reduce(or_, (test(one, m.PARTITION, m.OFFSET) for one in snapshots)) for test in (is_before, is_inside)
-    )
-    live = fold.decided.where(is_written(soft=line.is_soft) & ~is_delete() & is_earlier)
+    live = fold.decided.where(is_written(soft=line.is_soft) & ~is_delete())
     # What a snapshot showed of a row may be held.
-    count = live.join(fold.decided.where(is_shown).select(m.KEY), m.KEY, "left_anti").count()
+    unshown = [
+        live.where(is_before(one, m.PARTITION, m.OFFSET))
+        .join(fold.decided.where(is_inside(one, m.PARTITION, m.OFFSET)).select(m.KEY), m.KEY, "left_anti")
+        .select(m.KEY)
+        for one in snapshots
+    ]
+    count = reduce(DataFrame.unionByName, unshown).distinct().count()
     if not count:
         return []
     told = f"{quantity(count, 'row')} may have been deleted: a snapshot of the table that was read before then"

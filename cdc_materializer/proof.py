@@ -47,7 +47,7 @@ from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, se
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.session import beside
-from cdc_materializer.settling import LEFT
+from cdc_materializer.settling import is_given_up
 from cdc_materializer.table_errors import info_of
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def compare(
     with refolded(line, raw, mirror, held) as fold:
         difference = difference_from(line, fold.expected, mirror)
         told = held.marker if held is not None else None
-        is_told = not is_unsettled(mirror.marker, told) and (told is None or not told.counts.get(LEFT))
+        is_told = not (is_unsettled(mirror.marker, told) or is_given_up(mirror.marker, told))
         is_doubtful = error is None and not (difference.is_none or is_told)
         if is_doubtful and find_retries(line, raw, tables, whole=True) is not None:
             what = f"{line.mirror} differs, and messages held for a schema that is known by now wait for a run."

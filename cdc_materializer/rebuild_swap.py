@@ -21,8 +21,6 @@ from cdc_materializer.rebuild_base import carried
 from cdc_materializer.settling import held_with, swap_ended
 from cdc_materializer.swapped import BEFORE_REPLAY, Swapped
 
-#: How often tables are looked at that a run is publishing to.
-_LOOKS = 3
 _KEEPS_NONE = "{} keeps no state from before a replay. Nothing was written."
 _DO_INSTEAD = "`cdcm replay {} --publish` rebuilds the mirror by today's contract; `--forget` lets go of those rows."
 
@@ -30,17 +28,10 @@ _DO_INSTEAD = "`cdcm replay {} --publish` rebuilds the mirror by today's contrac
 def load_all(line: Line) -> Tables:
     """Raw as it is, mirror and quarantine as they are on the branch of the line's lake.
 
-    The mirror first: what columns are renamed by meanwhile, raw has had before. Once more where a run has published
-    between the two: what quarantine holds goes with the rows that it was held beside.
+    The mirror first: what columns are renamed by meanwhile, raw has had before.
     """
-    name, lake = line.mirror, line.lake
-    for _ in range(_LOOKS):
-        mirror = line.load_mirror()
-        tables = Tables(replace(lake, branch=MAIN).load(name.raw), mirror, lake.load(name.quarantine))
-        now = line.load_mirror()
-        if (now and now.head) == (mirror and mirror.head):
-            break
-    return tables
+    name, lake, mirror = line.mirror, line.lake, line.load_mirror()
+    return Tables(replace(lake, branch=MAIN).load(name.raw), mirror, lake.load(name.quarantine))
 
 
 def begin_anew(line: Line, tables: Tables) -> Tables:

@@ -23,15 +23,11 @@ from cdc_materializer.lake_columns import is_of_other_columns
 from cdc_materializer.lake_line import summaries
 from cdc_materializer.line import Decided, Line, Tables, marker_of, reload
 from cdc_materializer.line_then import at_snapshot
-from cdc_materializer.marker import Marker, is_half_swapped, is_unnoted, is_unsettled
+from cdc_materializer.marker import LEFT, Marker, is_half_swapped, is_unnoted, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.swapped import BEFORE_REPLAY
 
 _LOG = logging.getLogger(__name__)
-
-
-#: What quarantine's marker counts where the mirror's newest batch may have read more than quarantine was told.
-LEFT = "left"
 
 
 def tell_quarantine(line: Line, raw: LakeTable, held: LakeTable | None, marker: Marker, decided: Decided) -> None:
@@ -143,8 +139,12 @@ def _before(line: Line, mirror: LakeTable) -> LakeTable | None:
 
 def _leave(line: Line, held: LakeTable, marker: Marker) -> None:
     """Note that nothing more is ended in a batch's name; what it has read once more seems to wait until the next."""
-    left = replace(marker, settled=marker.batch, counts={**marker.counts, LEFT: 1})
-    line.lake.publish(held, quarantine.after(held, left), lambda _stage: None)
+    line.lake.publish(held, quarantine.after(held, replace(marker, settled=LEFT + marker.batch)), lambda _stage: None)
+
+
+def is_given_up(mirror: Marker | None, quarantine: Marker | None) -> bool:
+    """Whether nothing more is ended in the name of a mirror's newest batch, though it may have ended something."""
+    return mirror is not None and quarantine is not None and quarantine.settled == LEFT + mirror.batch
 
 
 def _is_same(decided: Decided, marker: Marker) -> bool:
@@ -183,7 +183,8 @@ def swap_ended(line: Line, tables: Tables) -> Tables:
     is_of_it = batch.within(told, "partition", "offset") | quarantine.is_warning()
     others = lake.rows(held).where(~is_of_it | quarantine.is_noted())
     final = lake.rows(right).where(is_of_it & ~quarantine.is_noted()).unionByName(others)
-    after = quarantine.after(held, replace(marker, settled=marker.batch))
+    is_left = is_given_up(marker, marker_of(right))
+    after = quarantine.after(held, replace(marker, settled=LEFT + marker.batch if is_left else marker.batch))
     try:
         lake.publish(held, after, lambda stage: replace_rows(stage, final))
     except CommitConflict:

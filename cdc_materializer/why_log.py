@@ -163,9 +163,12 @@ class Log:
 
         Raises:
             UsageError: there is no such message, or it is about several rows.
+            SchemaRefused: the mirror has read none such, and cannot read on.
         """
         found = self.changes(lying_at(self.messages, self.place(place))).select(m.PART, m.KEY).collect()
         if not found:
+            if self.stop is not None:
+                raise self.stop
             what = f"{self.line.mirror.raw} has no message {place[0]}/{place[1]}."
             raise UsageError(what, "Write partition/offset as reports do, such as 0/9.")
         # Of two parts of one entry the first ends the row that it moves.

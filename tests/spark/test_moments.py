@@ -338,6 +338,11 @@ def test_a_snapshot_that_was_taken_again_leaves_open_what_was_deleted(
         spark,
         f"again_{sweeps}",
         [Said("c", row, 10 * row, 100 * row) for row in (1, 2, 3)],
+        # One that shows all rows says nothing of what a later one does not show.
+        [
+            Said("r", row, 10 * row, 350, seconds=100, snapshot=at)
+            for row, at in ((1, "first"), (2, "true"), (3, "last"))
+        ],
         [
             Said("r", 1, 11, 500, seconds=120, snapshot="first"),
             Said("r", 3, 30, 500, seconds=120, snapshot="last"),

@@ -587,7 +587,7 @@ def test_what_keeps_a_table_from_being_compared_rebuilt_or_planned_is_shown_with
         monkeypatch.setattr(module, "Line", lambda *_: line)
     monkeypatch.setattr(rebuild, "_replay", _refuse)
     monkeypatch.setattr(plan, "_plan", _refuse)
-    spark: Any = None
+    spark: Any = lake.spark
 
     found = (
         proof._verify(work, spark, table, proof.VerifyOptions()).error,
