@@ -125,7 +125,8 @@ def test_the_ledger_tells_what_another_engine_did(shop_with_ledger: Shop, harm: 
 @pytest.fixture
 def shop_with_ledger(request: pytest.FixtureRequest, spark: "SparkSession", lake_config: Config) -> Shop:
     """A shop whose mirror keeps a ledger."""
-    name = "ledger_" + request.node.name.partition("[")[2].removesuffix("]")
+    test, _, parameter = request.node.name.removeprefix("test_").removesuffix("]").partition("[")
+    name = f"ledger_{parameter or test[:40]}"
     return Shop(lake_config, spark, name, properties={"format-version": "2"}, ledger=True)
 
 
