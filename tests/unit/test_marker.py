@@ -4,8 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_materializer.marker import MARKER_PREFIX, STOPPED, Adoption, Marker, beside_mirror, is_unnoted
+from cdc_materializer.marker import (
+    LEFT,
+    MARKER_PREFIX,
+    STOPPED,
+    Adoption,
+    Marker,
+    beside_mirror,
+    is_unnoted,
+    is_unsettled,
+)
 from cdc_materializer.offsets import Offsets
+from cdc_materializer.settling import is_given_up
 from cdc_materializer.swapped import Swapped
 
 BEFORE = Marker("p", "a", "t", None, Offsets({0: 9, 1: 2}), {}, None, None, {"read": 4, STOPPED: 1}, settled="a")
@@ -46,6 +56,18 @@ def test_what_a_batch_warns_of_is_told_in_quarantine_once() -> None:
     ]
     assert not is_unnoted(BATCH, None)
     assert Marker.begin(WARNED).warned == ()
+
+
+def test_a_batch_that_was_given_up_stays_known_while_it_is_the_mirrors_newest() -> None:
+    """Nothing more is ended in its name; what it has read may seem to wait, whatever is tried or stops meanwhile."""
+    left = replace(BEFORE, settled=LEFT + BATCH.batch)
+    later = beside_mirror(left, replace(BATCH, batch="c", settles=None))
+
+    for held in (left, later, Marker.from_summary(left.to_summary())):
+        assert (is_unsettled(BATCH, held), is_given_up(BATCH, held)) == (False, True)
+    assert (is_unsettled(BATCH, BEFORE), is_given_up(BATCH, BEFORE)) == (True, False)
+    assert not is_given_up(BATCH, replace(BEFORE, settled=BATCH.batch))
+    assert not is_given_up(replace(BATCH, batch="c"), left)
 
 
 def test_a_mirror_names_the_table_that_holds_what_is_held_of_it() -> None:
