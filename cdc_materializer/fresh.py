@@ -169,7 +169,7 @@ def together(line: Line) -> tuple[Line, Tables]:
         # What has landed meanwhile may say of columns what raw did not say before.
         line = replace(line)
     what = f"{line.mirror} was published to again and again while it was being read."
-    raise CommitConflict(what, "Ask again when less is published; without --fresh `query` answers.")
+    raise CommitConflict(what, "Run it again when less is published; `query` answers at once without --fresh.")
 
 
 def unlanded(line: Line, raw: LakeTable | None, topic: TopicState) -> tuple[DataFrame, Span]:

@@ -28,6 +28,7 @@ from cdc_materializer.marker import Marker
 from cdc_materializer.names import RAW_SUFFIX, TableName
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
 from cdc_materializer.report.models import ErrorInfo, RunReport
+from cdc_materializer.report.wording import quantity, size
 from cdc_materializer.status import configured_tables, exit_code_of_error
 
 if TYPE_CHECKING:
@@ -279,7 +280,8 @@ class _Doing:
         facts, wanted, told = self._work.facts, self._work.steps.compaction, _rewrite(self._work.steps)
         if wanted is None or told is None:
             return
-        self._begin(f"{wanted.files} data files are written anew")
+        spared = f"to spare readers {size(told.saved)}"
+        self._begin(f"{quantity(told.files, 'data file')} of {size(told.bytes)} are written anew, {spared}")
         base = maintain_steps.load(self._there, self._work.name)
         done = maintain_steps.compact(self._there, base, wanted, facts.target, self._rule.ratio)
         if done is not None:

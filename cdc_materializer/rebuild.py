@@ -25,6 +25,7 @@ from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows, replace_rows_from
 from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
+from cdc_materializer.fresh import together
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Batch, Line, Tables, marker_of
@@ -230,7 +231,8 @@ def _entry(line: Line) -> TableReplay:
 def _replay(line: Line, options: ReplayOptions) -> TableReplay:
     name = line.mirror
     for _ in range(_CATCH_UPS):
-        live = begin_anew(line, load_all(line))
+        begin_anew(line)
+        line, live = together(line)
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)

@@ -34,10 +34,11 @@ def load_all(line: Line) -> Tables:
     return Tables(replace(lake, branch=MAIN).load(name.raw), mirror, lake.load(name.quarantine))
 
 
-def begin_anew(line: Line, tables: Tables) -> Tables:
-    """The tables, once an earlier swap is ended; where that cannot be any more, both are about to be rebuilt."""
-    is_there = tables.is_half_swapped and held_with(line, tables) is not None
-    return swap_ended(line, tables) if is_there else tables
+def begin_anew(line: Line) -> None:
+    """End an earlier swap that was killed; where that cannot be done any more, both tables are about to be rebuilt."""
+    tables = load_all(line)
+    if tables.is_half_swapped and held_with(line, tables) is not None:
+        swap_ended(line, tables)
 
 
 def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes: bool) -> bool:

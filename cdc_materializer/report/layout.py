@@ -15,8 +15,6 @@ from cdc_materializer.report.models import ErrorInfo, MessagePlace
 from cdc_materializer.report.wording import moment, printable
 
 INDENT = 2
-_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_THOUSAND = 1_000
 
 
 class Printable:
@@ -37,15 +35,6 @@ class Printable:
 def number(count: int | None) -> str:
     """A count with its thousands apart; a dash for none."""
     return "–" if count is None else f"{count:,}"
-
-
-def size(count: float) -> str:
-    """A number of bytes."""
-    for unit in _BYTE_UNITS:
-        if count < _THOUSAND or unit == _BYTE_UNITS[-1]:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= _THOUSAND
-    return ""
 
 
 def new_table(*names: str, numbers: Iterable[str] = ()) -> Table:

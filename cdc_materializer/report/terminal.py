@@ -21,7 +21,6 @@ from cdc_materializer.report.layout import (
     new_table,
     number,
     place_line,
-    size,
 )
 from cdc_materializer.report.maintain_models import MaintainReport
 from cdc_materializer.report.models import (
@@ -79,6 +78,7 @@ from cdc_materializer.report.wording import (
     samples_line,
     schema_words,
     share,
+    size,
     standing,
     time_of,
     worst_first,

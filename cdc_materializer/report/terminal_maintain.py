@@ -6,10 +6,10 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cdc_materializer.report.layout import failure, new_table, number, size
+from cdc_materializer.report.layout import failure, new_table, number
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport
 from cdc_materializer.report.next_steps import NextSteps
-from cdc_materializer.report.wording import quantity
+from cdc_materializer.report.wording import quantity, size
 
 
 def maintain_view(report: MaintainReport, now: datetime, steps: NextSteps) -> RenderableType:  # noqa: ARG001 - one signature for all

@@ -24,6 +24,8 @@ End = Literal["first", "last"]
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 #: Below each of these ages, in seconds, an age is told in the unit beside it.
 _AGE_UNITS = ((2 * _MINUTE, 1, "s"), (2 * _HOUR, _MINUTE, "min"), (2 * _DAY, _HOUR, "h"), (None, _DAY, "d"))
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_THOUSAND = 1_000
 #: The smallest share that is told with two digits; what is smaller is only said to be so.
 _SMALLEST_SHARE = 0.0001
 
@@ -96,6 +98,15 @@ def share(part: float | None) -> str:
     if part is None:
         return "–"
     return "< 0.01%" if 0 < part < _SMALLEST_SHARE else f"{part:.2%}"
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit in _BYTE_UNITS:
+        if count < _THOUSAND or unit == _BYTE_UNITS[-1]:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _THOUSAND
+    return ""
 
 
 def quantity(number: int, noun: str, plural: str | None = None) -> str:

@@ -17,7 +17,7 @@ from cdc_materializer.differences import hashed
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
 from cdc_materializer.explain import Asked, why
 from cdc_materializer.invariants import broken_in
-from cdc_materializer.lake import Lake
+from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
@@ -197,6 +197,30 @@ def test_a_row_is_told_once_after_a_replay_that_was_published_on_top_of_later_ru
     assert list(broken_in("t", lines, is_raw=False)) == []
     shop.spark.sql(f"UPDATE lake.{shop.mirror} SET price = 99 WHERE id = 5")
     assert shop.verify().judged_otherwise is bool(seen), "what was not read again was judged by the first contract"
+
+
+def test_what_a_replay_compares_is_of_one_moment_whatever_a_run_publishes_meanwhile(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may end in quarantine what the mirror of a moment ago still lacks."""
+    load, quarantine = Lake.load, TableName.parse(shop.mirror).quarantine
+    runs: list[int] = []
+
+    def overtaken(lake: Lake, name: TableName) -> LakeTable | None:
+        # The second look at quarantine is that of what is compared.
+        if name == quarantine and lake.branch == MAIN and len(runs) < 2:
+            runs.append(1)
+            if len(runs) == 2:
+                shop.send(("c", 4, 40))
+                shop.run()
+        return load(lake, name)
+
+    monkeypatch.setattr(Lake, "load", overtaken)
+
+    found = shop.replay()
+
+    assert len(runs) == 2
+    assert (found.equal, found.live, found.held_live, found.held_rebuilt) == (True, 3, {}, {})
 
 
 def test_a_replay_judges_by_the_contract_of_today(shop: Shop) -> None:
