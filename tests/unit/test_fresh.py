@@ -73,7 +73,7 @@ def test_a_mirror_that_is_published_to_all_the_time_is_given_up() -> None:
     lake = _Lake({_NAME: 1, _NAME.raw: 7, _NAME.quarantine: 1})
     lake.happens = _publishing(lake, 1_000)
 
-    with pytest.raises(CommitConflict, match=r"again and again while it was being read\. Ask again") as caught:
+    with pytest.raises(CommitConflict, match=r"again and again while it was being read\. Run it again when") as caught:
         together(_line(lake))
 
     assert caught.value.exit_code == EXIT_LAKE
