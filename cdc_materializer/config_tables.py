@@ -171,8 +171,9 @@ class TableSettings(Settings):
     )
     position_regression_tolerance: Duration = Field(
         default=timedelta(hours=1),
-        description="How much later than the last change one from an earlier position of the database may be, of a "
-        "row that nothing was told of.",
+        description="A change from an earlier position of the database stops the table if it was made later than all "
+        "that were read, by more than this. Where changes of PostgreSQL tell `lsn` but no `sequence`, make it longer "
+        "than your longest transaction.",
         json_schema_extra={"default": "1h"},
     )
     records_max: int = Field(default=500_000, ge=1, description="The most messages that one batch reads.")

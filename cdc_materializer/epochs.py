@@ -42,8 +42,10 @@ class Recorded:
 
     Attributes:
         positions: the highest streaming position of each partition.
-        times: when the source made those changes, in microseconds since 1970.
+        times: when the source made the latest of the changes up to there, in microseconds since 1970. It need not be
+            the highest: Oracle tells when a transaction made a change, and not when it was committed.
         tolerance: how many microseconds later than that a change at an earlier position may have been made.
+        offsets: up to where each partition was read.
         truncated: the highest position of a truncate that was applied, of each server: other partitions can be behind
             it still.
         partitions: how many the topic has; with one, offsets are all the order there is.
@@ -69,6 +71,7 @@ class Recorded:
     positions: Mapping[int, str] = field(default_factory=dict)
     times: Mapping[int, int] = field(default_factory=dict)
     tolerance: int = 3_600_000_000
+    offsets: Mapping[int, int] = field(default_factory=dict)
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
     partitions: int = 1
@@ -191,10 +194,10 @@ def went_back(recorded: Recorded, comparable: Column, shown: Column, new_in_key:
     log, is_numbered = F.col(m.LOG), F.col(m.LOG_NUMBER).isNotNull()
     # What another epoch has shown says nothing.
     other_in_key = (shown["epoch"] == F.col(m.EPOCH)) & log.startswith(FILE_LOG) & (log != shown["log"])
-    behind, late = _behind(recorded)
+    behind = is_behind(recorded)
     continued = (new_in_key & is_numbered) | (behind & _is_unseen(recorded))
     other = F.coalesce(other_in_key, F.lit(False)) | _is_other_series(recorded)
-    regressed = (new_in_key | (behind & late) | other) & ~F.coalesce(continued, F.lit(False))
+    regressed = (new_in_key | (behind & _is_late(recorded)) | other) & ~F.coalesce(continued, F.lit(False))
     # Messages that are read once more belong to the epoch that they were in.
     is_current = F.col("__cdc_current") & comparable & (F.col(m.EPOCH) == current_epoch(recorded))
     return {
@@ -278,15 +281,26 @@ def micros() -> Column:
     return F.unix_micros(m.SOURCE_TIME)
 
 
-def _behind(recorded: Recorded) -> tuple[Column, Column]:
-    """Whether a change is behind the recorded one of its partition, and made too late to be a re-send."""
-    behind, late = F.lit(False), F.lit(False)
+def is_behind(recorded: Recorded) -> Column:
+    """Whether a change is at an earlier position than what was read of its partition before it.
+
+    One that is read once more, because it could not be read when it came, is not: the recorded ones have come since.
+    """
+    behind = F.lit(False)
     for partition, position in recorded.positions.items():
+        is_unread = F.col(m.OFFSET) >= recorded.offsets.get(partition, 0)
         here = F.col(m.PARTITION) == partition
-        behind = F.when(here, F.col(m.POSITION) < position).otherwise(behind)
-        if partition in recorded.times:
-            late = F.when(here, micros() > recorded.times[partition] + recorded.tolerance).otherwise(late)
-    return F.coalesce(behind, F.lit(False)), F.coalesce(late, F.lit(False))
+        behind = F.when(here, is_unread & (F.col(m.POSITION) < position)).otherwise(behind)
+    return F.coalesce(behind, F.lit(False))
+
+
+def _is_late(recorded: Recorded) -> Column:
+    """Whether a change was made too late to be a re-send, which was read before in some partition of its server's.
+
+    There it either was at no earlier position, so that `Recorded.times` are no earlier than it, or it was let pass.
+    """
+    latest = _highest(recorded.times, recorded, "bigint")
+    return F.coalesce(micros() > latest + F.lit(recorded.tolerance), F.lit(False))
 
 
 def _is_unseen(recorded: Recorded) -> Column:

@@ -38,7 +38,8 @@ class Facts:
 
     Attributes:
         positions: the highest streaming position of each partition.
-        times: when the source made those changes, in microseconds since 1970.
+        times: when the source made the latest change of each, but those behind what was read before (`is_behind`), in
+            microseconds since 1970.
         readings: how far rows of snapshots reach in each partition, where there are several.
         deleted_at: when the last delete without its place was written in each, likewise.
         truncates: the batch's truncates.
@@ -160,8 +161,7 @@ def facts_of(
     """
     history = wants_history(states, recorded, sweeps, lives=lives, plain=plain)
     made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
-    micros, number = F.unix_micros(m.SOURCE_TIME).alias("micros"), F.col(m.LOG_NUMBER).alias("number")
-    place = F.struct(F.col(m.POSITION).alias("position"), micros, number)
+    place = F.struct(F.col(m.POSITION).alias("position"), F.col(m.LOG_NUMBER).alias("number"))
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
     # What an epoch that is over has shown says nothing of the logs of this one.
     is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
@@ -170,6 +170,7 @@ def facts_of(
         states.groupBy(m.PARTITION, m.LOG)
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
+            F.max(F.when(is_own, _latest(recorded))).alias("latest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             *_numbered(is_own),
             *_without_positions(recorded),
@@ -196,7 +197,7 @@ def facts_of(
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
-        times={partition: at["micros"] for partition, at in highest.items() if at["micros"] is not None},
+        times=_highest_of((row[m.PARTITION], row["latest"]) for row in rows),
         readings=_highest_of((row[m.PARTITION], row["reading"]) for row in rows),
         deleted_at=_highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
@@ -208,6 +209,15 @@ def facts_of(
         routed=recorded.routed or any(table != first for table in tables),
         home=_home_after(recorded, _found(rows, "home")),
     )
+
+
+def _latest(recorded: Recorded) -> Column:
+    """When the source made a change that is not behind what was read before.
+
+    If others counted, a database that went back could go on for ever: each change no later than the one before it by
+    more than the tolerance.
+    """
+    return F.when(F.col(m.POSITION).isNotNull() & ~epochs.is_behind(recorded), epochs.micros())
 
 
 def _without_positions(recorded: Recorded) -> list[Column]:
@@ -291,31 +301,16 @@ def reached(
         ends: where it ends in each partition.
     """
     alone = marker.alone if marker is not None else 0
-    positions, times = _highest(marker, facts)
-    readings, deleted_at = (marker.readings, marker.deleted_at) if marker is not None else ({}, {})
+    highest = ("positions", "times", "readings", "deleted_at")
+    known = {name: getattr(marker, name) if marker is not None else {} for name in highest}
     return {
-        "positions": positions,
-        "times": times,
-        "readings": _highest_of(chain(readings.items(), facts.readings.items())),
-        "deleted_at": _highest_of(chain(deleted_at.items(), facts.deleted_at.items())),
+        **{name: _highest_of(chain(known[name].items(), getattr(facts, name).items())) for name in highest},
         "truncated": _last_truncates(marker, applied),
         "truncates": _count_truncates(marker, applied),
         "logs": _logs_after(marker, facts),
         "gtids": _gtids_after(marker, facts),
         "alone": max(alone, ends.get(0, 0)) if len(ends) == 1 else alone,
     }
-
-
-def _highest(marker: Marker | None, facts: Facts) -> tuple[dict[int, str], dict[int, int]]:
-    """The higher position of each partition, before the batch or in it, and when the source made that change."""
-    before = (marker.positions, marker.times) if marker is not None else ({}, {})
-    positions, times = dict(before[0]), dict(before[1])
-    for partition, position in facts.positions.items():
-        if position > positions.get(partition, ""):
-            positions[partition] = position
-            times.pop(partition, None)
-            times |= {partition: facts.times[partition]} if partition in facts.times else {}
-    return positions, times
 
 
 def _gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:

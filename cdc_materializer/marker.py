@@ -95,7 +95,7 @@ class Marker:
         source_snapshot: on a mirror, the raw table's snapshot that it was folded from.
         contract: fingerprint of the contract that judged the batch.
         counts: messages by what became of them.
-        times: when the source made the changes of `positions`, in microseconds since 1970.
+        times: when the source made the latest of the changes up to there, in microseconds since 1970.
         readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where there are
             several.
         deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.

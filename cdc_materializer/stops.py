@@ -43,7 +43,11 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
         what = (
             f"The database behind {name} went back: it sends changes from before the last one that was read. {raw_has}"
         )
-        do = f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again."
+        do = (
+            f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again. Where "
+            "PostgreSQL tells `lsn` but no `sequence`, a transaction that took longer than "
+            "`position_regression_tolerance` looks the same: then set that higher."
+        )
         raise PositionRegression(what, do)
     # A replay holds such a row on its branch, which nobody reads: what is held at its end counts (`blocked_at_end`).
     if decided.blocked and not line.replays:

@@ -6,7 +6,7 @@ golden case catches it, by `tests/spark/test_mutants.py`.
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -92,6 +92,13 @@ MUTANTS = {
     ),
     "no transaction has been read before": Mutant("epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404),
     "whatever is behind was sent before": Mutant("resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
+    "a database never goes back": Mutant("epochs", "_is_late", _instead(lambda _: F.lit(False)), 561),
+    "a held message is behind what came since": Mutant(
+        "epochs",
+        "is_behind",
+        lambda is_behind: lambda recorded: is_behind(replace(recorded, offsets={})),
+        560,
+    ),
     "nothing was sent before": Mutant("resends", "_is_any", _instead(lambda *_: F.lit(False)), 445),
     "what another server sends again is never applied": Mutant(
         "resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
