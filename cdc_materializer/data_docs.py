@@ -81,7 +81,8 @@ def _result(found: ViolationReport, table: TableViolations, contract: Contract) 
     from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
 
     states = {state.rule: state for state in (table.contract.judged if table.contract is not None else ())}
-    results = [_of_rule(rule, states[rule.name], table.messages or 0) for rule in contract.rules if rule.name in states]
+    told = [(rule, states[rule.name]) for rule in contract.rules if rule.name in states]
+    results = [result_of_state(rule, state, table.messages or 0) for rule, state in told]
     good = sum(bool(result.success) for result in results)
     return ExpectationSuiteValidationResult(
         success=good == len(results),
@@ -101,12 +102,22 @@ def _result(found: ViolationReport, table: TableViolations, contract: Contract) 
     )
 
 
-def _of_rule(rule: Rule, state: RuleState, messages: int) -> Any:  # noqa: ANN401 - a class of GX's
+def result_of_state(rule: Rule, state: RuleState, messages: int) -> Any:  # noqa: ANN401 - a class of GX's
+    """GX's result of a rule: a rule that nothing could judge has no counts, and was not kept.
+
+    Args:
+        rule: of the contract.
+        state: how it was kept.
+        messages: how many raw has.
+    """
     from cdc_materializer.contract.gx import result_of, result_of_table
 
+    states = state.states or rule.name
+    if state.unjudged:
+        return result_of_table(rule, f"{states} It cannot be judged, and the table stopped for it.", is_kept=False)
     if rule.scope is Scope.ROW:
         return result_of(rule, max(messages, state.count), state.count)
-    return result_of_table(rule, state.states or rule.name, is_kept=not state.count)
+    return result_of_table(rule, states, is_kept=not state.count)
 
 
 def rendered(result: Any) -> str:  # noqa: ANN401 - a class of GX's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column
@@ -28,6 +28,7 @@ class Judgement:
         waiting: those at which one has ended that may yet be of use.
         partial: truncates beside which there are rows of other partitions that have no position.
         routed: whether several source tables feed the mirror.
+        refused: rules of the contract's that are only tried and cannot be compiled, each with why.
     """
 
     rules: tuple[CompiledRule, ...] = ()
@@ -38,6 +39,7 @@ class Judgement:
     waiting: tuple[tuple[int, int], ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
     routed: bool = False
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def is_unordered(self) -> Column:
         """Whether a message is a truncate of which nobody can say what comes before it."""

@@ -58,13 +58,15 @@ def without_failing(
         ask: evaluates the rules; it gives back what it has cached where that fails.
 
     Returns:
-        The answer, and of each rule that was left out by what it fails.
+        The answer, and of each rule that was left out by what it fails, or why it cannot be compiled.
 
     Raises:
         RuleNotJudged: a rule that is in force fails at a row.
     """
+    for why in judgement.refused.values():
+        _log.warning("%s: a rule that is only tried is left out: %s", line.mirror, why)
     try:
-        return ask(judgement), {}
+        return ask(judgement), judgement.refused
     except _FAILURES as error:
         failing = _failing(states, judgement)
         if not failing:
@@ -75,7 +77,7 @@ def without_failing(
         for name, why in failing.items():
             _log.warning("%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, name, why)
         kept = tuple(one for one in judgement.rules if one.rule.name not in failing)
-        return ask(replace(judgement, rules=kept)), failing
+        return ask(replace(judgement, rules=kept)), {**judgement.refused, **failing}
 
 
 def cached(judged: DataFrame) -> tuple[DataFrame, int]:

@@ -16,7 +16,7 @@ from cdc_materializer.changes.shards import Shard
 from cdc_materializer.config import TableConfig
 from cdc_materializer.config_formats import AUTO
 from cdc_materializer.contract import Contract
-from cdc_materializer.contract.judge import compile_rules
+from cdc_materializer.contract.judge import compile_to_judge
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders import Decoders, Lookup
 from cdc_materializer.epochs import MOVES, Recorded
@@ -254,12 +254,14 @@ class Line:
             folded: the batch; None for states of which nothing else is known.
         """
         contract, types = self.contract, judged_types(target)
-        rules = tuple(compile_rules(contract.row_rules, types, contract.path.name)) if contract is not None else ()
+        stated, file = (contract.row_rules, contract.path.name) if contract is not None else ((), None)
+        rules, refused = compile_to_judge(stated, types, file)
+        known = Judgement(rules, self.table.strict, self.table.truncate, recorded, refused=refused)
         if folded is None:
-            return Judgement(rules, self.table.strict, self.table.truncate, recorded)
+            return known
         found, routed = folded.snapshots, folded.facts.routed
-        places = (found.unreconciled, found.waiting, folded.partial)
-        return Judgement(rules, self.table.strict, self.table.truncate, recorded, *places, routed)
+        known = replace(known, partial=folded.partial, routed=routed)
+        return replace(known, unreconciled=found.unreconciled, waiting=found.waiting)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cdc_materializer import quarantine
+from pyspark.sql import functions as F
+
+from cdc_materializer import batch, quarantine, verdict
+from cdc_materializer.changes import model as m
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.errors import (
     MAX_QUARANTINED,
@@ -16,6 +19,7 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Decided, Line
+from cdc_materializer.offsets import Offsets, Span
 
 
 def refuse_without_mirror(line: Line, decided: Decided) -> None:
@@ -54,10 +58,10 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
         what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
         raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
     limit = line.contract.max_quarantined if line.contract is not None else None
-    held, read = decided.counts["quarantined"], sum(decided.counts.values())
     # What was held before is judged again as a batch of its own, and a replay shows what it holds before its swap.
     is_first = not line.replays and not decided.span.is_empty
-    if limit is not None and is_first and limit.is_exceeded(held, read):
+    if limit is not None and is_first and limit.is_exceeded(*(new := _held_newly(decided))):
+        held, read = new
         what = f"{held} of {read} messages of {name} would be held, and its contract allows {limit}. {raw_has}"
         do = f"See `cdcm report --table {name}`, mend the data or the rule, and run again."
         raise ContractBlocked(what, do, (MAX_QUARANTINED,))
@@ -70,6 +74,21 @@ def stop_if_asked(line: Line, decided: Decided) -> None:
     if line.table.truncate == "stop" and decided.facts.truncates:
         what = f"The source table of {name} was truncated. {raw_has}"
         raise TruncateStopped(what, "Set `truncate: apply` or `ignore` to go on.")
+
+
+def _held_newly(decided: Decided) -> tuple[int, int]:
+    """How many messages of the batch's own span would be held, and how many it has.
+
+    Others are read once more because their schema is known by now. They were held before, and are so for good where a
+    rule holds them then: if they counted, each run would stop for them.
+    """
+    held, read = decided.counts["quarantined"], sum(decided.counts.values())
+    if not decided.again:
+        return held, read
+    before = Span(decided.span.topic, Offsets(dict.fromkeys(decided.span.start, 0)), decided.span.start)
+    again = verdict.by_message(decided.states.where(batch.within(before, m.PARTITION, m.OFFSET)))
+    still = again.where(F.col(verdict.OUTCOME) == verdict.QUARANTINED).count()
+    return held - still, read - decided.again
 
 
 def blocked_at_end(line: Line, held: LakeTable | None) -> ContractBlocked | None:

@@ -35,7 +35,7 @@ from cdc_materializer.names import nearest, quote
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["COMPILED", "CompiledRule", "compile_rules", "empty_rows", "preload"]
+__all__ = ["COMPILED", "CompiledRule", "compile_rules", "compile_to_judge", "empty_rows", "preload"]
 
 #: Expectations that are compiled; the parity test runs each of them both ways.
 COMPILED = frozenset(ROW)
@@ -71,11 +71,43 @@ def compile_rules(
         ContractInvalid: for a rule that cannot be compiled: a missing column, a type that it cannot judge, a bound
             that does not fit, an expectation without a Spark condition, a broken pattern. Never let through.
     """
+    compiled, refused = _compiled(rules, columns, file)
+    for error in refused.values():
+        raise error
+    return compiled
+
+
+def compile_to_judge(
+    rules: Sequence[Rule], columns: Mapping[str, str], file: str | None = None
+) -> tuple[tuple[CompiledRule, ...], Mapping[str, str]]:
+    """Do as `compile_rules`, but leave out what is only tried and cannot be compiled: it holds nothing up.
+
+    Returns:
+        The compiled rules, and of each that is left out why.
+
+    Raises:
+        ContractInvalid: a rule that is in force cannot be compiled.
+    """
+    compiled, refused = _compiled(rules, columns, file)
+    for rule in rules:
+        if rule.name in refused and not rule.shadow:
+            raise refused[rule.name]
+    return compiled, {name: error.what for name, error in refused.items()}
+
+
+def _compiled(
+    rules: Sequence[Rule], columns: Mapping[str, str], file: str | None
+) -> tuple[tuple[CompiledRule, ...], Mapping[str, ContractInvalid]]:
     if not rules:
-        return ()
+        return (), {}
     preload()
-    rows = empty_rows(columns)
-    return tuple(_Compiler(rule, columns, rows, file).compiled() for rule in rules)
+    rows, compiled, refused = empty_rows(columns), list[CompiledRule](), dict[str, ContractInvalid]()
+    for rule in rules:
+        try:
+            compiled.append(_Compiler(rule, columns, rows, file).compiled())
+        except ContractInvalid as error:
+            refused[rule.name] = error
+    return tuple(compiled), refused
 
 
 def empty_rows(columns: Mapping[str, str]) -> "DataFrame":

@@ -43,8 +43,7 @@ def is_kept(rule: Rule, rows: "DataFrame", types: Mapping[str, str]) -> bool:
     own = [f"{_VALUE}_{number}" for number in range(len(named))]
     rows = rows.select([rows[quote(name)].alias(alias) for name, alias in zip(named, own, strict=True)])
     kwargs |= {"column": own[0]} if known.columns == ("column",) else {"column_list": own}
-    kinds = {name.casefold(): ddl for name, ddl in types.items()}
-    fitted = _fitted(kwargs, kinds.get((rule.column or "").casefold()))
+    fitted = _fitted(kwargs, _type_of(rule, types))
     asked = [member for member in kwargs.get("value_set", ()) if member is not None]
     if rule.expectation in WHOLE_SETS and len(fitted["value_set"]) < len(asked):
         return False  # a member that the column cannot hold is among the values of no table
@@ -79,7 +78,7 @@ def is_in_order(rule: Rule, rows: "DataFrame", types: Mapping[str, str], key: Se
         rows = rows.where(applies(domain, {quote(name): ddl for name, ddl in types.items()}, rows))
     value = rows[quote(rule.column or "")]
     known = rows.where(value.isNotNull())
-    if types.get(rule.column or "") in {"float", "double"}:
+    if _type_of(rule, types) in {"float", "double"}:
         known = known.where(~F.isnan(value))
     before = F.lag(value).over(Window.orderBy(*[rows[quote(name)] for name in key]))
     turned = value < before if IN_ORDER[rule.expectation] == "increasing" else value > before
@@ -91,12 +90,19 @@ def is_in_order(rule: Rule, rows: "DataFrame", types: Mapping[str, str], key: Se
     return bool(sums["rows"] - sums["broken"] >= Fraction(str(rule.kwargs.get("mostly", 1))) * sums["rows"])
 
 
+def _type_of(rule: Rule, types: Mapping[str, str]) -> str | None:
+    return {name.casefold(): ddl for name, ddl in types.items()}.get((rule.column or "").casefold())
+
+
 def _renamed(column: str | None, kwargs: dict[str, Any], rows: "DataFrame") -> tuple[dict[str, Any], "DataFrame"]:
-    """What a rule about the columns themselves says, and the table, with names that GX need not quote."""
-    names = {name: f"{_VALUE}_{number}" for number, name in enumerate(rows.columns)}
-    told = dict(kwargs) | ({"column": names.get(column, _ABSENT)} if column is not None else {})
+    """What a rule about the columns themselves says, and the table, with names that GX need not quote.
+
+    Case tells no columns apart, as in every other rule.
+    """
+    names = {name.casefold(): f"{_VALUE}_{number}" for number, name in enumerate(rows.columns)}
+    told = dict(kwargs) | ({"column": names.get(column.casefold(), _ABSENT)} if column is not None else {})
     for key in told.keys() & {"column_list", "column_set"}:
-        told[key] = [names.get(name, f"{_ABSENT}_{number}") for number, name in enumerate(told[key])]
+        told[key] = [names.get(str(name).casefold(), f"{_ABSENT}_{number}") for number, name in enumerate(told[key])]
     return told, rows.toDF(*names.values())
 
 

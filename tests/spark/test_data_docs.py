@@ -9,7 +9,8 @@ import pytest
 from cdc_materializer.contract import gx
 from cdc_materializer.contract.model import Rule, Scope
 from cdc_materializer.contract.table_expectations import TABLE
-from cdc_materializer.data_docs import rendered
+from cdc_materializer.data_docs import rendered, result_of_state
+from cdc_materializer.report.violation_models import RuleState
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
@@ -66,3 +67,21 @@ def test_texts_of_a_contract_take_nothing_of_a_page_away() -> None:
     assert [text for text in (evil, "^<form", "<svg>", "Suite <head>", "null") if text not in shown] == []
     assert shown.index(evil) < shown.index("values must never be null")
     assert not re.search(r"<(script|style|form|svg|head)", page)
+
+
+@pytest.mark.parametrize("scope", [Scope.ROW, Scope.TABLE])
+@pytest.mark.parametrize("unjudged", [True, False])
+def test_a_rule_that_nothing_could_judge_was_not_kept(scope: Scope, *, unjudged: bool) -> None:
+    """Its table stopped for it, so that no message is counted as one that broke it."""
+    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
+
+    gx.preload()
+    kind = "expect_column_values_to_not_be_null" if scope is Scope.ROW else "expect_column_max_to_be_between"
+    rule = Rule("r", "a", kind, {"column": "a"} if scope is Scope.ROW else {"min_value": 1}, scope=scope)
+    about = "messages" if scope is Scope.ROW else "table"
+    state = RuleState(rule="r", states="Says so.", action="block", about=about, count=0, open=0, unjudged=unjudged)
+    result = result_of_state(rule, state, 3)
+    page = rendered(ExpectationSuiteValidationResult(success=False, results=[result], suite_name="s", meta={}))
+
+    assert result.success is not unjudged
+    assert ("cannot be judged" in page) is unjudged
