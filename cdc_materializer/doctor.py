@@ -23,7 +23,7 @@ from cdc_materializer.contract.model import Limit
 from cdc_materializer.contract.relations import Elsewhere, columns_elsewhere
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.doctor_tables import check_rows, check_table
-from cdc_materializer.doctor_topics import check_compacted
+from cdc_materializer.doctor_topics import check_compacted, check_schemas
 from cdc_materializer.errors import (
     EXIT_LAKE,
     EXIT_USAGE,
@@ -306,6 +306,8 @@ def _table(
     if lake is not None:
         try:
             yield from check_table(config.name, table, lake, topic, _limit(table), source)
+            if registry is not None and not isinstance(registry, _Silent):
+                yield from check_schemas(table, lake, registry)
         except CdcError as error:
             yield problem("tables", error, name)
 

@@ -1,4 +1,4 @@
-"""The part of `cdcm doctor` that asks what a broker does to a table's topics."""
+"""The part of `cdcm doctor` that asks what a broker does to a table's topics, and a registry to its schemas."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from datetime import datetime
 
 from cdc_materializer.catalog import Tables
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import CdcError
+from cdc_materializer.errors import CdcError, SchemaReplaced
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import MARKER_PREFIX, Marker
 from cdc_materializer.progress import asked_again, plan_reading
+from cdc_materializer.registry import BoundRegistry, Registry
+from cdc_materializer.registry.bound import PROPERTY, Bound
 from cdc_materializer.report.setup_models import DoctorCheck
-from cdc_materializer.report.wording import duration, utc
+from cdc_materializer.report.wording import duration, quantity, utc
 from cdc_materializer.source import Source, TopicState
 
 
@@ -54,6 +56,27 @@ def check_compacted(
             "Then run more often, or raise `delete.retention.ms`."
         )
         yield DoctorCheck(name="compaction", outcome="warning", message=f"{what} {late}", do=do, table=name)
+
+
+def check_schemas(table: TableConfig, lake: Tables, registry: Registry) -> Iterator[DoctorCheck]:
+    """Say whether the registry has the schemas that a table's messages were decoded by; of what it lacks nothing.
+
+    Raises:
+        LakeUnavailable: raw cannot be read.
+        CdcError: the registry cannot be asked.
+    """
+    name, raw = str(table.mirror), lake.load(table.mirror.raw)
+    bound = Bound.of(raw.metadata.properties.get(PROPERTY) if raw is not None else None)
+    if not bound.digests:
+        return
+    try:
+        BoundRegistry(registry, lambda: bound, name).check_all()
+    except SchemaReplaced as stop:
+        code = stop.exit_code
+        yield DoctorCheck(name="schemas", outcome="problem", message=stop.what, do=stop.do, table=name, exit_code=code)
+    else:
+        message = f"None of {quantity(len(bound.digests), 'schema')} was replaced."
+        yield DoctorCheck(name="schemas", outcome="ok", message=message, table=name)
 
 
 def _standing_since(table: TableConfig, lake: Tables, topic: TopicState, source: Source) -> datetime | None:

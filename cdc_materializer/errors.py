@@ -31,6 +31,7 @@ CdcError                          70  a bug of ours
     + OffsetRegression                OFFSET_REGRESSION: the topic ends before what was already read
     + PositionRegression              POSITION_REGRESSION: the database went back behind what was read
     + TruncateStopped                 a truncate, under `truncate: stop`
+    + SchemaReplaced                  a schema's name has another schema than messages were decoded by
   x CommitUnknown                  7  whether a commit happened cannot be told
   x DifferenceFound                8  `verify` or `replay` found a difference
 
@@ -54,14 +55,8 @@ EXIT_BUG = 70
 
 #: Which exit code wins when several tables end differently: the first of these that occurred.
 EXIT_CODES_WORST_FIRST = (
-    EXIT_BUG,
-    EXIT_UNKNOWN,
-    EXIT_REWOUND,
-    EXIT_BLOCKED,
-    EXIT_LAKE,
-    EXIT_SOURCE,
-    EXIT_USAGE,
-    EXIT_DIFFERENCE,
+    *(EXIT_BUG, EXIT_UNKNOWN, EXIT_REWOUND, EXIT_BLOCKED),
+    *(EXIT_LAKE, EXIT_SOURCE, EXIT_USAGE, EXIT_DIFFERENCE),
 )
 
 
@@ -375,8 +370,12 @@ class TruncateStopped(SourceRewound):
     """Raised when a truncate arrives under `truncate: stop`."""
 
 
+class SchemaReplaced(SourceRewound):
+    """Raised when the registry has another schema by a name than the one that messages were decoded by."""
+
+
 #: What a mirror stops for while nothing is wrong with its topic, which raw goes on landing.
-STOPS_OF_MIRRORS = (RegistryUnavailable, UsageError, BatchBlocked, PositionRegression, TruncateStopped)
+STOPS_OF_MIRRORS = (RegistryUnavailable, UsageError, BatchBlocked, PositionRegression, TruncateStopped, SchemaReplaced)
 
 
 class CommitUnknown(CdcError):

@@ -24,13 +24,14 @@ from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnava
 from cdc_materializer.facts import Facts
 from cdc_materializer.judgement import Judgement
 from cdc_materializer.lake import MAIN, Lake, LakeTable
+from cdc_materializer.line_schemas import bound_to
 from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.merge import RAW_SCHEMA
 from cdc_materializer.names import TableName, recovery
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.recognise import told_format
-from cdc_materializer.registry import Registry
+from cdc_materializer.registry import BoundRegistry, Registry
 from cdc_materializer.rows import first_messages
 from cdc_materializer.schema import Evolution, TableSchema, plan_schema
 from cdc_materializer.snapshots import SweepPlan
@@ -104,7 +105,7 @@ class Line:
         """
         name = self.table.format
         if name == AUTO:
-            told = told_format(self._first_messages(), self.registry)
+            told = told_format(self._first_messages(), self.bound)
             if told.name is None:
                 what = f"`format: auto` cannot tell the format of {self.table.topic}: {told.reason}."
                 raise ConfigError(what, "Name it with `format:` in pipeline.yaml.")
@@ -122,8 +123,7 @@ class Line:
     @property
     def options(self) -> Options:
         """How the table's messages are read."""
-        table, format_ = self.table, self.format
-        key = tuple(table.key)
+        table, format_, key = self.table, self.format, tuple(self.table.key)
         if format_.rows_name_themselves and not key and self.contract is not None:
             key = tuple(column.name for column in self.contract.columns if column.primary_key)
         return Options(
@@ -171,7 +171,12 @@ class Line:
     @property
     def schemas(self) -> Lookup:
         """Where schemas are found by their names alone."""
-        return Lookup(self.registry, None, Options(), None, self.table.topics or (self.table.topic,))
+        return Lookup(self.bound, None, Options(), None, self.table.topics or (self.table.topic,))
+
+    @cached_property
+    def bound(self) -> BoundRegistry | None:
+        """The registry, which is to have the schemas that the table's messages were decoded by."""
+        return bound_to(self.lake, self.mirror, self.registry)
 
     def load_mirror(self) -> LakeTable | None:
         """The mirror as it is now, its columns under the names that `renames` gives them; None where there is none.
@@ -236,14 +241,12 @@ class Line:
         gaps = tuple(one.offsets for one in (raw.adopted if raw is not None else ()) if one.what != "positions")
         if marker is None:
             return Watch(tuple(partitions), gaps=gaps)
-        known = None if again else marker.snapshots
-        is_first = not any(marker.offsets.values())
+        known, is_first = (None if again else marker.snapshots), not any(marker.offsets.values())
         return Watch(tuple(partitions), known, is_first, marker.positions, unread, gaps)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
         """Where the writers of messages are found."""
-        topics = self.table.topics or (self.table.topic,)
-        return Lookup(self.registry, self.contract, self.options, current, topics)
+        return replace(self.schemas, contract=self.contract, options=self.options, current=current)
 
     def judgement(self, target: TableSchema, recorded: Recorded, folded: Folded | None = None) -> Judgement:
         """How the states of a table are judged.
@@ -259,9 +262,8 @@ class Line:
         known = Judgement(rules, self.table.strict, self.table.truncate, recorded, refused=refused)
         if folded is None:
             return known
-        found, routed = folded.snapshots, folded.facts.routed
-        known = replace(known, partial=folded.partial, routed=routed)
-        return replace(known, unreconciled=found.unreconciled, waiting=found.waiting)
+        at, routed = folded.snapshots, folded.facts.routed
+        return replace(known, partial=folded.partial, unreconciled=at.unreconciled, waiting=at.waiting, routed=routed)
 
 
 @dataclass(frozen=True)

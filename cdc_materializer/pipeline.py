@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
 from cdc_materializer.decoders import find_decoders
-from cdc_materializer.errors import STOPS_OF_MIRRORS, Code, SchemaRefused
+from cdc_materializer.errors import STOPS_OF_MIRRORS, Code, SchemaRefused, SchemaReplaced
 from cdc_materializer.few import planned_for
 from cdc_materializer.key_ranges import delete_rows
 from cdc_materializer.lake import LakeTable
@@ -26,6 +26,7 @@ from cdc_materializer.lanes import kept_ids
 from cdc_materializer.ledger import ledger_after
 from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
 from cdc_materializer.line_checks import check_columns, check_deletes, check_layout, check_masks, check_pair, check_raw
+from cdc_materializer.line_schemas import remember
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, end_truncated, mark_deleted
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
@@ -54,7 +55,7 @@ def advance(line: Line, topic: TopicState) -> Batch | None:
     # Step 1. Where are we? The tables are the only memory.
     try:
         tables = load(line)
-    except SchemaRefused:  # What a column is called somebody has to say, and the topic does not wait for that.
+    except (SchemaRefused, SchemaReplaced):  # What a column is called somebody has to say; the topic does not wait.
         land_rest(line, topic)
         raise
     # Step 2. What is next? Decided on the driver, before any work.
@@ -141,9 +142,8 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     """Append the span's messages to raw; a bad message, a missing schema or a broken rule never stops this."""
     topic = as_raw_counts(topic, marker_of(raw) if raw is not None else None)
     if raw is None:
-        start = replace(
-            new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id), topics=topic.topics
-        )
+        here = Span(span.topic, span.start, span.start)
+        start = replace(new_marker(line, here, "", topic.topic_id), topics=topic.topics)
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
@@ -305,8 +305,7 @@ def settle(line: Line, raw: LakeTable, tables: Tables) -> Tables:
 
 def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch | None:
     """Quarantine, history once the rows are staged and audited, then these, and the marker; None without a mirror."""
-    span = decided.span
-    mirror = _prepare_mirror(line, raw, tables.mirror, decided)
+    span, mirror = decided.span, _prepare_mirror(line, raw, tables.mirror, decided)
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
     read = tally.check(line, raw, earlier.offsets if earlier else Offsets(), decided, partial(tally.stored, line))
@@ -353,6 +352,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
             warned.extend(audit.audit(line, stage, decided.decoders.plan.target))
         if warned:
             stage.tell(replace(marker, warned=tuple(warned)))
+        remember(line.lake, line.mirror, line.bound if decided.published else None)
 
     # History behind the audit: what a rule about the table blocks, the next run may decide otherwise.
     keep = partial(history.keep, line, tables, reached, marker, decided, unseen)

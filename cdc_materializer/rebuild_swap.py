@@ -16,6 +16,7 @@ from cdc_materializer.lake import MAIN, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_dropped, masked_otherwise
+from cdc_materializer.line_schemas import remember
 from cdc_materializer.marker import Marker
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.settling import held_with, swap_ended
@@ -63,6 +64,7 @@ def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes:
         return False
     kept = BEFORE_REPLAY if changes or not keeps(lake, line.mirror, BEFORE_REPLAY) else None
     swapped = Swapped(new.head, now.quarantine.head if kept is not None else None)
+    remember(lake, line.mirror, beside.bound)
     marker = replace(marker_of(rebuilt.mirror), swapped=swapped)
     if not swap(lake, live.mirror, rebuilt.mirror, beside.lake.branch, marker, kept):
         return False

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from cdc_materializer.config_values import reveal
 from cdc_materializer.registry.access import RegistryAccess
 from cdc_materializer.registry.apicurio import ApicurioRegistry
+from cdc_materializer.registry.bound import BoundRegistry
 from cdc_materializer.registry.confluent import ConfluentRegistry
 from cdc_materializer.registry.recorded import RecordedRegistry
 from cdc_materializer.registry.schemas import RegisteredSchema, Registry, Wanted
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ADD_REGISTRY",
     "ApicurioRegistry",
+    "BoundRegistry",
     "ConfluentRegistry",
     "RecordedRegistry",
     "RegisteredSchema",

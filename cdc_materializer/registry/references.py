@@ -9,7 +9,7 @@ namespace too, as the Java parser does, because writers depend on it.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.registry.json_references import inlined
@@ -173,6 +173,28 @@ def _inside(node: Mapping[str, AvroNode]) -> list[AvroNode]:
     if kind in ("array", "map"):
         return [node[part] for part in ("items", "values") if part in node]
     return [] if kind is None or isinstance(kind, str) else [kind]
+
+
+def full_names(node: Any, space: str = "") -> Any:  # noqa: ANN401 - JSON, which may be no schema
+    """An Avro schema with the full name at each definition and use, and no type wrapped that has nothing beside it.
+
+    Raises:
+        AttributeError, KeyError, TypeError, RecursionError: it is no Avro schema.
+    """
+    if isinstance(node, str):
+        return node if node in _PRIMITIVE or "." in node else _full(space, node)
+    if isinstance(node, list):
+        return [full_names(member, space) for member in node]
+    if _is_named(node):
+        space, name = _space_and_name(node, space)
+        node = {key: part for key, part in node.items() if key != "namespace"} | {"name": _full(space, name)}
+        if node["type"] in ("record", "error"):
+            fields = node.get("fields", [])
+            node["fields"] = [{**field, "type": full_names(field["type"], space)} for field in fields]
+        return node
+    part = {"array": "items", "map": "values"}.get(str(node.get("type")), "type")
+    inner = full_names(node[part], space)
+    return inner if node.keys() == {"type"} else {**node, part: inner}
 
 
 def _collect(node: AvroNode, space: str, known: dict[str, AvroNode]) -> None:

@@ -60,6 +60,8 @@ class Recorder:
         self._builders: dict[str, TopicBuilder] = {}
         self._sent = 0
         self.unregistered = set(case.data.get("unregistered", []))
+        #: By whose number the registry has another one's schema.
+        self.replaced: Mapping[int, int] = {}
         self._others: dict[str, tuple[int, dict[str, Any]]] = {}
         self._other_kinds: dict[int, dict[str, Any]] = case.data.get("other_schemas", {})
         self._framing = case.data.get("framing", "id")
@@ -73,8 +75,9 @@ class Recorder:
             return {}
         known = {self._ids + 90 + version: self._avro_key(version) for version in range(10)}
         known |= dict(self._others.values())
-        for version, columns in self._columns.items():
+        for version in self._columns:
             if version not in self.unregistered:
+                columns = self._columns[self.replaced.get(version, version)]
                 schema = self._row_schema(columns) if self._rows else self._avro_schema(columns)
                 known[self._ids + version] = _with_aliases(schema, self._aliases.get(version, {}))
         return known

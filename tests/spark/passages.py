@@ -161,6 +161,7 @@ class Passage:
     def record(self, folder: Path, step: Mapping[str, Any]) -> None:
         """Append the step's messages to the topic, and register what it registers."""
         self.recorder.unregistered -= set(step.get("register", []))
+        self.recorder.replaced = step.get("replaced", self.recorder.replaced)
         if step.get("topic") == "again":
             self.recorder.begin_again()
         for message in step.get("messages", []):

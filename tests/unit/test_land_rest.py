@@ -14,6 +14,7 @@ from cdc_materializer.errors import (
     PositionRegression,
     RegistryUnavailable,
     SchemaRefused,
+    SchemaReplaced,
     TruncateStopped,
 )
 from cdc_materializer.offsets import Offsets, Span
@@ -48,7 +49,7 @@ def _topic(
 
 
 @pytest.mark.parametrize(
-    "why", [RegistryUnavailable, ContractInvalid, BatchBlocked, PositionRegression, TruncateStopped]
+    "why", [RegistryUnavailable, ContractInvalid, BatchBlocked, PositionRegression, TruncateStopped, SchemaReplaced]
 )
 def test_everything_lands_while_the_mirror_waits(monkeypatch: pytest.MonkeyPatch, why: type[CdcError]) -> None:
     """For the registry, or for what somebody has to mend or to decide; the topic may lose its messages one day."""

@@ -1,0 +1,168 @@
+"""Schemas by the names that messages of a table were decoded by: another registry, or another schema in its place."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.errors import SchemaReplaced
+from cdc_materializer.registry import BoundRegistry, RegisteredSchema, Wanted
+from cdc_materializer.registry.bound import NAMES_MAX, Bound, digest_of
+from cdc_materializer.testing import MemoryRegistry
+
+ROW = {"type": "record", "name": "Value", "namespace": "shop", "fields": [{"name": "first", "type": "string"}]}
+OTHER = {**ROW, "fields": [{"name": "last", "type": "string"}]}
+
+
+class Asked(MemoryRegistry):
+    """A registry somewhere that counts what it is asked."""
+
+    def __init__(self, place: str, schemas: Mapping[int, Any]) -> None:
+        """Take where it is and what it has."""
+        super().__init__(schemas)
+        self.place, self.asked = place, list[Wanted]()
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        """Find a schema."""
+        self.asked.append(wanted)
+        return super().schema(wanted)
+
+
+def digest(schema: object, kind: str = "AVRO") -> str:
+    """The digest of a schema, or of its text."""
+    return digest_of(RegisteredSchema(1, kind, schema if isinstance(schema, str) else json.dumps(schema)))
+
+
+def bound(place: str, schemas: Mapping[int, object]) -> Bound:
+    """What is remembered of schemas."""
+    return Bound(place, {str(SchemaName.of_id(number)): digest(schema) for number, schema in schemas.items()})
+
+
+def table(registry: MemoryRegistry, known: Bound) -> BoundRegistry:
+    """The registry as a table asks it."""
+    return BoundRegistry(registry, lambda: known, "shop.orders")
+
+
+PART = {"type": "record", "name": "Part", "fields": [{"name": "x", "type": {"type": "array", "items": "long"}}]}
+OUTER = {**ROW, "fields": [{"name": "part", "type": PART}, {"name": "again", "type": ["null", "Part"]}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        (json.dumps(ROW), json.dumps(ROW, indent=2)),
+        (ROW, dict(reversed(ROW.items()))),
+        (ROW, {key: part for key, part in ROW.items() if key != "namespace"} | {"name": "shop.Value"}),
+        (ROW, {**ROW, "fields": [{"name": "first", "type": {"type": "string"}}]}),
+        (
+            OUTER,
+            {
+                **OUTER,
+                "fields": [
+                    {"name": "part", "type": {**PART, "namespace": "shop"}},
+                    {"name": "again", "type": ["null", "shop.Part"]},
+                ],
+            },
+        ),
+    ],
+    ids=["blanks", "order of properties", "full name", "wrapped type", "namespaces inside"],
+)
+def test_a_schema_that_a_registry_writes_in_another_way_is_the_same(one: object, another: object) -> None:
+    """A copy of a registry that kept ids goes on without a word, though it lays texts out in its own way."""
+    assert digest(one) == digest(another)
+
+
+@pytest.mark.parametrize(
+    ("one", "another", "kind"),
+    [
+        (ROW, OTHER, "AVRO"),
+        (ROW, {**ROW, "fields": [{"name": "first", "type": ["null", "string"]}]}, "AVRO"),
+        (
+            {**ROW, "fields": [{"name": "at", "type": "long"}]},
+            {**ROW, "fields": [{"name": "at", "type": {"type": "long", "connect.name": "io.debezium.time.Timestamp"}}]},
+            "AVRO",
+        ),
+        (
+            {**ROW, "fields": [*ROW["fields"], *OTHER["fields"]]},
+            {**ROW, "fields": [*OTHER["fields"], *ROW["fields"]]},
+            "AVRO",
+        ),
+        ({"properties": {"a": {"type": "string"}}}, {"properties": {"a": {"type": "integer"}}}, "JSON"),
+        ("message A { int32 a = 1; }", "message A { int32 a = 2; }", "PROTOBUF"),
+        ("no schema", "none either", "AVRO"),
+        ('"a"', '{"fields": 1, "type": "record"}', "AVRO"),
+    ],
+)
+def test_a_schema_by_which_bytes_say_something_else_is_another(one: object, another: object, kind: str) -> None:
+    """Of any kind, and where it is none that can be read."""
+    assert digest(one, kind) != digest(another, kind)
+
+
+def test_a_name_that_has_another_schema_stops_its_table() -> None:
+    """Whatever the registry is: another one at another place, or the same one whose schema was replaced."""
+    for place in ("confluent http://a", "confluent http://b"):
+        found = table(Asked(place, {2: OTHER}), bound("confluent http://a", {2: ROW}))
+
+        with pytest.raises(SchemaReplaced) as stop:
+            found.schema(2)
+
+        assert "id:2 is another schema" in stop.value.what
+        assert place in stop.value.what
+        assert "shop.orders" in stop.value.what
+        assert "`registry:`" in stop.value.do
+
+
+def test_another_registry_is_asked_for_all_that_was_decoded_before_anything_is_read_by_it() -> None:
+    """In the other one id 3 is what id 2 was in the first, and new messages are written with that alone."""
+    other = Asked("b", {2: OTHER, 3: ROW})
+
+    with pytest.raises(SchemaReplaced, match="id:2"):
+        table(other, bound("a", {2: ROW})).schema(3)
+    # Where it does not know the name, its messages wait for it: nothing is read wrongly.
+    assert table(Asked("b", {3: ROW}), bound("a", {2: ROW})).schema(3) is not None
+
+
+def test_a_registry_costs_no_more_questions_but_once_where_it_is_another() -> None:
+    """A batch asks it for what its messages name."""
+    same, copy = Asked("a", {1: ROW, 2: OTHER, 3: ROW}), Asked("b", {1: ROW, 2: OTHER, 3: ROW})
+    known = bound("a", {1: ROW, 2: OTHER})
+
+    for registry in (same, copy):
+        found = table(registry, known)
+        assert [found.schema(number) is not None for number in (3, 1, 3, 9)] == [True, True, True, False]
+
+    assert same.asked == [3, 1, 3, 9]
+    assert copy.asked == [3, SchemaName.of_id(1), SchemaName.of_id(2), 1, 3, 9]
+
+
+def test_what_was_met_is_remembered_with_what_was_known() -> None:
+    """Once: equal properties are one text. A table of more schemas than any remembers the first of them."""
+    registry = table(Asked("a", {1: ROW, 2: OTHER}), Bound())
+    registry.schema(1)
+    registry.schema(2)
+
+    now = Bound().with_met("a", registry.met)
+
+    assert now == bound("a", {1: ROW, 2: OTHER})
+    assert Bound.of(now.text) == now.with_met("a", {"id:00000001": digest(ROW)})
+    many = {f"id:{number:08X}": "0" for number in range(NAMES_MAX + 5)}
+    full = now.with_met("a", many)
+    assert len(full.digests) == NAMES_MAX
+    assert full.digests["id:00000002"] == digest(OTHER)
+    assert len(full.with_met("a", {"id:FF": "0"}).digests) == NAMES_MAX
+
+
+def test_a_name_that_is_made_of_its_schema_is_not_remembered() -> None:
+    """A fingerprint names all schemas that differ in words alone, of which the registry may find another each time."""
+
+    class Whatever(Asked):
+        def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+            return RegisteredSchema(wanted, "AVRO", json.dumps(ROW))
+
+    found = table(Whatever("a", {}), Bound())
+    found.schema(SchemaName("fingerprint", "00" * 8, subject="orders-value"))
+    found.schema(SchemaName("id", "00000007", told="00"))
+
+    assert found.met == {"id:00000007": digest(ROW)}
