@@ -17,7 +17,7 @@ from cdc_materializer.lake_stage import Stage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_materializer.line import Decided
+    from cdc_materializer.batch_steps import Decided
 
 #: The steps of a batch by their names in reports; those with a dot are part of the step before the dot.
 _STEPS: dict[str, tuple[Any, str]] = {

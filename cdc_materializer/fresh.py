@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, rows, stops
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.decode.fit import conformed, ddl_of
 from cdc_materializer.errors import CommitConflict, UsageError
 from cdc_materializer.lake import Lake
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Decided, Line, Tables, marker_of
+from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_masks
 from cdc_materializer.merge import CDC, DELETED, Origin, cdc_struct
 from cdc_materializer.offsets import Offsets, Span

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, life, rows, sweeping, swept
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold import CURRENT, REBUILT
 from cdc_materializer.history_columns import (
@@ -28,7 +29,7 @@ from cdc_materializer.history_columns import (
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import markers
 from cdc_materializer.lake_stage import Stage
-from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker
+from cdc_materializer.line import Line, Tables, marker_of, new_marker
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema
 from cdc_materializer.offsets import Offsets, Span, batch_id

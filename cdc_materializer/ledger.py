@@ -25,9 +25,9 @@ from cdc_materializer.truncated import is_ended
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from cdc_materializer.batch_steps import Decided
     from cdc_materializer.lake import LakeTable
     from cdc_materializer.lake_stage import Stage
-    from cdc_materializer.line import Decided
     from cdc_materializer.schema import TableSchema
 
 _TOUCHED = "__cdc_touched"

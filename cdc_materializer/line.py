@@ -18,10 +18,9 @@ from cdc_materializer.config_formats import AUTO
 from cdc_materializer.contract import Contract
 from cdc_materializer.contract.judge import compile_to_judge
 from cdc_materializer.decode.naming import ID_BYTES
-from cdc_materializer.decoders import Decoders, Lookup
+from cdc_materializer.decoders import Lookup
 from cdc_materializer.epochs import MOVES, Recorded
-from cdc_materializer.errors import Code, CommitConflict, ConfigError, LakeUnavailable, UsageError
-from cdc_materializer.facts import Facts
+from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.judgement import Judgement
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.line_schemas import bound_to
@@ -29,15 +28,13 @@ from cdc_materializer.marker import Marker, is_half_swapped
 from cdc_materializer.masks import Masks, judged_types
 from cdc_materializer.merge import RAW_SCHEMA
 from cdc_materializer.names import TableName, recovery
-from cdc_materializer.offsets import Offsets, Span, batch_id
+from cdc_materializer.offsets import Span, batch_id
 from cdc_materializer.recognise import told_format
 from cdc_materializer.registry import BoundRegistry, Registry
 from cdc_materializer.rows import first_messages
 from cdc_materializer.schema import Evolution, TableSchema, plan_schema
-from cdc_materializer.snapshots import SweepPlan
 from cdc_materializer.source import Message, Source
 from cdc_materializer.sweeping import Watch
-from cdc_materializer.truncates import Truncate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,7 +120,8 @@ class Line:
     @property
     def options(self) -> Options:
         """How the table's messages are read."""
-        table, format_, key = self.table, self.format, tuple(self.table.key)
+        table, format_ = self.table, self.format
+        key = tuple(table.key)
         if format_.rows_name_themselves and not key and self.contract is not None:
             key = tuple(column.name for column in self.contract.columns if column.primary_key)
         return Options(
@@ -241,7 +239,8 @@ class Line:
         gaps = tuple(one.offsets for one in (raw.adopted if raw is not None else ()) if one.what != "positions")
         if marker is None:
             return Watch(tuple(partitions), gaps=gaps)
-        known, is_first = (None if again else marker.snapshots), not any(marker.offsets.values())
+        known = None if again else marker.snapshots
+        is_first = not any(marker.offsets.values())
         return Watch(tuple(partitions), known, is_first, marker.positions, unread, gaps)
 
     def lookup(self, current: TableSchema | None) -> Lookup:
@@ -285,73 +284,6 @@ class Tables:
         """Whether the mirror was swapped in, or taken back, and quarantine is still that of the state before."""
         mirror, held = (table.marker if table is not None else None for table in (self.mirror, self.quarantine))
         return is_half_swapped(mirror, held)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What one batch did: nothing but landing, where the mirror has no snapshot yet.
-
-    Rows that a snapshot did not show are no message's; they are counted in `swept` alone. In `foreign` are the commits
-    of other programs that it found in the tables.
-    """
-
-    counts: dict[str, int]
-    violations: dict[str, int]
-    offsets: Offsets
-    raw_snapshot: int
-    mirror_snapshot: int | None
-    swept: int = 0
-    foreign: int = 0
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The messages of a batch, and who can decode them.
-
-    Attributes:
-        span: the messages that the mirror has not got yet.
-        own: the span's messages, and those from before it that can be read only now.
-        earlier: the other messages before the span; None where there are none.
-        retried: where the messages from before the span lie; None where the batch has none.
-        decoders: for the batch's own messages.
-    """
-
-    span: Span
-    own: DataFrame
-    earlier: DataFrame | None
-    retried: Span | None
-    decoders: Decoders
-
-
-@dataclass(frozen=True)
-class Decided:
-    """A batch ready to be published: its states with their outcomes, and the sums over them."""
-
-    states: DataFrame
-    decoders: Decoders
-    facts: Facts
-    truncates: tuple[Truncate, ...]
-    span: Span
-    counts: dict[str, int]
-    violations: dict[str, int]
-    blocked: tuple[str, ...]
-    published: int
-    marked: int = 0
-    applied: int = 0
-    #: Rows for the mirror; of how many keys there are two, and how many have no key: `tally.check_keys`.
-    written: int = 0
-    doubled: int = 0
-    keyless: int = 0
-    #: What its violations add up to: `tally.wrongs`.
-    wrongs: str = "0"
-    snapshots: SweepPlan = field(default_factory=SweepPlan)
-    #: How many messages from before its span it reads once more.
-    again: int = 0
-
-    def violations_with(self, of_table: int) -> dict[str, int]:
-        """The violations by code, with so many rules about the table that only warn."""
-        code = str(Code.CONTRACT)
-        return self.violations | ({code: self.violations.get(code, 0) + of_table} if of_table else {})
 
 
 def new_marker(line: Line, span: Span, uuid: str, topic_id: str | None) -> Marker:

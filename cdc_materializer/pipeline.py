@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
+from cdc_materializer.batch_steps import Batch, Decided, Reading
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.errors import STOPS_OF_MIRRORS, Code, SchemaRefused, SchemaReplaced
 from cdc_materializer.few import planned_for
@@ -24,7 +23,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import kept_ids
 from cdc_materializer.ledger import ledger_after
-from cdc_materializer.line import Batch, Decided, Line, Reading, Tables, marker_of, new_marker, raw_columns, reload
+from cdc_materializer.line import Line, Tables, marker_of, new_marker, raw_columns, reload
 from cdc_materializer.line_checks import check_columns, check_deletes, check_layout, check_masks, check_pair, check_raw
 from cdc_materializer.line_schemas import remember
 from cdc_materializer.marker import Marker
@@ -32,10 +31,11 @@ from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, end_truncate
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
-from cdc_materializer.progress import check_unchanged, plan_up_to
+from cdc_materializer.pipeline_landing import append_read
+from cdc_materializer.progress import plan_up_to
 from cdc_materializer.quarantine_retries import as_waiting, find_retries, limited, turn_of
 from cdc_materializer.settling import settled, tell_quarantine
-from cdc_materializer.source import TopicState, as_raw_counts, read_failure, read_span
+from cdc_materializer.source import TopicState, as_raw_counts, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do.
 _RAW_PROPERTIES = {"format-version": "2"}
@@ -142,8 +142,9 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     """Append the span's messages to raw; a bad message, a missing schema or a broken rule never stops this."""
     topic = as_raw_counts(topic, marker_of(raw) if raw is not None else None)
     if raw is None:
-        here = Span(span.topic, span.start, span.start)
-        start = replace(new_marker(line, here, "", topic.topic_id), topics=topic.topics)
+        start = replace(
+            new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id), topics=topic.topics
+        )
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
@@ -178,18 +179,6 @@ def land_rest(line: Line, topic: TopicState) -> None:
                 if span.is_empty or line.is_over():
                     return
                 land(line, raw, span, topic)
-
-
-def append_read(stage: Stage, messages: DataFrame, line: Line, topic: TopicState, span: Span) -> None:
-    """Append what the source gives; Spark reads it only now, so a source that fails does so here."""
-    try:
-        stage.append(messages)
-    except (PySparkException, Py4JJavaError) as error:
-        failure = read_failure(error, span.topic)
-        if failure is not None:
-            raise failure from error
-        raise
-    check_unchanged(line.source, line.table, topic, span)
 
 
 # --- step 4
@@ -305,7 +294,8 @@ def settle(line: Line, raw: LakeTable, tables: Tables) -> Tables:
 
 def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch | None:
     """Quarantine, history once the rows are staged and audited, then these, and the marker; None without a mirror."""
-    span, mirror = decided.span, _prepare_mirror(line, raw, tables.mirror, decided)
+    span = decided.span
+    mirror = _prepare_mirror(line, raw, tables.mirror, decided)
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
     read = tally.check(line, raw, earlier.offsets if earlier else Offsets(), decided, partial(tally.stored, line))

@@ -11,13 +11,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, doubts, fold, rows, verdict
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
 from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
-from cdc_materializer.line import Decided, Line, Tables, marker_of, new_marker, reload
+from cdc_materializer.line import Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import STOPPED, Marker, beside_mirror
 from cdc_materializer.merge import QUARANTINE_SCHEMA, VIOLATION_ID, hold_again, resolve_quarantine
 from cdc_materializer.offsets import Offsets, Span

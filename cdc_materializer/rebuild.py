@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Literal
 import cdc_materializer
 from cdc_materializer import crash_points, life, quarantine, rebuild_told, stops
 from cdc_materializer.audit import refusal
+from cdc_materializer.batch_steps import Batch
 from cdc_materializer.branches import REPLAY_BRANCH, drop_branches, follows, replace_rows, replace_rows_from
 from cdc_materializer.errors import CommitConflict, TimeOver, UsageError
 from cdc_materializer.fresh import together
 from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Batch, Line, Tables, marker_of
+from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_deletes, check_whole
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC

@@ -38,7 +38,8 @@ from cdc_materializer.line_checks import check_raw
 from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, batch_id
-from cdc_materializer.pipeline import append_read, plan_landing
+from cdc_materializer.pipeline import plan_landing
+from cdc_materializer.pipeline_landing import append_read
 from cdc_materializer.retry import NEVER, REFILL, Deadline
 from cdc_materializer.rows import raw_rows
 from cdc_materializer.source import TopicState, as_raw_counts, read_span, state_of

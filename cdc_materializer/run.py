@@ -46,8 +46,8 @@ from cdc_materializer.source import Source, open_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from cdc_materializer.batch_steps import Batch
     from cdc_materializer.lake import Lake
-    from cdc_materializer.line import Batch
 
 _LOG = logging.getLogger(__name__)
 

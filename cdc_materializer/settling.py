@@ -16,12 +16,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cdc_materializer import batch, crash_points, quarantine
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.branches import has_snapshot, keep, let_go, replace_rows
 from cdc_materializer.errors import CommitConflict, LakeUnavailable, RegistryUnavailable
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_columns import is_of_other_columns
 from cdc_materializer.lake_line import summaries
-from cdc_materializer.line import Decided, Line, Tables, marker_of, reload
+from cdc_materializer.line import Line, Tables, marker_of, reload
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import LEFT, Marker, is_half_swapped, is_unnoted, is_unsettled
 from cdc_materializer.offsets import Offsets, Span

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, quarantine, verdict
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.errors import (
@@ -18,7 +19,7 @@ from cdc_materializer.errors import (
     TruncateStopped,
 )
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Decided, Line
+from cdc_materializer.line import Line
 from cdc_materializer.offsets import Offsets, Span
 
 

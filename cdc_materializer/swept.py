@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer import life, quarantine, rows, sweeping, verdict
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
-from cdc_materializer.line import Decided, Line, marker_of
+from cdc_materializer.line import Line, marker_of
 from cdc_materializer.merge import Origin
 from cdc_materializer.reach import reach_of
 from cdc_materializer.truncated import is_ended

@@ -14,11 +14,12 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, fold, life, rows, verdict
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import Code, InvariantBroken
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_line import landed
-from cdc_materializer.line import Decided, Line, marker_of
+from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 
 #: What `sums` says of the states and the rows for the mirror, by the names that `Decided` has.

@@ -20,8 +20,8 @@ from cdc_materializer.cli.output import Output
 from cdc_materializer.errors import CdcError
 
 if TYPE_CHECKING:
+    from cdc_materializer.batch_steps import Batch
     from cdc_materializer.config import Config, TableConfig
-    from cdc_materializer.line import Batch
     from cdc_materializer.run import RunOptions
 
 

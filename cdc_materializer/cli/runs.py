@@ -22,9 +22,9 @@ from cdc_materializer.errors import EXIT_DONE, UsageError
 from cdc_materializer.names import printable_lines
 
 if TYPE_CHECKING:
+    from cdc_materializer.batch_steps import Batch
     from cdc_materializer.cli.progress import RunProgress, Steps
     from cdc_materializer.config import Config, TableConfig
-    from cdc_materializer.line import Batch
     from cdc_materializer.rebuild import ReplayOptions
     from cdc_materializer.report.replay_models import ReplayReport
     from cdc_materializer.run import RunOptions

@@ -23,10 +23,11 @@ import yaml
 
 from cdc_materializer import lake, pipeline
 from cdc_materializer.adopt import Decision, adopt_table
+from cdc_materializer.batch_steps import Batch
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.explain import fates
-from cdc_materializer.line import Batch, Line
+from cdc_materializer.line import Line
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables

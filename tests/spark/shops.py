@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from cdc_materializer.batch_steps import Batch
 from cdc_materializer.config import Config, TableConfig, load_config
-from cdc_materializer.line import Batch
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables

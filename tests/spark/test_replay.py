@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from cdc_materializer import rebuild
+from cdc_materializer.batch_steps import Batch
 from cdc_materializer.branches import REPLAY_BRANCH
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.cli import main
@@ -18,7 +19,6 @@ from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
 from cdc_materializer.explain import Asked, why
 from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake import MAIN, Lake, LakeTable
-from cdc_materializer.line import Batch
 from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import verify_tables

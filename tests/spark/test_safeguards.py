@@ -12,8 +12,8 @@ import pytest
 from cdc_materializer import lake_commit
 from cdc_materializer import pipeline as line_steps
 from cdc_materializer.adopt import Decision, adopt_table
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.errors import EXIT_BUG, EXIT_LAKE, EXIT_REWOUND
-from cdc_materializer.line import Decided
 from cdc_materializer.plan import plan_tables
 from cdc_materializer.proof import verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables

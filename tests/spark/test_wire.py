@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from cdc_materializer import batch, crash_points, decoders_selectors
+from cdc_materializer.batch_steps import Batch
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
@@ -24,7 +25,7 @@ from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
 from cdc_materializer.fresh import together
 from cdc_materializer.lake import Lake
-from cdc_materializer.line import Batch, Line
+from cdc_materializer.line import Line
 from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import advance
 from cdc_materializer.proof import VerifyOptions, compare

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from cdc_materializer import pipeline
+from cdc_materializer.batch_steps import Batch
 from cdc_materializer.cli.following import Following
 from cdc_materializer.clocks import SystemClock
 from cdc_materializer.config import Config, TableConfig, load_config
@@ -30,7 +31,7 @@ from cdc_materializer.errors import (
     SparkEnded,
 )
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
-from cdc_materializer.line import Batch, Line
+from cdc_materializer.line import Line
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span

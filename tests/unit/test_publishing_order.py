@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from cdc_materializer import audit, history, pipeline, quarantine, stops, tally
+from cdc_materializer.batch_steps import Decided
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import CommitConflict, ContractBlocked
 from cdc_materializer.facts import Facts
 from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Decided, Line, Tables, new_marker
+from cdc_materializer.line import Line, Tables, new_marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.schema import SchemaPlan, TableSchema
