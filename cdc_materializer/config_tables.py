@@ -66,8 +66,6 @@ def _renames(given: Mapping[str, str]) -> Mapping[str, str]:
         name, met = old, {old}
         while name in given:
             name = given[name]
-            if same_name(name, old) and name != old:
-                raise refusal("renames a column to a name that differs in case alone, and to Spark is the same one")
             if not name or name in met:
                 raise refusal("renames a column to nothing, or back to a name that it had")
             met.add(name)

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from cdc_materializer import crash_points, lake_commit, lake_outcome, merge
 from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable
-from cdc_materializer.lake_columns import Stored, columns_of, dropped_columns
+from cdc_materializer.lake_columns import Stored, columns_of, dropped_columns, rename_column
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import records
 from cdc_materializer.lake_outcome import BRANCH_PREFIX
@@ -282,7 +282,7 @@ class Lake:
     ) -> LakeTable:
         """Rename, widen and add columns; before the rows, because a schema is the table's and not a branch's.
 
-        Each statement is a commit of its own. Killed between two, the next run finds what is left to do.
+        Each change is a commit of its own. Killed between two, the next run finds what is left to do.
 
         Args:
             table: the table as it was loaded; what is `pending` is renamed first.
@@ -293,13 +293,16 @@ class Lake:
         Raises:
             CommitConflict: another process has changed the table.
         """
-        statements = merge.rename_columns(self.catalog, table.name, table.pending, inside)
+        statements = []
         if routed and not table.routed:
             statements.append(merge.name_source_tables(self.catalog, table.name))
         statements += merge.evolve_table(self.catalog, table.name, plan, inside)
         with translated(table.name):
             # What another process has renamed since would be added again, under its old name.
             lake_commit.check_same(self.iceberg(table.name), table)
+            for old, new in table.pending:
+                rename_column(self.iceberg(table.name), old, new, inside)
+                crash_points.reach("altered", table.name)
             for statement in statements:
                 self.spark.sql(statement)
                 crash_points.reach("altered", table.name)

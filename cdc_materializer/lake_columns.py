@@ -239,3 +239,11 @@ def drop_left_over(table: Any, wanted: Mapping[str, str], frame: DataFrame) -> l
     if others:
         update.commit()
     return [name for name, ddl in wanted.items() if there.get(name) != ddl]
+
+
+def rename_column(table: Any, old: str, new: str, inside: str | None = None) -> None:  # noqa: ANN401 - a Java object
+    """Rename a column, or a field of the struct column `inside`; its field id stays.
+
+    By Iceberg's own API: to Spark's `ALTER TABLE` a name that differs in case alone is there already.
+    """
+    table.updateSchema().renameColumn(f"{inside}.{old}" if inside else old, new).commit()

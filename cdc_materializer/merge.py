@@ -190,14 +190,6 @@ def add_column(catalog: str, table: TableName, column: Column, behind: str) -> s
     return f"ALTER TABLE {table_path(catalog, table)} ADD COLUMN {added} AFTER {quote(behind)}"
 
 
-def rename_columns(
-    catalog: str, table: TableName, pairs: Sequence[tuple[str, str]], inside: str | None = None
-) -> list[str]:
-    """Statements that rename columns, or fields of the struct column `inside`; Iceberg's field ids stay."""
-    alter, within = f"ALTER TABLE {table_path(catalog, table)}", (inside,) if inside else ()
-    return [f"{alter} RENAME COLUMN {_path(*within, old)} TO {quote(new)}" for old, new in pairs]
-
-
 def _path(*names: str) -> str:
     return ".".join(quote(name) for name in names)
 

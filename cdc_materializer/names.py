@@ -43,6 +43,12 @@ ICEBERG_COLUMNS = frozenset(
 
 _RENAME = "Rename them in the source, or leave them out with the connector's `column.exclude.list`."
 
+#: Of messages that have both names no table can be made, and they stay in the topic and in raw.
+_LEAVE_OUT = (
+    "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`, and have the "
+    "connector write to a new topic: messages that have both stay in this one."
+)
+
 #: Longest part of a table name, in characters; with a sibling's suffix it still fits file systems (255 bytes in ASCII).
 PART_LENGTH_MAX = 128
 
@@ -174,7 +180,7 @@ def quote(identifier: str) -> str:
     return "`" + identifier.replace("`", "``") + "`"
 
 
-def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = ()) -> None:
+def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = (), remedy: str = _LEAVE_OUT) -> None:
     """Check that a table can have exactly these columns, as the source spells them, beside our `__cdc`.
 
     All names that it cannot have are told at once, so that they are mended at once.
@@ -182,6 +188,7 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = ()) 
     Args:
         names: the columns.
         fields: the paths of what stands inside of them.
+        remedy: what to do where names differ in case alone.
 
     Raises:
         InvalidName: names begin `__cdc`, are Iceberg's metadata columns, or cannot be quoted; or one with a dot is the
@@ -198,10 +205,20 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = ()) 
         if reasons:
             raise InvalidName(unusable, _RENAME)
         return
-    what = "Columns whose names differ only in upper and lower case cannot be told apart in the lake: "
-    what += f"{_listed(duplicates)}."
-    do = "Rename one of them in the source, or leave it out with the connector's `column.exclude.list`."
-    raise DuplicateColumn(f"{what} {unusable}" if reasons else what, _RENAME if reasons else do)
+    what = _not_apart(duplicates)
+    raise DuplicateColumn(f"{what} {unusable}" if reasons else what, f"{remedy} {_RENAME}" if reasons else remedy)
+
+
+def check_apart(names: Sequence[str]) -> None:
+    """Raise DuplicateColumn where two names are equal when case is ignored: Spark cannot tell the two apart."""
+    duplicates = _repeated([(name,) for name in names], lambda path: _ignoring_case(path[0]))
+    if duplicates:
+        raise DuplicateColumn(_not_apart(duplicates), _LEAVE_OUT)
+
+
+def _not_apart(names: Iterable[str]) -> str:
+    what = "Columns whose names differ only in upper and lower case cannot be told apart in the lake"
+    return f"{what}: {_listed(names)}."
 
 
 def _reasons(names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc_materializer.errors import SchemaRefused
-from cdc_materializer.names import shown
+from cdc_materializer.names import check_apart, shown
 from cdc_materializer.schema_keys import check_table, key_of
 from cdc_materializer.schema_types import (
     TYPE_WORD,
@@ -107,7 +107,9 @@ class Evolution:
 
         Raises:
             SchemaRefused: the writer has a column under two of its names, so it was not renamed.
+            DuplicateColumn: two of its own names differ in case alone: a message of it could not be read.
         """
+        check_apart([column.name for column in columns])
         names = {column.name: self.renames.get(column.name, column.name) for column in columns}
         both = [(old, new) for old, new in names.items() if old != new and list(names.values()).count(new) > 1]
         if both:
@@ -268,7 +270,7 @@ def plan_schema(
         misfits = {at: _placed(misfit, columns, key) for at, misfit in misfits.items()}
         columns = _in_order(columns)
     target = TableSchema(tuple(_documented(column, docs or {}) for column in columns.values()), key)
-    check_table(target)
+    check_table(target, current, writers)
     return _plan(known, target, tuple(misfits.values()))
 
 

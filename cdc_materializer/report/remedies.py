@@ -48,7 +48,8 @@ REMEDIES: Mapping[Code, str] = {
     Code.OFFSET_GAP: "Have the connector snapshot the table again, and accept the loss with `cdcm adopt`.",
     Code.OFFSET_REGRESSION: "Find out whether the topic was made again; then accept it with `cdcm adopt`.",
     Code.POSITION_REGRESSION: "If the database was restored, accept it with `cdcm adopt`, and take a new snapshot.",
-    Code.DUPLICATE_COLUMN: "Rename one of the columns at the source; their names differ only in case.",
+    Code.DUPLICATE_COLUMN: "Say with `renames` that the column was renamed, or rename one of the two at the source; "
+    "their names differ only in case.",
 }
 #: The same, where a schema says what the messages hold.
 _WITH_SCHEMA: Mapping[Code, str] = {Code.SCHEMA_INCOMPATIBLE: _NEW_TYPE}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cdc_materializer.decode.columns import column_type
 from cdc_materializer.decode.wire import parse_avro
 from cdc_materializer.errors import DuplicateColumn, SchemaRefused
-from cdc_materializer.merge import evolve_table, rename_columns
+from cdc_materializer.merge import evolve_table
 from cdc_materializer.names import TableName
 from cdc_materializer.schema import Column, Evolution, TableSchema, plan_schema, renamed
 from cdc_materializer.schema_types import fields_of, merge_types, outgrown, struct_ddl, type_word, widest
@@ -304,9 +304,39 @@ def test_names_of_names_are_followed_to_the_last(tmp_path: Path) -> None:
 
     assert given.final_names == {"a": "c", "b": "c"}
     assert "back to a name that it had" in refusal(tmp_path, SMALL.replace("}]", ", renames: {a: b, b: a}}]"))
-    assert "in case alone" in refusal(tmp_path, SMALL.replace("}]", ", renames: {Email: email}}]"))
-    assert "in case alone" in refusal(tmp_path, SMALL.replace("}]", ", renames: {a: b, b: A}}]"))
+    in_case = load(tmp_path, SMALL.replace("}]", ", renames: {Email: email}}]")).tables[0]
+    assert in_case.final_names == {"Email": "email"}
     assert "has an old name of `renames`" in refusal(tmp_path, SMALL.replace("}]", ", key: a, renames: {a: b}}]"))
+
+
+@pytest.mark.parametrize(
+    ("known", "key", "told", "renames"),
+    [("Name", "id", "name", '`renames: {"Name": "name"}`'), ("Id", "Id", "id", '`renames: {"id": "Id"}`')],
+)
+def test_a_column_that_was_renamed_in_case_only_is_told_with_what_to_write(
+    known: str, key: str, told: str, renames: str
+) -> None:
+    """A column of the key keeps the table's name. Of a writer that has both, no rename makes one column."""
+    current = TableSchema((Column(key, "string"), Column(known, "string"))[key == known :], (key,))
+    values, both = (TableSchema(tuple(Column(name, "string") for name in names)) for names in ([told], [told, known]))
+
+    with pytest.raises(DuplicateColumn) as stop:
+        plan_schema(current, [values])
+    assert renames in stop.value.do
+
+    with pytest.raises(DuplicateColumn) as stop:
+        plan_schema(current, [both])
+    assert "renames" not in stop.value.do
+
+
+def test_a_key_that_was_renamed_in_case_only_is_told_with_what_to_write() -> None:
+    """Where the messages' own keys have the new name too."""
+    current = TableSchema((Column("Id", "bigint"), Column("part", "int")), ("Id", "part"))
+    writer = TableSchema((Column("id", "bigint"), Column("part", "int")), ("id", "part"))
+
+    with pytest.raises(SchemaRefused) as stop:
+        plan_schema(current, [writer])
+    assert '`renames: {"id": "Id"}`' in stop.value.do
 
 
 def test_two_fields_of_a_struct_that_differ_in_case_are_refused() -> None:
@@ -335,9 +365,6 @@ def test_each_change_is_one_statement() -> None:
     assert evolve_table("lake", _ORDERS, plan, "after")[0].endswith(
         "ALTER COLUMN `after`.`p`.`element`.`x` TYPE bigint"
     )
-    assert rename_columns("lake", _ORDERS, [("a", "b`")], "after") == [
-        "ALTER TABLE `lake`.`shop`.`orders` RENAME COLUMN `after`.`a` TO `b```"
-    ]
 
 
 def test_the_newest_comment_is_the_columns_own() -> None:
