@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from cdc_materializer.decode.framing import BLOCK, UNASKED, names_schema, of_one_kind, schema_block
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, Row
 
     from cdc_materializer.decoders import Lookup
@@ -42,28 +44,50 @@ def selectors_of(messages: DataFrame, lookup: Lookup, turn: int | None = None) -
     """
     pairs = _pairs(messages)
     if MAY_WAIT not in messages.columns:
-        return sorted(pairs.collect(), key=lambda row: tuple(row["first"]))
-    few = pairs.orderBy("first").limit(SCHEMAS_MAX + 1).collect()
+        return in_order(pairs.collect())
+    few = pairs.orderBy("last").limit(SCHEMAS_MAX + 1).collect()
     if len(few) <= SCHEMAS_MAX:
-        return few
+        return in_order(few)
     for side in _SIDES:
         name, asked = F.col(f"{side}_writer"), _asked(messages, side, lookup, turn)
         is_other = names_schema(name) & ~name.isin(*asked)
         messages = messages.withColumn(f"{side}_writer", F.when(is_other, F.lit(UNASKED)).otherwise(name))
-    return _pairs(messages).orderBy("first").collect()
+    return in_order(_pairs(messages).collect())
+
+
+def in_order(pairs: Sequence[Row]) -> list[Row]:
+    """The pairs in the order of their first messages.
+
+    Offsets of partitions say nothing of each other, so between partitions the messages' times count. Inside of one it
+    is the offset, and a clock that went back decides nothing: no message was written before those that lie before it.
+    """
+    places = sorted((*place, at) for at, row in enumerate(pairs) for place in row["first"])
+    reached, first = dict[int, int](), dict[int, tuple[int, int, int]]()
+    for partition, offset, micros, at in places:
+        reached[partition] = max(reached.get(partition, micros), micros)
+        place = (reached[partition], offset, partition)
+        first[at] = min(first.get(at, place), place)
+    return [pairs[at] for at in sorted(first, key=first.__getitem__)]
 
 
 def _pairs(messages: DataFrame) -> DataFrame:
+    """Each pair once, with the partition, offset and time of its first message in each partition (`first`)."""
     blocks = [
         F.first(F.when(F.col(f"{side}_writer").startswith(BLOCK), schema_block(F.col(side)))).alias(f"{side}_block")
         for side in _SIDES
     ]
-    writers = [of_one_kind(F.col(name)).alias(name) for name in ("value_writer", "key_writer")]
-    return messages.groupBy(*writers).agg(
-        F.min(F.struct("offset", "partition")).alias("first"),
-        # Offsets of partitions say nothing of each other: one that is idle for long may have the highest.
-        F.max(F.struct(F.coalesce(F.unix_micros("timestamp"), F.lit(0)), "offset", "partition")).alias("last"),
+    names = ("value_writer", "key_writer")
+    micros = F.coalesce(F.unix_micros("timestamp"), F.lit(0)).alias("micros")
+    there = messages.groupBy(*[of_one_kind(F.col(name)).alias(name) for name in names], "partition").agg(
+        F.min(F.struct("offset", micros)).alias("first"),
+        # Of partitions one that is idle for long may have the highest offset.
+        F.max(F.struct(micros, "offset", "partition")).alias("last"),
         *blocks,
+    )
+    return there.groupBy(*names).agg(
+        F.collect_list(F.struct("partition", "first.offset", "first.micros")).alias("first"),
+        F.max("last").alias("last"),
+        *[F.first(f"{side}_block").alias(f"{side}_block") for side in _SIDES],
     )
 
 

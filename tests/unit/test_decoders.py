@@ -15,6 +15,7 @@ from cdc_materializer.decode.columns import UNTOLD_SIGN, is_unsigned
 from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, SET
 from cdc_materializer.decoders import Lookup, decoders_of
+from cdc_materializer.decoders_selectors import in_order
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
 from cdc_materializer.registry import RegisteredSchema, Wanted
 from cdc_materializer.schema import Column, Evolution, TableSchema
@@ -487,3 +488,26 @@ def test_a_contract_tells_that_keys_have_no_sign(tmp_path: Path, has_rows: bool)
     kinds = [record.get("id") for record in (writers.keys[0].wire, *images)]
     assert [kind is not None and is_unsigned(kind) for kind in kinds] == [True] * (1 + has_rows)
     assert UNTOLD_SIGN not in writers.keys[0].wire.fields[0][1].parameters
+
+
+def _met(name: str, *first: tuple[int, int, int]) -> Row:
+    return Row(value_writer=name, first=list(first))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "names"),
+    [
+        # Offsets 6 and 1 of two partitions, the second written later: (partition, offset, time).
+        ([_met("late", (1, 1, 30)), _met("early", (0, 6, 20))], "early late"),
+        # A clock that went back between two messages of one partition.
+        ([_met("second", (0, 2, 10)), _met("first", (0, 1, 20))], "first second"),
+        ([_met("second", (0, 2, 10)), _met("first", (0, 1, 20)), _met("third", (1, 0, 25))], "first second third"),
+        # One that is in two partitions is as early as the earlier of them.
+        ([_met("first", (0, 9, 90), (1, 0, 10)), _met("second", (0, 8, 80))], "first second"),
+        # Of one time by offset, and by partition.
+        ([_met("c", (0, 2, 0)), _met("b", (1, 1, 0)), _met("a", (0, 1, 0))], "a b c"),
+    ],
+)
+def test_schemas_come_in_the_order_in_which_they_were_first_written(pairs: list[Row], names: str) -> None:
+    """By time between partitions, and by offset inside of one."""
+    assert [row["value_writer"] for row in in_order(pairs)] == names.split()
