@@ -52,6 +52,8 @@ NAMED: Mapping[tuple[str, str], str] = {
     (DEBEZIUM + "time.MicroTime", "long"): "bigint",
     (DEBEZIUM + "time.NanoTime", "long"): "bigint",
     (DEBEZIUM + "time.IsoTime", "string"): "bigint",
+    # A double in older versions of the connectors, and a long, which is what it is called, since.
+    (DEBEZIUM + "time.MicroDuration", "double"): "bigint",
     (DEBEZIUM + "time.NanoDuration", "long"): "bigint",
     (DEBEZIUM + "time.StructuredTime", "record"): "bigint",
     (CONNECT + "Time", "int"): "bigint",

@@ -43,7 +43,6 @@ _INFINITE = r"(?i)\A-?infinity\z"
 _BEFORE = rf"(?i)\A(-infinity\z|{_NO_YEAR}-)| BC\z"
 _AFTER = rf"(?i)\A(infinity\z|{_LATER_YEAR}-)"
 _TIME_OF_DAY = r"\A(\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)\z"
-_TIME = r"\A((([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)|24:00(:00(\.0{1,9})?)?)\z"
 
 
 def contract_reading(settings: Settings, wire: WireType, declared: DeclaredType) -> Reading:
@@ -136,10 +135,10 @@ def _of_calendar(settings: Settings, ddl: str) -> Reading:
 
 def _time(settings: Settings, wire: WireType) -> Reading:
     """A time of day as microseconds."""
-    clock, is_told, is_time = time_text(settings, wire), _matches(_TIME_OF_DAY), _matches(_TIME)
+    clock, is_told = time_text(settings, wire), _matches(_TIME_OF_DAY)
 
     def value(text: Column) -> Column:
-        return clock.apply(F.when(is_time(text) & ~_is(has_fine_fraction(text)), text))
+        return clock.apply(F.when(is_told(text) & ~_is(has_fine_fraction(text)), text))
 
     return Reading(
         "bigint",

@@ -85,7 +85,7 @@ def decimal(settings: Settings, wire: WireType) -> Reading:
     precision, scale = decimal_type(wire)
     ddl = decimal_ddl(precision, scale)
     if settings.form == "avro" and avro_decimal_is_exact(wire):
-        return _of_avro(ddl, wire, scale)
+        return _of_avro(ddl, scale)
 
     def of_bytes(octets: Column) -> Column:
         if 0 <= scale <= precision:
@@ -97,19 +97,15 @@ def decimal(settings: Settings, wire: WireType) -> Reading:
     return Reading(ddl, "binary", value=of_bytes, invalid=lambda octets: octets.isNotNull() & of_bytes(octets).isNull())
 
 
-def _of_avro(ddl: str, wire: WireType, scale: int) -> Reading:
-    """A decimal as Spark's Avro reader gives it.
+def _of_avro(ddl: str, scale: int) -> Reading:
+    """A decimal as Spark's Avro reader gives it, of 38 digits (`writers`): one that does not fit is out of range.
 
-    Of up to 18 digits it reads eight bytes and leaves the others, so that a longer number becomes one that was never
-    sent; such a decimal is read with 38 digits (`writers`), and one that its column does not hold is out of range.
+    Read in its own type, it would end its message; of up to 18 digits Spark reads eight bytes and leaves the others,
+    so that a longer number becomes one that was never sent.
     """
-    digits = decimal_number(wire.parameters.get("precision", "0"))
-    read = decimal_ddl(DECIMAL_DIGITS_MAX if digits <= LONG_DIGITS else digits, scale)
-    if read == ddl:
-        return Reading(ddl, ddl)
     return Reading(
         ddl,
-        read,
+        decimal_ddl(DECIMAL_DIGITS_MAX, scale),
         value=lambda given: given.try_cast(ddl),
         invalid=lambda given: given.isNotNull() & given.try_cast(ddl).isNull(),
     )
@@ -122,11 +118,14 @@ def _shortest(octets: Column) -> Column:
 
 
 def avro_decimal_is_exact(wire: WireType) -> bool:
-    """Whether it is Spark's Avro reader that makes a decimal of bytes: it goes by the logical type, up to 38 digits."""
+    """Whether it is Spark's Avro reader that makes a decimal of bytes: it goes by the logical type.
+
+    Of less than the 38 digits that it reads: of one with more it says nothing, and gives up the message.
+    """
     precision = decimal_number(wire.parameters.get("precision", "0"))
     scale = decimal_number(wire.parameters.get("scale", "0"))
     is_decimal = wire.literal == "bytes" and wire.logical == "decimal"
-    return is_decimal and precision > 0 and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
+    return is_decimal and precision > 0 and 0 <= scale <= precision < DECIMAL_DIGITS_MAX
 
 
 def declared_decimal(ddl: str) -> Reading:

@@ -24,12 +24,12 @@ _DAY = r"[+-]?\d{4,}-\d{2}-\d{2}"
 _DATED = rf"^({_DAY}|-?infinity\z)"
 _CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONE = r"(Z|[+-]\d{2}(:?\d{2}){0,2})"
-#: What the texts of a type look like to their ends, whether or not there is such a day. A day has no place for a time,
-#: and a moment without a zone none for an offset: Spark's casts would leave them out.
-_FORMS: Mapping[str, str] = {
-    "date": rf"^({_DAY}([T ]00:00(:00(\.0+)?)?)?Z?|-?infinity)\z",
-    "timestamp_ntz": rf"^({_DAY}([T ]{_CLOCK})?Z?|-?infinity)\z",
-    "timestamp": rf"^({_DAY}([T ]{_CLOCK} ?{_ZONE}?)?|-?infinity)\z",
+#: What stands behind the day in the texts of a type. A day has no place for a time, and a moment without a zone none
+#: for an offset: Spark's casts would leave them out.
+_BEHIND_DAY: Mapping[str, str] = {
+    "date": r"([T ]00:00(:00(\.0+)?)?)?Z?",
+    "timestamp_ntz": rf"([T ]{_CLOCK})?Z?",
+    "timestamp": rf"([T ]{_CLOCK} ?{_ZONE}?)?",
 }
 _LONG = (-(2**63), 2**63 - 1)
 _INT = (-(2**31), 2**31 - 1)
@@ -74,13 +74,13 @@ def declared_date(settings: Settings, wire: WireType) -> Reading:
         return F.date_from_unix_date(count.cast("int"))
 
     bounds = (times.DAYS_MIN, times.DAYS_MAX)
-    return _with_counts(settings, times.zoned("date")(settings, wire), bounds, made, is_special)
+    return _with_counts(settings, _texts("date")(settings, wire), bounds, made, is_special)
 
 
 def declared_moment(settings: Settings, wire: WireType) -> Reading:
     """A moment with or without a zone, by the declared type."""
     ddl, unit = wire.parameters["ddl"], unit_of(wire)
-    texts = times.zoned(ddl)(settings, wire)
+    texts = _texts(ddl)(settings, wire)
     if unit is TimeUnit.UNSETTLED:
         return replace(_without_counts(settings, texts), finer=_finer(unit))
 
@@ -127,14 +127,13 @@ def _finer(unit: TimeUnit) -> Convert:
     return test
 
 
-def _told(text: Column, ddl: str) -> Column:
-    """A text that has the form of a type's texts, whether or not there is such a day; NULL for others."""
-    return F.when(text.rlike(_FORMS[ddl]), times.with_seconds(text) if ddl == "timestamp" else text)
+def _texts(ddl: str) -> times.Read:
+    return times.zoned(ddl, _BEHIND_DAY[ddl])
 
 
 def _is_other(text: Column, ddl: str) -> Column:
-    """Whether a text is a date or moment of another kind than a type's."""
-    return _is(text.rlike(_DATED) & ~text.rlike(_FORMS[ddl]))
+    """Whether a text is a date or moment of another kind than a type's, whether or not there is such a day."""
+    return _is(text.rlike(_DATED) & ~text.rlike(rf"^({_DAY}{_BEHIND_DAY[ddl]}|-?infinity)\z"))
 
 
 def _is(test: Column | None) -> Column:
@@ -143,19 +142,16 @@ def _is(test: Column | None) -> Column:
 
 def _without_counts(settings: Settings, texts: Reading) -> Reading:
     def special(text: Column) -> Column:
-        return _is(texts.special(_told(text, texts.ddl)) if texts.special else None)
-
-    def value(text: Column) -> Column:
-        return texts.apply(_told(text, texts.ddl))
+        return _is(texts.special(text) if texts.special else None)
 
     def foreign(text: Column) -> Column:
         return _is_count(text) | _is_other(text, texts.ddl)
 
     def invalid(text: Column) -> Column:
         is_known = foreign(text) | special(text) | settings.text_is_placeholder(text)
-        return text.isNotNull() & ~is_known & value(text).isNull()
+        return text.isNotNull() & ~is_known & texts.apply(text).isNull()
 
-    return Reading(texts.ddl, "string", value, special, invalid, settings.text_is_placeholder, foreign)
+    return Reading(texts.ddl, "string", texts.value, special, invalid, settings.text_is_placeholder, foreign)
 
 
 def _with_counts(

@@ -21,18 +21,22 @@ MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 #: A fraction of a second with more than the microseconds that a column has.
 FINER = r"\.\d{6}\d*[1-9]"
 _NANOS = 1000
+#: The least double that is above each long.
+_LONG_END = float(2**63)
 #: How texts begin that a zone, or a year 0, may put outside of the years 1 to 9999.
 _AT_ENDS = "^(9999-12-31|000[01]-)"
-_DAY = r"^\d{4}-\d{2}-\d{2}"
-#: What Spark may read as a type: by itself it takes a clock alone for a time of today, a year alone for its first day,
-#: and leaves out the offset of what is to have no zone, and the clock of a day.
-_FORMS = {
-    "date": _DAY + r"([T ]00:00(:00(\.0+)?)?)?Z?\z",
-    "timestamp_ntz": _DAY + r"([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?)?Z?\z",
-    "timestamp": _DAY,
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
+#: What stands behind the day in what Spark may read as a type: by itself it takes a clock alone for a time of today, a
+#: year alone for its first day, what has no zone for UTC and `PST` for one, and leaves out the offset of what is to
+#: have no zone, and the clock of a day. Java writes offsets of before there were zones with seconds (`+00:53:28`).
+_BEHIND_DAY = {
+    "date": r"([T ]00:00(:00(\.0+)?)?)?Z?",
+    "timestamp_ntz": rf"({_CLOCK})?Z?",
+    "timestamp": rf"{_CLOCK}(Z|[+-]\d{{2}}(:?\d{{2}}(:?\d{{2}})?)?)",
 }
-#: How texts begin of what lies beyond the years that are written in four digits.
-_BEYOND = r"^([+-]\d{4,}-|-?infinity\z)"
+#: A time of day as ISO 8601 writes it, up to its end, which PostgreSQL has too.
+CLOCK = r"(([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?|24:00(:00(\.0{1,9})?)?)"
 
 
 def _ranged(settings: Settings, ddl: str, wire: str, bounds: tuple[int, int], make: Convert) -> Reading:
@@ -97,7 +101,7 @@ def has_fine_fraction(text: Column) -> Column:
 
 def with_seconds(text: Column) -> Column:
     """A text of a moment with its seconds before its zone: Spark takes `T01:30Z`, without them, for no moment."""
-    return F.regexp_replace(text, rf"({_DAY}[T ]\d{{2}}:\d{{2}})(?= ?[Z+-])", "$1:00")
+    return F.regexp_replace(text, rf"^({_DAY}[T ]\d{{2}}:\d{{2}})(?= ?[Z+-])", "$1:00")
 
 
 def timestamp_nanos(settings: Settings, _: WireType) -> Reading:
@@ -171,19 +175,26 @@ class Ends:
         return F.when(read < self.first, self.first).when(read > self.last, self.last).otherwise(read)
 
 
-def zoned(ddl: str) -> Callable[[Settings, WireType], Reading]:
-    """ISO 8601 text in one of the types date, timestamp_ntz and timestamp; the Z of the first two is decoration."""
+def zoned(ddl: str, behind_day: str | None = None) -> Callable[[Settings, WireType], Reading]:
+    """ISO 8601 text in one of the types date, timestamp_ntz and timestamp; the Z of the first two is decoration.
+
+    Args:
+        ddl: the type.
+        behind_day: a pattern of what stands behind the day, where it is another than that of the type.
+    """
+    tail = behind_day if behind_day is not None else _BEHIND_DAY[ddl]
+    form, beyond = rf"^{_DAY}{tail}\z", rf"^([+-]\d{{4,}}-\d{{2}}-\d{{2}}{tail}|-?infinity)\z"
 
     def reading(settings: Settings, _: WireType) -> Reading:
         ends = Ends(ddl)
 
         def has_sign(text: Column) -> Column:
             # Years past 9999 and before 1 are written with a sign, and the infinities as words.
-            return text.rlike(_BEYOND)
+            return text.rlike(beyond)
 
         def read(text: Column) -> Column:
-            plain = F.regexp_replace(text, "Z$", "") if ddl != "timestamp" else text
-            return F.when(text.rlike(_FORMS[ddl]), plain).try_cast(ddl)
+            plain = with_seconds(text) if ddl == "timestamp" else F.regexp_replace(text, "Z$", "")
+            return F.when(text.rlike(form), plain).try_cast(ddl)
 
         def is_special(text: Column) -> Column:
             return has_sign(text) | ends.are_left_by(text, read(text))
@@ -219,16 +230,28 @@ def time_nanos(_: Settings, __: WireType) -> Reading:
     return Reading("bigint", "bigint", value=floor_thousandth, finer=has_nanos)
 
 
+def duration_double(_: Settings, __: WireType) -> Reading:
+    """A span of time as a double that counts microseconds; none where it tells parts of one, or no long holds it."""
+
+    def value(count: Column) -> Column:
+        # Of what is no number, and beyond a long, a cast makes some number.
+        whole = F.when(F.abs(count) < _LONG_END, count).try_cast("bigint")
+        return F.when(whole.cast("double") == count, whole)
+
+    return Reading("bigint", "double", value, invalid=lambda count: count.isNotNull() & value(count).isNull())
+
+
 def time_text(settings: Settings, _: WireType) -> Reading:
     """A time of day as ISO 8601 text, whose Z is decoration, as microseconds."""
 
     def part(text: Column, number: int) -> Column:
-        return F.regexp_extract(text, "^(\\d{2}):(\\d{2})(?::(\\d{2})(?:\\.(\\d{1,9}))?)?Z?$", number)
+        return F.regexp_extract(text, r"^(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?Z?\z", number)
 
     def value(text: Column) -> Column:
         hours, minutes, seconds = (part(text, number).try_cast("bigint") for number in (1, 2, 3))
         fraction = F.rpad(part(text, 4), 6, "0").try_cast("bigint")
-        return ((hours * 60 + minutes) * 60 + F.coalesce(seconds, F.lit(0))) * 1_000_000 + fraction
+        micros = ((hours * 60 + minutes) * 60 + F.coalesce(seconds, F.lit(0))) * 1_000_000 + fraction
+        return F.when(text.rlike(rf"^{CLOCK}Z?\z"), micros)
 
     def invalid(text: Column) -> Column:
         return text.isNotNull() & value(text).isNull() & ~settings.text_is_placeholder(text)

@@ -30,6 +30,7 @@ from cdc_materializer.decode.columns import (
 )
 from cdc_materializer.decode.contract_readings import contract_reading
 from cdc_materializer.decode.decimals import decimal, variable_scale
+from cdc_materializer.decode.pairs import wire_value
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.units import FLAG, NUMBER, UNIT
 from cdc_materializer.decode.untyped import number, text_of, untyped
@@ -146,30 +147,36 @@ def _array(reader: Reader, wire: WireType) -> Reading:
 
 
 def _pairs(reader: Reader, pair: WireType, item: Reading) -> Reading:
-    """A map whose keys are no texts, which JSON writes as an array of arrays of two."""
-    parts = [(name, reader.read(kind)) for name, kind in pair.fields]
-    if any(part.value is not None or "<" in part.ddl for _, part in parts):
-        message = "a map of other keys than texts, with values that are no plain ones, has no table form in JSON"
-        raise WireSchemaInvalid(message)
+    """A map whose keys are no texts, which JSON writes as an array of arrays of two.
 
-    def part(two: Column, at: int) -> Column:
+    Each pair is made the entry that Avro has in its place, and read as that is.
+    """
+    parts = [(name, kind, reader.read(kind).wire) for name, kind in pair.fields]
+
+    def told(two: Column) -> list[tuple[Column, Column]]:
         # There may be fewer than two, and `two[1]` would stop Spark.
-        return F.get(two, F.lit(at))
+        given = [F.get(two, F.lit(at)) for at in range(len(parts))]
+        return [(one, wire_value(one, kind, wire)) for one, (_, kind, wire) in zip(given, parts, strict=True)]
 
-    def value(column: Column) -> Column:
-        return F.transform(
-            column,
-            lambda two: F.struct(
-                *[part(two, at).try_cast(one.ddl).alias(name) for at, (name, one) in enumerate(parts)]
-            ),
-        )
+    def entry(two: Column) -> Column:
+        return F.struct(*[read.alias(name) for (_, read), (name, _, _) in zip(told(two), parts, strict=True)])
 
     def is_none(two: Column) -> Column:
-        typed = [(part(two, at), part(two, at).try_cast(one.ddl)) for at, (_, one) in enumerate(parts)]
-        lost = [told.isNotNull() & read.isNull() for told, read in typed]
-        return (F.coalesce(F.size(two), F.lit(0)) != len(parts)) | lost[0] | lost[1]
+        lost = [text_of(given).isNotNull() & read.isNull() for given, read in told(two)]
+        return (F.coalesce(F.size(two), F.lit(0)) != len(parts)) | reduce(operator.or_, lost)
 
-    return Reading(f"array<{item.ddl}>", "array<array<string>>", value=value, invalid=_any(is_none))
+    def of_entry(test: Convert | None) -> Convert | None:
+        return (lambda two: F.coalesce(test(entry(two)), F.lit(False))) if test is not None else None
+
+    tests = [test for test in (is_none, of_entry(item.invalid)) if test is not None]
+    return Reading(
+        f"array<{item.ddl}>",
+        "array<array<variant>>",
+        value=lambda column: F.transform(column, lambda two: item.apply(entry(two))),
+        special=_any(of_entry(item.special)),
+        invalid=_any(lambda two: reduce(operator.or_, [test(two) for test in tests])),
+        foreign=_any(of_entry(item.foreign)),
+    )
 
 
 def _any(test: Convert | None) -> Convert | None:
@@ -319,6 +326,7 @@ _NAMED: dict[str, Callable[[Reader, WireType], Reading]] = {
     "time-micros": times.time(1, "bigint"),
     DEBEZIUM + "time.NanoTime": times.time_nanos,
     DEBEZIUM + "time.IsoTime": times.time_text,
+    DEBEZIUM + "time.MicroDuration": times.duration_double,
     DEBEZIUM + "time.NanoDuration": times.time_nanos,
     DEBEZIUM + "time.Timestamp": times.timestamp_millis,
     CONNECT + "Timestamp": times.moment_millis,

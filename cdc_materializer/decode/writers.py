@@ -15,7 +15,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from cdc_materializer.decode.columns import LONG_DIGITS
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.protobuf import translation
@@ -380,11 +379,9 @@ def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON
         and schema["type"] == "bytes"
         and type(precision) is type(scale) is int
         and precision > 0
-        and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX
+        and 0 <= scale <= precision < DECIMAL_DIGITS_MAX
     )
     if not exact:
         return read
-    decimal = {name: schema[name] for name in ("logicalType", "precision", "scale") if name in schema}
-    if schema["precision"] <= LONG_DIGITS:
-        decimal["precision"] = DECIMAL_DIGITS_MAX
+    decimal = {"logicalType": "decimal", "precision": DECIMAL_DIGITS_MAX, "scale": scale}
     return {**(read if isinstance(read, dict) else {"type": read}), **decimal}

@@ -66,7 +66,7 @@ _MOMENT = {"year": 2024, "month": 3, "day": 31, "hour": 1, "minute": 30, "second
         (_counted("NanoTimestamp"), -1000, -1),
         (_counted("NanoTime"), 45000000001000, 45000000001999),
         (WireType("long", "timestamp-nanos"), 1711848600000001000, 1711848600000001001),
-        (_counted("ZonedTimestamp", "string"), "2024-03-31T01:30:00.000001000Z", "2024-03-31T01:30:00.0000010001Z"),
+        (_counted("ZonedTimestamp", "string"), "2024-03-31T01:30:00.000001000Z", "2024-03-31T01:30:00.000001001Z"),
         (_counted("IsoTimestamp", "string"), "2024-03-31T01:30:00.000001", "2024-03-31T01:30:00.0000001"),
         (_counted("IsoTime", "string"), "12:30:00.5", "12:30:00.000001001"),
         (_parts("StructuredTimestamp", *_DAY, *_CLOCK, "nanos"), {**_MOMENT, "nanos": 1000}, {**_MOMENT, "nanos": 1}),

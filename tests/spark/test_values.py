@@ -7,6 +7,7 @@ import base64
 import datetime as dt
 import io
 import json
+import math
 import os
 import random
 import re
@@ -52,6 +53,8 @@ _MICRO = dt.timedelta(microseconds=1)
 _DIGITS = Context(prec=60)
 _LETTERS = "aZ0 ß😀\\\"'\n\t,{}[]\x00_é"
 _SIGNS = b'{}[]",:\\ 09.-eEtfnu'
+_EIGHTHS = 8
+_BINARY = frozenset({"octets", "bits"})
 Chance = random.Random
 
 
@@ -67,7 +70,17 @@ class Kind:
     wire: Callable[[Any], Any]
     text: Callable[[Any], str | None]
     json: Callable[[Any], Any] | None = None
-    number: Callable[[Any], str] | None = None
+    number: Callable[[Any], Any] | None = None
+
+    def written(self, value: Any, form: str) -> Any:  # noqa: ANN401 - any value
+        """A value in Avro, in JSON, or there with its decimals as numbers."""
+        write = self.wire if form == "avro" else self.json or self.wire
+        write = self.number or write if form == "numbers" else write
+        return write(value) if value is not None else None
+
+    def shown(self, value: Any) -> str | None:  # noqa: ANN401 - any value
+        """The text of a value; NULL has none."""
+        return self.text(value) if value is not None else None
 
     def avro(self, name: str) -> Any:  # noqa: ANN401 - JSON
         """The type as the Avro converter registers it."""
@@ -140,6 +153,14 @@ def _micros(value: dt.datetime) -> int:
     return (value - _EPOCH) // _MICRO
 
 
+def _clock(value: dt.datetime) -> str:
+    return str(_micros(value) % 86_400_000_000)
+
+
+def _hex(octets: bytes) -> str:
+    return octets.hex().upper()
+
+
 def _coded(octets: bytes) -> str:
     return base64.b64encode(octets).decode()
 
@@ -168,6 +189,129 @@ def _named(kind: str, name: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     return {"type": kind, "name": name, "version": 1, **more}
 
 
+def _fraction(parts: int, limit: int) -> Kind:
+    """Binary fractions whose digits are few, so that their text is plain to see, and what is no number."""
+
+    def given(chance: Chance) -> float:
+        special = chance.choice([float("nan"), float("inf"), float("-inf")])
+        return special if chance.random() < 0.1 else chance.randrange(-limit, limit) / parts
+
+    def text(value: float) -> str:
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(value), str(value))
+
+    kind = {"type": "float" if parts == _EIGHTHS else "double"}
+    return Kind(kind, given, _same, text, lambda value: value if math.isfinite(value) else text(value))
+
+
+def _variable() -> Kind:
+    """Numbers with a scale each, by their unscaled numbers and scales."""
+
+    def given(chance: Chance) -> tuple[int, int]:
+        return chance.choice([1, -1]) * chance.randrange(10 ** chance.randrange(1, 20)), chance.randrange(-5, 12)
+
+    def wire(value: tuple[int, int]) -> dict[str, Any]:
+        return {"scale": value[1], "value": _unscaled(value[0])}
+
+    def text(value: tuple[int, int]) -> str:
+        shown = f"{Decimal(value[0]).scaleb(-value[1], _DIGITS):f}"
+        return "0" if not value[0] else shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+    fields = [{"type": "int32", "field": "scale"}, {"type": "bytes", "field": "value"}]
+    kind = _named("struct", "io.debezium.data.VariableScaleDecimal", fields=fields)
+    return Kind(kind, given, wire, text, lambda value: {**wire(value), "value": _coded(_unscaled(value[0]))})
+
+
+def _unscaled(number: int) -> bytes:
+    return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
+
+
+def _count(kind: str, name: str, limit: int, per_micro: int = 1, per_count: int = 1) -> Kind:
+    """Counts up to a limit whose column has microseconds: so many of a count, or so many counts of one."""
+    return Kind(
+        _named(kind, name),
+        lambda chance: chance.randrange(-limit, limit),
+        _same,
+        lambda value: str(value * per_count // per_micro),
+    )
+
+
+# --- what has parts
+
+
+def _optional(kind: Kind) -> dict[str, Any]:
+    return {**kind.connect, "optional": True}
+
+
+def _some(kind: Kind, chance: Chance) -> Any:  # noqa: ANN401 - any value
+    return kind.given(chance) if chance.random() < 0.8 else None
+
+
+def _told(kind: Kind, value: Any) -> str:  # noqa: ANN401 - any value
+    text = kind.shown(value)
+    return text if text is not None else "null"
+
+
+def _parted(connect: dict[str, Any], given: Callable[[Chance], Any], write: Any, text: Any) -> Kind:  # noqa: ANN401
+    """A kind with parts: `write` takes a value and its form."""
+    return Kind(
+        connect,
+        given,
+        lambda value: write(value, "avro"),
+        text,
+        lambda value: write(value, "json"),
+        lambda value: write(value, "numbers"),
+    )
+
+
+def _listed(kind: Kind) -> Kind:
+    """Lists of up to three values."""
+    return _parted(
+        {"type": "array", "items": _optional(kind)},
+        lambda chance: [_some(kind, chance) for _ in range(chance.randrange(4))],
+        lambda value, form: [kind.written(one, form) for one in value],
+        lambda value: f"[{', '.join(_told(kind, one) for one in value)}]",
+    )
+
+
+def _keyed(kind: Kind) -> Kind:
+    """Maps of at most one entry, for their order is nobody's."""
+    return _parted(
+        {"type": "map", "keys": {"type": "string"}, "values": _optional(kind)},
+        lambda chance: {"k": _some(kind, chance)} if chance.random() < 0.8 else {},
+        lambda value, form: {key: kind.written(one, form) for key, one in value.items()},
+        lambda value: "{" + ", ".join(f"{key} -> {_told(kind, one)}" for key, one in value.items()) + "}",
+    )
+
+
+def _paired(kind: Kind) -> Kind:
+    """Maps of other keys than texts."""
+
+    def write(value: dict[int, Any], form: str) -> list[Any]:
+        told = [(key, kind.written(one, form)) for key, one in value.items()]
+        return [{"key": key, "value": one} if form == "avro" else [key, one] for key, one in told]
+
+    return _parted(
+        {"type": "map", "keys": {"type": "int32"}, "values": _optional(kind)},
+        lambda chance: {chance.getrandbits(31): _some(kind, chance) for _ in range(chance.randrange(3))},
+        write,
+        lambda value: "[" + ", ".join(f"{{{key}, {_told(kind, one)}}}" for key, one in value.items()) + "]",
+    )
+
+
+def _grouped(**kinds: Kind) -> Kind:
+    """Structs."""
+    return _parted(
+        {
+            "type": "struct",
+            "name": "shop.Group",
+            "fields": [{**_optional(kind), "field": n} for n, kind in kinds.items()],
+        },
+        lambda chance: {name: _some(kind, chance) for name, kind in kinds.items()},
+        lambda value, form: {name: kind.written(value[name], form) for name, kind in kinds.items()},
+        lambda value: "{" + ", ".join(_told(kind, value[name]) for name, kind in kinds.items()) + "}",
+    )
+
+
 def _field(kind: str, name: str) -> dict[str, Any]:
     return {"type": kind, "field": name, "optional": True}
 
@@ -194,8 +338,8 @@ KINDS: dict[str, Kind] = {
         {"type": "bytes"},
         _octets,
         _same,
-        lambda value: value.hex().upper(),
-        lambda value: base64.b64encode(value).decode(),
+        _hex,
+        _coded,
     ),
     "money": _decimal(10, 2),
     "long_decimal": _decimal(18, 18),
@@ -205,7 +349,7 @@ KINDS: dict[str, Kind] = {
         _named("int32", f"{_TIME}Date"),
         _day,
         lambda value: (value - _DAY).days,
-        lambda value: f"{value.year:04}-{value:%m-%d}",
+        _shown_day,
     ),
     "millis": Kind(_named("int64", f"{_TIME}Timestamp"), _millis, lambda value: _micros(value) // 1000, _shown),
     "micros": Kind(_named("int64", f"{_TIME}MicroTimestamp"), _moment, _micros, _shown),
@@ -222,6 +366,47 @@ KINDS: dict[str, Kind] = {
         lambda chance: chance.randrange(86_400_000_000),
         lambda value: value * 1000 + 999,
         str,
+    ),
+    "float32": _fraction(_EIGHTHS, 2**20),
+    "float64": _fraction(64, 2**29),
+    "variable": _variable(),
+    "bits": Kind(_named("bytes", "io.debezium.data.Bits", parameters={"length": "64"}), _octets, _same, _hex, _coded),
+    "clock_millis": _count("int32", f"{_TIME}Time", 86_400_000, per_count=1000),
+    "clock_micros": _count("int64", f"{_TIME}MicroTime", 3_020_399_000_000),
+    "connect_clock": _count("int32", f"{_CONNECT}Time", 86_400_000, per_count=1000),
+    "span_micros": _count("int64", f"{_TIME}MicroDuration", 2**63),
+    "span_nanos": _count("int64", f"{_TIME}NanoDuration", 2**63, per_micro=1000),
+    "span_double": Kind(
+        _named("double", f"{_TIME}MicroDuration"), lambda chance: chance.randrange(-(2**53), 2**53), float, str
+    ),
+    "connect_day": Kind(_named("int32", f"{_CONNECT}Date"), _day, lambda value: (value - _DAY).days, _shown_day),
+    "connect_millis": Kind(_named("int64", f"{_CONNECT}Timestamp"), _millis, lambda v: _micros(v) // 1000, _shown),
+    "nanos": Kind(
+        _named("int64", f"{_TIME}NanoTimestamp"),
+        lambda chance: _EPOCH + _MICRO * chance.randrange(-(2**63) // 1000 + 1, 2**63 // 1000),
+        lambda value: _micros(value) * 1000 + 999,
+        _shown,
+    ),
+    "iso_day": Kind(_named("string", f"{_TIME}IsoDate"), _day, lambda value: f"{_shown_day(value)}Z", _shown_day),
+    "iso_clock": Kind(
+        _named("string", f"{_TIME}IsoTime"), _moment, lambda value: f"{value:%H:%M:%S}.{value.microsecond:06}Z", _clock
+    ),
+}
+KINDS |= {
+    "decimals": _listed(_decimal(20, 4)),
+    "fractions": _listed(KINDS["float64"]),
+    "spans": _listed(KINDS["span_double"]),
+    "variables_by_name": _keyed(KINDS["variable"]),
+    "days_by_number": _paired(KINDS["day"]),
+    "texts_by_number": _paired(KINDS["text"]),
+    "decimals_by_number": _paired(_decimal(38, 12)),
+    "lists_by_number": _paired(_listed(KINDS["zoned"])),
+    "group": _grouped(
+        day=KINDS["iso_day"],
+        amount=_decimal(19, 0),
+        at=KINDS["nanos"],
+        spans=_keyed(KINDS["clock"]),
+        f=KINDS["float32"],
     ),
 }
 
@@ -244,14 +429,12 @@ def _messages(rows: list[dict[str, Any]], form: str) -> list[tuple[bytes, bytes]
     for at, row in enumerate(rows):
         wire: dict[str, Any] = {"id": at}
         for name, kind in KINDS.items():
-            write = kind.wire if form == "avro" else kind.json or kind.wire
-            write = kind.number or write if form == "numbers" else write
-            wire[name] = write(row[name]) if row[name] is not None else None
+            wire[name] = kind.written(row[name], form)
         envelope = debezium_envelope("c", None, wire, lsn=100 + at)
         if form == "avro":
             found.append((confluent_avro(1, avro_key, {"id": at}), confluent_avro(2, avro, envelope)))
         else:
-            value = re.sub(rb'"#([-.0-9E]+)#"', rb"\1", debezium_json(envelope, blocks[1]))
+            value = re.sub(rb'"#([-+.0-9E]+)#"', rb"\1", debezium_json(envelope, blocks[1]))
             found.append((debezium_json({"id": at}, blocks[0]), value))
     return found
 
@@ -282,14 +465,14 @@ def test_generated_rows_are_what_the_database_was_given(spark: "SparkSession") -
     rows = _rows(Chance(_SEED))
     changes = _changes(spark, {form: _messages(rows, form) for form in ("avro", "json", "numbers")})
 
-    shown = [(F.hex(name) if name == "octets" else F.col(name).cast("string")).alias(name) for name in KINDS]
+    shown = [(F.hex(name) if name in _BINARY else F.col(name).cast("string")).alias(name) for name in KINDS]
     found = changes.select(m.PARTITION, m.OFFSET, m.CODE, m.PROBLEMS, *shown).collect()
 
     assert [row[m.CODE] for row in found] == [None] * 3 * ROWS
     wrong: list[tuple[Any, ...]] = []
     for row in found:
         given = rows[row[m.OFFSET]]
-        expected = {name: kind.text(given[name]) if given[name] is not None else None for name, kind in KINDS.items()}
+        expected = {name: kind.shown(given[name]) for name, kind in KINDS.items()}
         got = {name: row[name] for name in KINDS}
         wrong += [(row[m.PARTITION], row[m.OFFSET], n, got[n], expected[n]) for n in KINDS if got[n] != expected[n]]
         wrong += [(row[m.PARTITION], row[m.OFFSET], "", row[m.CODE], problem) for problem in row[m.PROBLEMS]]
