@@ -8,22 +8,27 @@ and inserted here, stays one row. A message that names no table speaks of whoeve
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.decode import java_class
 from cdc_materializer.errors import Code
 
 #: The source table of the row that the mirror has of a key before the batch; NULL where it has none.
 OWNER = "__cdc_owner"
-_PREVIOUS, _RUNS, _HERE = "__cdc_previous_owned", "__cdc_owned_runs", "__cdc_owner_here"
+_HERE = "__cdc_owner_here"
+_SOURCE = Path(__file__).with_name("KeyOwner.java")
 
 
 def hold_collisions(guarded: DataFrame, changes_a_row: Column, ends_a_row: Column, ordered: WindowSpec) -> DataFrame:
     """Give the code `KEY_COLLISION` to changes of rows that are not their key's, and no operation to what follows them.
 
-    One after the other is the only way to tell, but a run of changes of one table is accepted or not as a whole. So
-    each change has to look at no more than the runs before its own; most keys have one.
+    One after the other is the only way to tell: with three tables, which deletes count depends on all before them. So
+    an aggregate over the window of the key carries the owner, and a key costs as many steps as it has changes.
 
     Args:
         guarded: changes, with OWNER.
@@ -35,18 +40,15 @@ def hold_collisions(guarded: DataFrame, changes_a_row: Column, ends_a_row: Colum
         The changes, those without a source table with the one that they speak of.
     """
     before = ordered.rowsBetween(Window.unboundedPreceding, -1)
-    so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     everywhere = ordered.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     # A tombstone belongs to the delete before it, and so to that one's table.
     follows = (F.col(m.OP) == m.TOMBSTONE) & (F.lag(m.OP).over(ordered) == "d")
     table = F.when(follows, F.lag(m.SOURCE_TABLE).over(ordered)).otherwise(F.col(m.SOURCE_TABLE))
     named = guarded.withColumns({m.SOURCE_TABLE: table, OWNER: F.max(OWNER).over(everywhere)})
-    change = F.struct(F.col(m.SOURCE_TABLE).alias("table"), (~ends_a_row).alias("lives"))
-    placed = named.withColumn(_PREVIOUS, F.last(F.when(changes_a_row, change), ignorenulls=True).over(before))
-    goes_on = F.coalesce(F.col(m.SOURCE_TABLE) == F.col(_PREVIOUS)["table"], F.lit(False))
-    # What begins a run shows how the one before it ended.
-    runs = F.collect_list(F.when(changes_a_row & ~goes_on, F.col(_PREVIOUS))).over(so_far)
-    told = placed.withColumn(_RUNS, runs).withColumn(_HERE, F.aggregate(_RUNS, F.col(OWNER), _after))
+    owner = _after(F.col(m.SOURCE_TABLE), F.when(changes_a_row, ~ends_a_row), F.col(OWNER)).over(before)
+    # Nothing is before the first one.
+    is_first = F.row_number().over(ordered) == 1
+    told = named.withColumn(_HERE, F.when(is_first, F.col(OWNER)).otherwise(owner))
     collides = F.coalesce(changes_a_row & (F.col(_HERE) != F.col(m.SOURCE_TABLE)), F.lit(False))
     is_told = collides & F.col(m.OP).isin(*m.CHANGE_OPS)
     held = {
@@ -54,10 +56,18 @@ def hold_collisions(guarded: DataFrame, changes_a_row: Column, ends_a_row: Colum
         m.OP: F.when(~collides, F.col(m.OP)),
         m.SOURCE_TABLE: F.coalesce(m.SOURCE_TABLE, _HERE),
     }
-    return told.withColumns(held).drop(_PREVIOUS, _RUNS, _HERE)
+    return told.withColumns(held).drop(_HERE)
 
 
-def _after(owner: Column, run: Column) -> Column:
-    """Who owns a key after a run of changes of one table, of which the last one left a row or left none."""
-    is_its_own = owner.isNull() | run["table"].isNull() | (owner == run["table"])
-    return F.when(is_its_own, F.when(run["lives"], F.coalesce(run["table"], owner))).otherwise(owner)
+def _after(table: Column, lives: Column, first: Column) -> Column:
+    """An aggregate, for windows in the order of a key's changes: who owns the key after the last one.
+
+    Args:
+        table: a change's source table; NULL where it speaks of whoever owns the key.
+        lives: whether the change leaves a row; NULL where it is none that counts.
+        first: who owns the key before its first change.
+    """
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    given: list[Any] = [table, lives, first]
+    return ClassicColumn(java_class.new(_SOURCE).inOrder(*[column._jc for column in given]))  # noqa: SLF001

@@ -16,11 +16,13 @@ from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL, CUT, WHOLE, passages
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 KEYS, CHANGES_MAX = 400, 14
+#: So many changes of one key; by lists of those before each, two hundred million steps.
+IN_TURN = 20_000
 #: A change: its operation, the table that it names, and whether it counts (it was not sent before).
 Change = tuple[str, str | None, bool]
 
@@ -56,6 +58,31 @@ def test_a_key_is_its_owners_until_that_deletes_it(spark: "SparkSession") -> Non
     """In random lives of keys, changes of another table than the owner's are held, and no others."""
     chance = random.Random(7)  # noqa: S311 - repeatable, not secret
     lives = [_life(chance) for _ in range(KEYS)]
+
+    assert _told(_held(spark, lives)) == [_expected(*life) for life in lives]
+
+
+def test_a_key_that_tables_take_in_turn_costs_a_step_a_change(spark: "SparkSession") -> None:
+    """However often another table changes it: no change carries or goes through a list of those before it."""
+    chance = random.Random(11)  # noqa: S311 - repeatable, not secret
+    in_turn: list[Change] = [("u", "ab"[at % 2], True) for at in range(IN_TURN)]
+    mixed: list[Change] = [
+        ("d" if chance.random() < 0.3 else "u", "abc"[(at + chance.randint(0, 1)) % 3], True) for at in range(IN_TURN)
+    ]
+    lives: list[tuple[str | None, list[Change]]] = [(None, in_turn), (None, mixed)]
+    held = _held(spark, lives)
+    java: Any = held._jdf
+    plan = str(java.queryExecution().analyzed().toString())
+
+    assert "collect_" not in plan, plan
+    assert "aggregate(" not in plan, plan
+    found = _told(held)
+    assert found == [_expected(*life) for life in lives]
+    assert [code for _, code in found[0]].count("KEY_COLLISION") == IN_TURN // 2
+
+
+def _held(spark: "SparkSession", lives: list[tuple[str | None, list[Change]]]) -> "DataFrame":
+    """The changes of some keys, each numbered by its place in the list, with those that collide held."""
     rows = [
         (key, at, op, table, None, owner, counts)
         for key, (owner, changes) in enumerate(lives)
@@ -65,13 +92,15 @@ def test_a_key_is_its_owners_until_that_deletes_it(spark: "SparkSession") -> Non
     guarded = spark.createDataFrame(rows, f"{columns}, counts boolean")
     ends = F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE)
     ordered = Window.partitionBy("key").orderBy("at")
-    held = owners.hold_collisions(guarded, F.col("counts"), ends, ordered).orderBy("key", "at")
+    return owners.hold_collisions(guarded, F.col("counts"), ends, ordered)
 
+
+def _told(held: "DataFrame") -> list[list[tuple[str | None, str | None]]]:
+    """What is left of the operation of each change of each key, and its code."""
     found: dict[int, list[tuple[str | None, str | None]]] = {}
-    for row in held.collect():
+    for row in held.orderBy("key", "at").collect():
         found.setdefault(row["key"], []).append((row[m.OP], row[m.CODE]))
-
-    assert [found[key] for key in range(KEYS)] == [_expected(*life) for life in lives]
+    return [found[key] for key in sorted(found)]
 
 
 def test_a_mirror_of_several_tables_is_as_the_rule_says(spark: "SparkSession", lake_config: Config) -> None:
