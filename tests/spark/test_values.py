@@ -377,7 +377,11 @@ KINDS: dict[str, Kind] = {
     "span_micros": _count("int64", f"{_TIME}MicroDuration", 2**63),
     "span_nanos": _count("int64", f"{_TIME}NanoDuration", 2**63, per_micro=1000),
     "span_double": Kind(
-        _named("double", f"{_TIME}MicroDuration"), lambda chance: chance.randrange(-(2**53), 2**53), float, str
+        _named("double", f"{_TIME}MicroDuration"),
+        lambda chance: chance.randrange(-(2**45), 2**45),
+        # As the connectors make it.
+        lambda value: value / 1_000_000 * 1_000_000,
+        str,
     ),
     "connect_day": Kind(_named("int32", f"{_CONNECT}Date"), _day, lambda value: (value - _DAY).days, _shown_day),
     "connect_millis": Kind(_named("int64", f"{_CONNECT}Timestamp"), _millis, lambda v: _micros(v) // 1000, _shown),
