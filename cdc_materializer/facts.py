@@ -161,7 +161,8 @@ def facts_of(
     """
     history = wants_history(states, recorded, sweeps, lives=lives, plain=plain)
     made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
-    place = F.struct(F.col(m.POSITION).alias("position"), F.col(m.LOG_NUMBER).alias("number"))
+    micros, ahead = epochs.micros().alias("micros"), (-F.col(m.OFFSET)).alias("ahead")
+    place = F.struct(F.col(m.POSITION).alias("position"), ahead, F.col(m.LOG_NUMBER).alias("number"), micros)
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
     # What an epoch that is over has shown says nothing of the logs of this one.
     is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
@@ -170,7 +171,7 @@ def facts_of(
         states.groupBy(m.PARTITION, m.LOG)
         .agg(
             F.max(F.when(is_own, place)).alias("highest"),
-            F.max(F.when(is_own, _latest(recorded))).alias("latest"),
+            F.max(F.when(is_own & _is_new_time(recorded), F.struct(micros, ahead))).alias("latest"),
             F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
             *_numbered(is_own),
             *_without_positions(recorded),
@@ -197,7 +198,7 @@ def facts_of(
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
-        times=_highest_of((row[m.PARTITION], row["latest"]) for row in rows),
+        times=_times(highest, _highest_of((row[m.PARTITION], row["latest"]) for row in rows)),
         readings=_highest_of((row[m.PARTITION], row["reading"]) for row in rows),
         deleted_at=_highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
@@ -211,13 +212,26 @@ def facts_of(
     )
 
 
-def _latest(recorded: Recorded) -> Column:
-    """When the source made a change that is not behind what was read before.
+def _is_new_time(recorded: Recorded) -> Column:
+    """Whether a change tells a time and is not behind what was read before.
 
     If others counted, a database that went back could go on for ever: each change no later than the one before it by
     more than the tolerance.
     """
-    return F.when(F.col(m.POSITION).isNotNull() & ~epochs.is_behind(recorded), epochs.micros())
+    return F.col(m.POSITION).isNotNull() & epochs.micros().isNotNull() & ~epochs.is_behind(recorded)
+
+
+def _times(highest: Mapping[int, Row], latest: Mapping[int, Row]) -> dict[int, int]:
+    """When the source made the latest change of each partition.
+
+    One that lies behind the highest position, and is later than all before it, is behind that in the batch itself: of
+    it nothing is taken, as if the batch had ended between the two. What was sent again is no later than its first.
+    """
+    found = {
+        partition: at["micros"] if at["ahead"] >= highest[partition]["ahead"] else highest[partition]["micros"]
+        for partition, at in latest.items()
+    }
+    return {partition: micros for partition, micros in found.items() if micros is not None}
 
 
 def _without_positions(recorded: Recorded) -> list[Column]:
