@@ -196,9 +196,9 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = (), 
         DuplicateColumn: two names are equal when case is ignored, as Spark does, whatever else there is.
     """
     paths = [*((name,) for name in names), *fields]
-    duplicates = _repeated(paths, lambda path: tuple(map(_ignoring_case, path)))
+    duplicates = _repeated(paths, lambda path: tuple(map(ignoring_case, path)))
     reasons = _reasons(names)
-    dotted = [name for name in _repeated(paths, lambda path: _ignoring_case(".".join(path))) if name not in duplicates]
+    dotted = [name for name in _repeated(paths, lambda path: ignoring_case(".".join(path))) if name not in duplicates]
     reasons += [f"{_listed(dotted)} (with their dots the paths of fields too)"] if dotted else []
     unusable = f"The source has columns whose names cannot be used: {', '.join(reasons)}."
     if not duplicates:
@@ -211,7 +211,7 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = (), 
 
 def check_apart(names: Sequence[str]) -> None:
     """Raise DuplicateColumn where two names are equal when case is ignored: Spark cannot tell the two apart."""
-    duplicates = _repeated([(name,) for name in names], lambda path: _ignoring_case(path[0]))
+    duplicates = _repeated([(name,) for name in names], lambda path: ignoring_case(path[0]))
     if duplicates:
         raise DuplicateColumn(_not_apart(duplicates), _LEAVE_OUT)
 
@@ -243,7 +243,7 @@ def _repeated(paths: Sequence[tuple[str, ...]], known_as: Callable[[tuple[str, .
 
 def same_name(one: str, other: str) -> bool:
     """Whether readers that ignore case take two names for one."""
-    return _ignoring_case(one) == _ignoring_case(other)
+    return ignoring_case(one) == ignoring_case(other)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -291,7 +291,7 @@ def _keeper(name: str) -> str | None:
     return "Iceberg" if lowered in ICEBERG_COLUMNS else None
 
 
-def _ignoring_case(name: str) -> str:
+def ignoring_case(name: str) -> str:
     """Return what is equal for names that Java's `equalsIgnoreCase` or `toLowerCase` take for one.
 
     Python's `casefold` would be wrong both ways: it makes one of `straße` and `strasse`, which Spark keeps apart.

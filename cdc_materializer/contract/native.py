@@ -10,7 +10,7 @@ from cdc_materializer.contract.literals import fit_members
 from cdc_materializer.contract.model import Rule
 from cdc_materializer.contract.table_expectations import CONDITION_KWARGS, IN_ORDER, TABLE, WHOLE_SETS
 from cdc_materializer.contract.types import Family, family
-from cdc_materializer.names import quote
+from cdc_materializer.names import ignoring_case, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,7 +91,7 @@ def is_in_order(rule: Rule, rows: "DataFrame", types: Mapping[str, str], key: Se
 
 
 def _type_of(rule: Rule, types: Mapping[str, str]) -> str | None:
-    return {name.casefold(): ddl for name, ddl in types.items()}.get((rule.column or "").casefold())
+    return {ignoring_case(name): ddl for name, ddl in types.items()}.get(ignoring_case(rule.column or ""))
 
 
 def _renamed(column: str | None, kwargs: dict[str, Any], rows: "DataFrame") -> tuple[dict[str, Any], "DataFrame"]:
@@ -99,10 +99,12 @@ def _renamed(column: str | None, kwargs: dict[str, Any], rows: "DataFrame") -> t
 
     Case tells no columns apart, as in every other rule.
     """
-    names = {name.casefold(): f"{_VALUE}_{number}" for number, name in enumerate(rows.columns)}
-    told = dict(kwargs) | ({"column": names.get(column.casefold(), _ABSENT)} if column is not None else {})
+    names = {ignoring_case(name): f"{_VALUE}_{number}" for number, name in enumerate(rows.columns)}
+    told = dict(kwargs) | ({"column": names.get(ignoring_case(column), _ABSENT)} if column is not None else {})
     for key in told.keys() & {"column_list", "column_set"}:
-        told[key] = [names.get(str(name).casefold(), f"{_ABSENT}_{number}") for number, name in enumerate(told[key])]
+        told[key] = [
+            names.get(ignoring_case(str(name)), f"{_ABSENT}_{number}") for number, name in enumerate(told[key])
+        ]
     return told, rows.toDF(*names.values())
 
 

@@ -218,6 +218,18 @@ def test_what_gx_judges_itself_is_right(rows: DataFrame) -> None:
     assert found == {str(stated): None for stated, holds in NATIVE if not holds}
 
 
+def test_columns_that_spark_keeps_apart_are_two_to_gx(rows: DataFrame) -> None:
+    """Python's casefold makes one of these names."""
+    two = rows.select(rows["id"].alias("straße"), rows["name"].alias("strasse"))
+    stated: list[Stated] = [
+        ("column_to_exist", "STRASSE", {}),
+        ("table_columns_to_match_ordered_list", None, {"column_list": ["STRAßE", "Strasse"]}),
+        ("column_distinct_values_to_contain_set", "strasse", {"value_set": ["abc"]}),
+    ]
+
+    assert _judged(two, [_rule(one) for one in stated], {"straße": "int", "strasse": "string"}) == {}
+
+
 def test_measures_are_exact_past_binary_floats(rows: DataFrame) -> None:
     """Sums, means and shares are compared as they are, where doubles would blur them."""
     found = _judged(rows, [_rule(stated) for stated, _ in EXACT])
