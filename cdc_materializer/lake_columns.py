@@ -164,10 +164,11 @@ def _behind(name: str, place: str | None) -> str | None:
 
 
 def hashes_otherwise(table: Any, marked: Any) -> bool:  # noqa: ANN401 - Java objects
-    """Whether rows of a snapshot are hashed otherwise by now (`digests`): a column has got other parts.
+    """Whether rows of a snapshot are hashed otherwise by now (`digests`): a column has got other parts or letters.
 
-    The hash of an array, a map or a struct is one of all its parts, of new ones as NULL. Where parts were taken away
-    that is what a ledger has to tell.
+    A value's hash is one of its column's name too, of which everywhere else case is nothing (`dropped_columns`). The
+    hash of an array, a map or a struct is one of all its parts, of new ones as NULL. Where parts were taken away that
+    is what a ledger has to tell.
 
     Args:
         table: the table in Iceberg's own API.
@@ -175,6 +176,9 @@ def hashes_otherwise(table: Any, marked: Any) -> bool:  # noqa: ANN401 - Java ob
     """
     if marked.schemaId() in (None, table.schema().schemaId()):
         return False
+    then, now = columns_by_id(table.schemas().get(marked.schemaId())), columns_by_id(table.schema())
+    if any(now.get(number, name) != name and same_name(now[number], name) for number, name in then.items()):
+        return True
     both = [(dict(before.values()), dict(after.values())) for _, before, after in _nested(table, marked)]
     return any(before != after and before.keys() <= after.keys() for before, after in both)
 
