@@ -111,6 +111,9 @@ class BoundRegistry:
         # A fingerprint is made of its schema, and names all that differ in words alone.
         if key in self.met or name.kind == "fingerprint":
             return
+        # By what nobody can read nothing was decoded: once it is mended, it is no other schema.
+        if not found.text:
+            return
         digest = digest_of(found)
         if bound.digests.get(key, digest) != digest:
             what = (
@@ -119,7 +122,8 @@ class BoundRegistry:
             )
             do = (
                 "Point `registry:` to the registry that those were written with, or to a copy that kept its ids and "
-                "schemas; mirror what is written with another one under another name."
+                "schemas; mirror what is written with another one under another name. If it was the former that was "
+                "wrong, let raw forget it, as docs/wire.md says under `Another registry`."
             )
             raise SchemaReplaced(what, do)
         self.met[key] = digest

@@ -30,6 +30,14 @@ class Asked(MemoryRegistry):
         return super().schema(wanted)
 
 
+class Unread(Asked):
+    """One whose answers nobody can read."""
+
+    def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+        """Find one without a text."""
+        return RegisteredSchema(wanted, "AVRO", "")
+
+
 def digest(schema: object, kind: str = "AVRO") -> str:
     """The digest of a schema, or of its text."""
     return digest_of(RegisteredSchema(1, kind, schema if isinstance(schema, str) else json.dumps(schema)))
@@ -152,6 +160,17 @@ def test_what_was_met_is_remembered_with_what_was_known() -> None:
     assert len(full.digests) == NAMES_MAX
     assert full.digests["id:00000002"] == digest(OTHER)
     assert len(full.with_met("a", {"id:FF": "0"}).digests) == NAMES_MAX
+
+
+def test_what_nobody_can_read_binds_nothing() -> None:
+    """A registry gives no text where its answer is none, or too long; its messages are held until it is mended."""
+    broken, known = table(Unread("a", {1: ROW}), Bound()), digest(ROW)
+
+    assert broken.schema(1) is not None
+    assert broken.met == {}
+    mended = table(Asked("a", {1: ROW}), Bound().with_met("a", broken.met))
+    assert mended.schema(1) is not None
+    assert mended.met == {"id:00000001": known}
 
 
 def test_a_name_that_is_made_of_its_schema_is_not_remembered() -> None:
