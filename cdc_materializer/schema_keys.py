@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_materializer.errors import SchemaRefused
-from cdc_materializer.names import check_columns, same_name, shown
+from cdc_materializer.names import check_columns, ignoring_case, same_name, shown
 from cdc_materializer.schema_types import entry_of, field_list, item_of
 
 if TYPE_CHECKING:
@@ -66,11 +66,10 @@ def check_table(schema: TableSchema, current: TableSchema | None, writers: Seque
 
 def _same(names: Iterable[str]) -> list[list[str]]:
     """Those of some names that differ in case alone, by what they have in common."""
-    groups: list[list[str]] = []
+    groups: dict[str, list[str]] = {}
     for name in names:
-        known = next((group for group in groups if same_name(group[0], name)), None)
-        known.append(name) if known is not None else groups.append([name])
-    return [group for group in groups if len(group) > 1]
+        groups.setdefault(ignoring_case(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _are_same_inside(paths: Sequence[tuple[str, ...]]) -> bool:

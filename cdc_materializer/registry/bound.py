@@ -123,7 +123,8 @@ class BoundRegistry:
             do = (
                 "Point `registry:` to the registry that those were written with, or to a copy that kept its ids and "
                 "schemas; mirror what is written with another one under another name. If it was the former that was "
-                "wrong, let raw forget it, as docs/wire.md says under `Another registry`."
+                f"wrong, take the table property `{PROPERTY}` off {self._table}__raw, and rebuild what was read by it: "
+                f"`cdcm replay {self._table} --publish --restart`."
             )
             raise SchemaReplaced(what, do)
         self.met[key] = digest

@@ -120,6 +120,8 @@ def test_a_name_that_has_another_schema_stops_its_table() -> None:
         assert place in stop.value.what
         assert "shop.orders" in stop.value.what
         assert "`registry:`" in stop.value.do
+        assert "`cdcm.schemas` off shop.orders__raw" in stop.value.do
+        assert "`cdcm replay shop.orders --publish --restart`" in stop.value.do
 
 
 def test_another_registry_is_asked_for_all_that_was_decoded_before_anything_is_read_by_it() -> None:
