@@ -20,7 +20,7 @@ from cdc_materializer.changes.messages import doubtful_keys
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decode.partitioner import is_placed
 from cdc_materializer.decoders import Decoders, find_decoders
-from cdc_materializer.earlier import history_of, with_history
+from cdc_materializer.earlier import history_of, new_truncates, with_history
 from cdc_materializer.epochs import MOVES, Recorded, next_epoch
 from cdc_materializer.facts import Facts, facts_of
 from cdc_materializer.few import planned_for
@@ -103,8 +103,8 @@ def within(span: Span, partition: str, offset: str) -> Column:
 class Folded:
     """The states of a batch, complete, with their facts; `release` gives back what was cached on the way.
 
-    `target` has the columns of their rows. `partial` are the truncates (partition and offset) that may have left rows,
-    see `_partial`.
+    `target` has the columns of their rows. `truncates` are those of the batch that wipe rows, `partial` those of them
+    (partition and offset) that may have left some, see `_partial`.
     """
 
     states: DataFrame
@@ -112,6 +112,7 @@ class Folded:
     cached: list[DataFrame] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     snapshots: SweepPlan = field(default_factory=SweepPlan)
+    truncates: tuple[Truncate, ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
 
     def keep(self, states: DataFrame) -> None:
@@ -196,6 +197,8 @@ def _anew(folded: Folded, past: Past) -> Past | None:
         return past.forgetting()
     # Before any are held against their past, which is read once.
     is_asked = facts.unsure or (facts.wants_history and (facts.logs or recorded.logs))
+    # A reading that was there before a truncate may come again behind it.
+    is_asked = is_asked or any(truncate.position for truncate in past.wiping(facts.truncates))
     if is_asked and not recorded.exact:
         return past.exactly()
     return None
@@ -235,13 +238,13 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
     sweeps = folded.snapshots.sweeps
     if sweeps and past.raw is not None:
         folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
-    history = history_of(states, facts, past, decoders, sweeps)
+    folded.truncates = new_truncates(facts.truncates, past, decoders)
+    history = history_of(states, facts, past, decoders, folded.truncates, sweeps)
     if history is not None and history.target.types != target.types:
         # What rules see unmasked has come in other types before.
         folded.target = target = history.target
         own = _own(current, decoders, target, past)
-    earlier = past.wiping(history.truncates if history is not None else ())
-    truncates = past.wiping(facts.truncates)
+    earlier, truncates = history.truncates if history is not None else (), folded.truncates
     if truncates or sweeps or history is not None:
         changes, recorded = own, past.recorded
         if history is not None:
@@ -296,8 +299,7 @@ def _partial(folded: Folded, past: Past, target: TableSchema) -> tuple[tuple[int
     Such are the rows of an incremental snapshot of PostgreSQL's. Those that are there when the batch begins count, also
     where it ends them.
     """
-    wiping = past.wiping(folded.facts.truncates)
-    wiping = tuple(one for one in wiping if not past.recorded.is_alone(one.partition, one.offset))
+    wiping = tuple(one for one in folded.truncates if not past.recorded.is_alone(one.partition, one.offset))
     if not wiping:
         return ()
     is_row = F.col(CURRENT) & F.col(m.OP).isin(*m.CHANGE_OPS) & ~fold.is_delete() & fold.effective()

@@ -21,7 +21,7 @@ from cdc_materializer.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.past import Past, changes_of
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep, SweepPlan
-from cdc_materializer.truncates import Truncate
+from cdc_materializer.truncates import Truncate, first_sent
 
 #: Up to so many messages are named to the scan of raw: Iceberg does not hold longer lists against its files.
 NAMED_MAX = 200
@@ -45,8 +45,27 @@ class History:
     snapshots: SweepPlan
 
 
+def new_truncates(found: Sequence[Truncate], past: Past, own: Decoders) -> tuple[Truncate, ...]:
+    """The truncates of a batch that wipe rows and were not there before; raw is asked where some may have been.
+
+    Args:
+        found: all of the batch.
+        past: where the past is.
+        own: what decodes the batch's own messages.
+    """
+    wiping = past.wiping(found)
+    if past.raw is None or not past.is_known(wiping):
+        return first_sent(wiping)
+    return first_sent(wiping, _Log(past, past.raw, own.folded).truncates())
+
+
 def history_of(
-    states: DataFrame, facts: Facts, past: Past, own: Decoders, sweeps: Sequence[Sweep] = ()
+    states: DataFrame,
+    facts: Facts,
+    past: Past,
+    own: Decoders,
+    truncates: Sequence[Truncate] = (),
+    sweeps: Sequence[Sweep] = (),
 ) -> History | None:
     """The changes of raw that a batch's states depend on; None where they depend on none.
 
@@ -58,9 +77,10 @@ def history_of(
         facts: what they tell.
         past: where the past is.
         own: what decodes the batch's own messages.
+        truncates: those of the batch that wipe rows.
         sweeps: the complete snapshots of the batch.
     """
-    is_late = past.lives and (past.is_late(past.wiping(facts.truncates)) or past.has_begun(sweeps))
+    is_late = past.lives and (past.is_late(truncates) or past.has_begun(sweeps))
     if past.raw is None or not (facts.wants_history or facts.moved or is_late):
         return None
     wants = wants_history(states, past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
@@ -98,7 +118,7 @@ def history_of(
         changes=found.changes(target),
         target=target,
         partial=found.decoders.partial,
-        truncates=log.truncates(),
+        truncates=first_sent(past.wiping(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
     )
 

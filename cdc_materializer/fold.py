@@ -29,7 +29,7 @@ from cdc_materializer.resends import IN_DOUBT, REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import is_after, is_before, is_inside, is_sweep_of
-from cdc_materializer.truncates import Truncate, is_before_truncate, is_wiped
+from cdc_materializer.truncates import Truncate, is_before_truncate, is_from_before, is_wiped
 
 WIPED = "__cdc_wiped"
 #: Counts the complete snapshots since which nothing had been told of the key.
@@ -143,6 +143,7 @@ def _guard(
     # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
     alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
     # Truncates and snapshots either are among the messages of each key, in their places, or leave out what they end.
+    wiping = truncates
     among, truncates = ((truncates, sweeps), ()) if lives else ((), truncates)
     grouped = key_order.ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, *among)
     inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
@@ -169,12 +170,15 @@ def _guard(
             placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
         told = resends.told_by_all()
     new_in_key = resends.new_in_key(recorded)
+    is_message = ~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
+    is_ended = is_message & is_from_before(wiping, resends.was_read(recorded))
+    is_ended = is_ended | is_wiped(truncates) | is_truncated(recorded)
     # A row of another partition that has no position outlives a truncate; the delete that ended it before is its own.
     stays = F.coalesce(is_delete(), F.lit(False)) if recorded.partitions > 1 else F.lit(False)
     return placed.withColumns(
         {
             **told,
-            WIPED: (is_wiped(truncates) | is_truncated(recorded)) & ~stays,
+            WIPED: is_ended & ~stays,
             **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
         },
     )
@@ -218,11 +222,14 @@ def _is_shown(sweep: Sweep) -> Column:
 
 
 def is_truncated(recorded: Recorded) -> Column:
-    """Whether a message is from before a truncate that was applied earlier."""
+    """Whether a message is from before a truncate that was applied earlier, in a partition that is ahead of its own.
+
+    What is so in the truncate's own partition is folded with its key's past, among which the truncate is.
+    """
     found = F.lit(False)
-    for position in recorded.truncated:
+    for position in recorded.truncated if recorded.partitions > 1 else ():
         found = found | (same_server(F.col(m.POSITION), position) & is_before_truncate(position))
-    return F.coalesce(found, F.lit(False))
+    return F.coalesce(found & ~F.col(REBUILT), F.lit(False))
 
 
 # --- 2. what is the row after it?

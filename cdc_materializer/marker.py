@@ -99,8 +99,8 @@ class Marker:
         readings: how far the rows of snapshots reach that each partition has shown (`reach.reach_of`), where there are
             several.
         deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.
-        truncated: the highest position of a truncate that was applied, behind which no change counts any more; where
-            the mirror has rows of several servers, of each of them.
+        truncated: the highest position of a truncate that was applied, before which no change of another partition
+            counts any more; where the mirror has rows of several servers, of each of them.
         truncates: on a mirror, how many truncates were applied since its log began; None where a version that did not
             count them has written one of its markers.
         refilled: on raw, how many offsets behind its own were read from the topic again (`rebuild_fill`), in all.

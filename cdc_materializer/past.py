@@ -108,6 +108,12 @@ class Past:
         places = [found.position for found in truncates if found.position is not None]
         return any(own <= other and server_of(own) == server_of(other) for own in places for other in read)
 
+    def is_known(self, truncates: Sequence[Truncate]) -> bool:
+        """Whether a truncate may have been applied before: none was that is at a higher position."""
+        last = {server_of(position): position for position in self.recorded.truncated}
+        places = [found.position for found in truncates if found.position is not None]
+        return any(own <= last.get(server_of(own), "") for own in places)
+
     def has_begun(self, sweeps: Sequence[Sweep]) -> bool:
         """Whether the batch has no more than the rest of some snapshot: what it showed, only the past tells."""
         return self.span is not None and any(sweep.begins_before(self.span.start) for sweep in sweeps)

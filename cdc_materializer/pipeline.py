@@ -268,7 +268,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         states=judged,
         decoders=decoders,
         facts=folded.facts,
-        truncates=past.wiping(folded.facts.truncates),
+        truncates=folded.truncates,
         span=reading.span,
         counts={outcome: counted[outcome] or 0 for outcome in verdict.OUTCOMES},
         violations={str(code): counted[f"code_{code}"] for code in Code if counted[f"code_{code}"]},

@@ -71,14 +71,14 @@ def with_highest(placed: DataFrame, before: WindowSpec, *, forgets: bool = False
             each time, and so what the key had shown ahead of it tells nothing of the changes behind it. But for the
             deletes that tell their places: what lies before one of those is no new row.
     """
-    here, era = comparable(), []
+    # What a truncate shows says nothing of the log that its key's changes come from.
+    here, era = comparable() & (F.col(m.OP) != m.WIPE), []
     if forgets:
         placed, era = placed.withColumn(ERA, F.count_if(is_unplaced()).over(before)), [F.col(ERA)]
     mark = F.when(here, F.struct(*era, *_place()))
     told = {"signature": F.col(m.SIGNATURE), "micros": micros(), "log": F.col(m.LOG)}
     told |= {"number": F.col(m.LOG_NUMBER), "epoch": F.col(m.EPOCH)}
-    # What a truncate shows says nothing of the log that its key's changes come from.
-    shown = F.when(here & (F.col(m.OP) != m.WIPE), F.struct(*[part.alias(name) for name, part in told.items()]))
+    shown = F.when(here, F.struct(*[part.alias(name) for name, part in told.items()]))
     # Changes of a row can share a position; a range that is sent again begins with the first of them.
     earliest = F.when(here, F.struct(*era, F.col(m.POSITION), -F.col(m.OFFSET)))
     found = placed.withColumns(
@@ -149,6 +149,11 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     if forgets:
         is_known = is_known | (_is_before_end() & _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order)))
     return placed.withColumns({_KNOWN: is_known, **seen, _COPIED: F.lit(False)})
+
+
+def was_read(recorded: Recorded) -> Column:
+    """Whether the same event was there before; told of keys that are folded exactly."""
+    return F.col(_KNOWN) if recorded.exact else F.lit(False)
 
 
 def _is_before_end() -> Column:

@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.epochs import micros
 from cdc_materializer.reach import reach_of
 
 
@@ -37,13 +38,33 @@ class Truncate:
 
 def fields() -> Column:
     """The fields of a `Truncate`, in their order."""
-    micros = F.unix_micros(m.SOURCE_TIME).alias("micros")
-    return F.struct(m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, micros, m.SOURCE_TABLE, m.TOPIC)
+    return F.struct(m.POSITION, m.PARTITION, m.OFFSET, m.EPOCH, micros().alias("micros"), m.SOURCE_TABLE, m.TOPIC)
 
 
 def in_order(truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
     """Truncates in the order of their positions, those without one by their offsets."""
     return tuple(sorted(truncates, key=lambda one: (one.position or "", one.offset)))
+
+
+def first_sent(truncates: Iterable[Truncate], earlier: Iterable[Truncate] = ()) -> tuple[Truncate, ...]:
+    """Truncates without those that their partition had before: sent again, one says nothing of what came between.
+
+    Args:
+        truncates: those that are looked at.
+        earlier: what was read ahead of them.
+    """
+    known = {_place(one) for one in earlier}
+    found = []
+    for truncate in sorted(truncates, key=lambda one: (one.partition, one.offset)):
+        if truncate.position is None or _place(truncate) not in known:
+            found.append(truncate)
+        known.add(_place(truncate))
+    return tuple(found)
+
+
+def _place(truncate: Truncate) -> tuple[str | None, str | None, int]:
+    """What a truncate has in common with itself when it comes again; one statement can empty several tables."""
+    return truncate.position, truncate.table, truncate.partition
 
 
 def beside(truncates: Iterable[Truncate], rows: Iterable[tuple[int, str | None]]) -> tuple[tuple[int, int], ...]:
@@ -62,13 +83,43 @@ def beside(truncates: Iterable[Truncate], rows: Iterable[tuple[int, str | None]]
 
 
 def is_wiped(truncates: Sequence[Truncate]) -> Column:
-    """Whether a truncate removes what a message wrote: one at a later position, or behind it in its partition."""
+    """Whether a truncate removes what a message wrote: one at a later position, or behind it in its partition.
+
+    What is behind a truncate in its partition has not been written when that comes, whatever its position: see
+    `is_from_before`.
+    """
     found = F.lit(False)
     for truncate in truncates:
         behind = (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) < truncate.offset)
-        earlier = is_before_truncate(truncate.position) if truncate.position else F.lit(None)
-        found = found | F.coalesce(earlier, behind)
+        earlier = is_before_truncate(truncate.position) & ~_is_read_behind(truncate) if truncate.position else None
+        found = found | F.coalesce(F.lit(earlier), behind)
     return found
+
+
+def is_from_before(truncates: Sequence[Truncate], was_read: Column) -> Column:
+    """Whether a message that is read behind a truncate of its partition was there before it, and is sent again.
+
+    Its position alone does not say so: a database that was restored, or another one, begins at lower positions. So it
+    has to be one that its key has shown, or that was made no later than the truncate (§0.2, §0 rule 15).
+
+    Args:
+        truncates: those that wipe rows, each where it came first.
+        was_read: whether the key has shown the message.
+    """
+    found = F.lit(False)
+    for truncate in truncates:
+        if truncate.position:
+            is_before = is_before_truncate(truncate.position) & (was_read | ~_is_made_later(truncate))
+            found = found | (_is_read_behind(truncate) & F.coalesce(is_before, F.lit(False)))
+    return found
+
+
+def _is_read_behind(truncate: Truncate) -> Column:
+    return (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) > truncate.offset)
+
+
+def _is_made_later(truncate: Truncate) -> Column:
+    return F.coalesce(micros() > F.lit(truncate.micros), F.lit(False))
 
 
 def is_before_truncate(truncate: str) -> Column:

@@ -131,7 +131,14 @@ class History:
     """The events of one table's life, in the order in which the connector first sends them."""
 
     def __init__(
-        self, seed: int, changes: int, *, shared: Database | None = None, life: int = 0, columns_change: bool = False
+        self,
+        seed: int,
+        changes: int,
+        *,
+        shared: Database | None = None,
+        life: int = 0,
+        columns_change: bool = False,
+        restored: bool = False,
     ) -> None:
         """Live through about so many changes.
 
@@ -143,7 +150,9 @@ class History:
             life: which keys of a shared table are this one's.
             columns_change: whether the table has a column that is dropped and added now and then; of a shared one
                 its database says so.
+            restored: whether the database is restored in the end, and read again from lower positions.
         """
+        self._is_restored = restored
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._database = shared or database(self._random, columns_change=columns_change)
         self._columns, self._alterations = self._database.columns, 0
@@ -164,6 +173,8 @@ class History:
         """Run the whole life and return its events."""
         while self.step():
             pass
+        if self._is_restored:
+            self._restore()
         return self.events
 
     @property
@@ -348,6 +359,28 @@ class History:
                 _ = self._truncate() if not self._is_shared and self._random.random() < 0.1 else self._commit_some()
             self._snapshot()
 
+    def _restore(self) -> None:
+        """The database is as it was some time ago, its log begins at lower positions, and the connector reads it all.
+
+        Of what is done then only inserts are told here. Other changes would be of an epoch of their own (`epochs`), of
+        which the reference knows nothing.
+        """
+        # Later than what an incremental snapshot has said of the time.
+        self._database.lsn, self._database.commit = 10, None
+        self._database.clock += 900_000
+        self._era += 1
+        lost = {key for key in self._rows if self._random.random() < 0.3}
+        rows = {key: row for key, row in self._rows.items() if key not in lost}
+        self._rows = {key: self._new_row() if self._random.random() < 0.5 else row for key, row in rows.items()}
+        self._rows |= {key: self._new_row() for key in range(2, self._next_key) if self._random.random() < 0.3}
+        self._snapshot()
+        for _ in range(self._random.randint(1, 6)):
+            own = _Transaction()
+            self._insert(own, self._new_key())
+            self._emit([replace(event, commit=self._database.commit) for event in own.events])
+            self._rows |= {key: row for key, row in own.rows.items() if row is not None}
+            self._database.commit = self._database.tick()
+
     def _snapshot_of(self, key: int, snapshot: str, lsn: int | None, ts_ms: int | None = None) -> Event:
         row, columns = self._whole(self._rows[key]), self._database.columns
         commit = self._database.commit if snapshot == "incremental" else None
@@ -454,15 +487,19 @@ def sent(events: Sequence[Event], seed: int, reach: int = 25, *, alone: bool = F
 
 
 def _reads_twice(events: Sequence[Event]) -> bool:
-    """Whether two snapshots read a row between which the log does not tell of it.
+    """Whether two snapshots read a row between which the log does not tell of it, from behind the first.
 
     Copied as they were, they show the earlier reading until the copy ends: no log tells that it is not a third one.
     """
-    last: dict[object, str] = {}
+    read: dict[int | None, int] = {}
     for event in events:
-        if event.op == "r" and last.get((event.life, event.key)) == "r":
+        _, place = event.position
+        if event.op == "r" and event.key in read:
             return True
-        last[event.life, event.key] = event.op
+        if event.op == "r":
+            read[event.key] = place
+        elif place >= read.get(event.key, place):
+            read.pop(event.key, None)
     return False
 
 

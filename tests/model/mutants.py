@@ -132,6 +132,14 @@ def _by_offset(message: Message, truncate: Message) -> bool:
     return message.partition == truncate.partition and message.offset < truncate.offset
 
 
+def _by_position(message: Message, truncate: Message, **_: bool) -> bool:
+    return _is_wiped(message, truncate)
+
+
+def _by_its_time(message: Message, truncate: Message, **_: bool) -> bool:
+    return _is_ended(message, truncate)
+
+
 def _everything(_: Message, __: Message) -> bool:
     return True
 
@@ -164,7 +172,7 @@ def _by_offset_alone(messages: Iterable[Message]) -> list[Message]:
 
 
 _mark, _is_replay, _told, _started = reference.mark, reference.is_replay, reference.told, reference.started
-_is_wiped, _after_row = reference.is_wiped, reference.after_row
+_is_wiped, _is_ended, _after_row = reference.is_wiped, reference.is_ended, reference.after_row
 
 #: By what was got wrong.
 MUTANTS: Mapping[str, Mutant] = {
@@ -189,7 +197,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "snapshot rows set the high-water mark": Mutant("mark", _snapshots_count, (3, 101)),
     "an absent column is NULL": Mutant("started", _absent_is_null, (9, 112)),
     "what a key change left out ends under a writer without the column": Mutant("after_row", _left_out_ends, (482,)),
-    "a truncate wipes by offset": Mutant("is_wiped", _by_offset, (27, 104)),
+    "a truncate wipes by offset": Mutant("is_wiped", _by_offset, (104,)),
+    "a truncate ends what is behind it, by its position": Mutant("is_ended", _by_position, (513, 514, 516, 517)),
+    "a reading that is copied behind a truncate is new": Mutant("is_ended", _by_its_time, (517,)),
+    "a truncate that is sent again is another one": Mutant("was_truncated", _never, (517,)),
     "a truncate wipes everything": Mutant("is_wiped", _everything, (27, 104)),
     "a tombstone is not its delete's": Mutant("with_position_of_its_delete", _no_position, (72,)),
     "an unreadable message told nothing": Mutant("after_unread", _as_it_was, (43,)),

@@ -129,9 +129,11 @@ class Table:
             found = in_order(with_reached(self._log))
             self._clear()
         # A truncate wipes what is at earlier positions, wherever the batch has it.
-        self._truncates += [message for message in found if self._wipes(message)]
         for message in found:
-            if message.op == "t":
+            if self._wipes(message) and not was_truncated(message, self._truncates):
+                self._truncates.append(message)
+        for message in found:
+            if message.op == "t" and not was_truncated(message, self._passed):
                 self._wipe(message)
             elif (key := identity(message)) is not None:
                 self._keys[key] = self._after(self._keys.get(key, KeyState()), message)
@@ -165,9 +167,9 @@ class Table:
 
     def _wipe(self, truncate: Message) -> None:
         for key, state in self._keys.items():
-            if state.owned is not None and self._wipes(truncate) and is_wiped(state.owned, truncate):
+            if state.owned is not None and self._wipes(truncate) and is_ended(state.owned, truncate):
                 self._keys[key] = replace(state, owned=None)
-            if state.wrote is not None and self._wipes(truncate) and is_wiped(state.wrote, truncate):
+            if state.wrote is not None and self._wipes(truncate) and is_ended(state.wrote, truncate):
                 self._keys[key] = after_delete(self._keys[key])
         self._passed.append(truncate)
 
@@ -184,6 +186,7 @@ class Table:
         # In several partitions a truncate that was sent ahead of a copy may be read behind it.
         was_sent = not self._several and is_copy(message, state, self._truncates)
         ended = state.row if state.row is not None and not was_sent else self._ended_before(state, message)
+        was_read = event(message) in state.read
         state = with_high_water(with_sent(state, message, is_new=not was_sent), message)
         if was_sent:
             self._keep(message, ended)
@@ -191,11 +194,12 @@ class Table:
             return state
         message = of_its_owner(state, message)
         # One that a later truncate wipes has owned the key until then.
-        if not any(self._wipes(truncate) and is_wiped(message, truncate) for truncate in self._passed):
+        passed = [truncate for truncate in self._passed if self._wipes(truncate)]
+        if not any(is_ended(message, truncate, was_read=was_read) for truncate in passed):
             state = with_owner(state, message)
         # What a delete ends may have no position, so that no truncate of another partition ends it.
         is_end = self._several and message.op in {"d", "tombstone"}
-        if not is_end and any(is_wiped(message, truncate) for truncate in self._truncates):
+        if not is_end and any(is_ended(message, truncate, was_read=was_read) for truncate in self._truncates):
             return state
         if message.op in {"d", "tombstone"}:
             self._keep(message, ended)
@@ -420,6 +424,23 @@ def is_wiped(message: Message, truncate: Message) -> bool:
     if message.position is not None and truncate.position is not None:
         return message.position < (reach(truncate.position) if message.op == "r" else truncate.position)
     return message.partition == truncate.partition and message.offset < truncate.offset
+
+
+def is_ended(message: Message, truncate: Message, *, was_read: bool = False) -> bool:
+    """Whether a truncate ends what a message wrote, which was read before or was not (§0.2, §0 rule 15).
+
+    Behind it in its partition only what was there before it: what the key has shown, or was made no later. Anything
+    else is of a database that was restored, or of another one, whatever its position.
+    """
+    is_behind = message.partition == truncate.partition and message.offset > truncate.offset
+    is_new = is_behind and not was_read and message.source_ms > truncate.source_ms
+    return not is_new and is_wiped(message, truncate)
+
+
+def was_truncated(truncate: Message, earlier: Iterable[Message]) -> bool:
+    """Whether a truncate was there before: sent again, it says nothing of what came between (§0.2)."""
+    place = (truncate.position, truncate.table, truncate.partition)
+    return truncate.position is not None and place in [(one.position, one.table, one.partition) for one in earlier]
 
 
 def after_delete(state: KeyState) -> KeyState:

@@ -87,6 +87,15 @@ MUTANTS = {
     "a truncate wipes all that is before it": Mutant(
         "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
     ),
+    "a truncate ends what is behind it, by its position": Mutant(
+        "truncates", "_is_made_later", _instead(lambda _: F.lit(False)), 513
+    ),
+    "a reading that is copied behind a truncate is new": Mutant(
+        "resends", "was_read", _instead(lambda _: F.lit(False)), 517
+    ),
+    "a truncate that is sent again is another one": Mutant(
+        "earlier", "first_sent", _instead(lambda truncates, *_: tuple(truncates)), 517
+    ),
     "rows number the changes of a transaction": Mutant(
         "resends", "without_row", _instead(lambda position, _: position), 220
     ),

@@ -26,9 +26,12 @@ _CHANGES = 80 if _ALL else 50
 _PINNED: tuple[int, ...] = ()
 
 
-def _life(seed: int, *, alone: bool = False, columns_change: bool = False) -> tuple[History, list[Sent]]:
-    history = History(seed, _CHANGES, columns_change=columns_change)
-    return history, topic(history.live(), seed, alone=alone)
+def _life(
+    seed: int, *, alone: bool = False, columns_change: bool = False, restored: bool = False
+) -> tuple[History, list[Sent]]:
+    history = History(seed, _CHANGES, columns_change=columns_change, restored=restored)
+    # In another partition than a truncate's nothing but its position says that a row is from before that.
+    return history, topic(history.live(), seed, alone=alone, partitions=(1, 1) if restored else None)
 
 
 def _partitions(messages: list[Sent]) -> int:
@@ -40,9 +43,9 @@ def _whole(rows: Mapping[Any, Row]) -> Rows:
     return {key: {name: row.get(name) for name in CHANGING} for key, row in rows.items()}
 
 
-def _wrong_in_order(seed: int, *, columns_change: bool = False) -> str:
+def _wrong_in_order(seed: int, *, columns_change: bool = False, restored: bool = False) -> str:
     """What is wrong after some batch, each of which crashes once before it is published."""
-    history, messages = _life(seed, columns_change=columns_change)
+    history, messages = _life(seed, columns_change=columns_change, restored=restored)
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     table, at = Table(partitions=_partitions(messages)), 0
     while at < len(messages):
@@ -108,6 +111,22 @@ def _failing(wrong: Callable[[int], str]) -> dict[int, str]:
 def test_the_table_is_its_database_at_every_event() -> None:
     """Whatever was sent again, however it was cut, and though each batch was done twice; by seed."""
     assert _failing(_wrong_in_order) == {}
+
+
+def test_a_restored_database_is_read_behind_whatever_was_truncated() -> None:
+    """Its rows have lower positions than what was before, and come again as they were, the truncates too; by seed."""
+    assert _failing(partial(_wrong_in_order, restored=True)) == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["a truncate ends what is behind it, by its position", "a truncate that is sent again is another one"]
+)
+def test_each_rule_about_that_is_needed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Without it some life shows other rows."""
+    mutant = MUTANTS[name]
+    monkeypatch.setattr(reference, mutant.function, mutant.mistake)
+
+    assert any(_wrong_in_order(seed, restored=True) for seed in range(1, 101))
 
 
 def test_partitions_may_be_read_at_any_speed() -> None:
