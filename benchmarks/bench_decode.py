@@ -22,7 +22,8 @@ from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import load_config
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.line import Line
-from cdc_materializer.run import Lakes, RunOptions, open_work
+from cdc_materializer.run import RunOptions, open_work
+from cdc_materializer.run_lakes import Lakes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -175,6 +175,12 @@ class TableSettings(Settings):
         json_schema_extra={"default": "1h"},
     )
     records_max: int = Field(default=500_000, ge=1, description="The most messages that one batch reads.")
+    batch_duration: Duration = Field(
+        default=timedelta(minutes=5),
+        description="How long a batch is to take. After one that took longer, or that hardly found room in memory, the "
+        "run's next ones read fewer messages; and more again once they are through in half the time.",
+        json_schema_extra={"default": "5m"},
+    )
     raw: RawSettings = Field(default_factory=RawSettings, description="What the raw table keeps.")
     partitioned_by: Annotated[Names, AfterValidator(_transforms)] = Field(
         default=(), description="Iceberg partition transforms of a new mirror, like `days(created_at)`."

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.lake import Lake
-    from cdc_materializer.run import Lakes
+    from cdc_materializer.run_lakes import Lakes
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ value fits its column only the run finds out.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,6 +25,7 @@ from cdc_materializer.decoders import Decoders, find_decoders
 from cdc_materializer.decoders_selectors import MAY_WAIT
 from cdc_materializer.errors import CdcError, worst_exit_code
 from cdc_materializer.fresh import unlanded
+from cdc_materializer.key_ranges import plan_apply
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line
@@ -125,7 +127,9 @@ def _plan(line: Line, backlog: Backlog) -> TablePlan:
     return told.model_copy(
         update={
             "action": _action(decoders, mirror),
-            "messages": sum(count for _, count in read),
+            "messages": (count := sum(count for _, count in read)),
+            "batches": math.ceil(count / line.table.records_max),
+            **_apply(mirror, decoders),
             "renamed": _renames(pending),
             "unknown_schemas": len(decoders.writers.unknown),
             "refused": sorted({REFUSALS[reason].what for _, reason in decoders.writers.refused}),
@@ -154,6 +158,13 @@ def _action(decoders: Decoders, mirror: LakeTable | None) -> Literal["create", "
     if mirror is None:
         return "create" if decoders.make_a_table else "none"
     return "change" if mirror.pending or not decoders.plan.is_empty else "none"
+
+
+def _apply(mirror: LakeTable | None, decoders: Decoders) -> dict[str, object]:
+    if mirror is None and not decoders.make_a_table:
+        return {}
+    plan = plan_apply(mirror, decoders.plan.target)
+    return {"apply": plan.way, "pruned_by": plan.pruned_by}
 
 
 def _columns(line: Line, plan: SchemaPlan) -> dict[str, object]:

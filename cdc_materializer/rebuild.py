@@ -60,7 +60,18 @@ _CATCH_UPS = 5
 _AGAIN = "Nothing was swapped; run the replay again."
 #: Settings of a table that change how it is written or read, and none of its rows.
 _NO_RULES = {
-    *("records_max", "history", "ledger", "readers", "properties", "partitioned_by", "sorted_by", "contract", "raw")
+    *(
+        "records_max",
+        "batch_duration",
+        "history",
+        "ledger",
+        "readers",
+        "properties",
+        "partitioned_by",
+        "sorted_by",
+        "contract",
+        "raw",
+    )
 }
 
 

@@ -38,6 +38,7 @@ from cdc_materializer.run_contracts import (
     tell_changes,
     with_changes,
 )
+from cdc_materializer.run_lakes import Lakes
 from cdc_materializer.run_namespaces import prepared
 from cdc_materializer.run_pauses import Pauses, TurnOf, endless
 from cdc_materializer.run_topics import ListedTopics, not_asked, refused_runs, tables_of, with_runs
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.batch_steps import Batch
-    from cdc_materializer.lake import Lake
 
 _LOG = logging.getLogger(__name__)
 
@@ -254,33 +254,17 @@ def session_for(work: Work, spark: SparkSession | None, messages: int | None = N
         yield session
 
 
-class Lakes:
-    """The lake of each table, opened at its first batch and kept: each has a Spark session and a catalog of its own."""
-
-    def __init__(self, spark: SparkSession, config: Config) -> None:
-        """Open none yet."""
-        self.spark, self._config = spark, config
-        self._opened: dict[str, Lake] = {}
-
-    def of(self, name: str) -> Lake:
-        """The lake of a table."""
-        from cdc_materializer.lake import Lake
-        from cdc_materializer.session import beside
-
-        if name not in self._opened:
-            self._opened[name] = Lake(beside(self.spark, self._config), self._config.catalog.name)
-        return self._opened[name]
-
-
 def _run_tables(
     work: Work, lakes: Lakes, waiting: Sequence[Backlog], options: RunOptions, turn_of: TurnOf = endless
 ) -> RunReport:
     if not waiting:
         return _report(work.config, [])
     waiting = prepared(lakes.spark, partial(lakes.of, ""), waiting)
+    # Those with little to do do not wait for those with much, which would end no sooner.
+    order = sorted(range(len(waiting)), key=lambda at: waiting[at].messages)
     with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
-        runs = list(pool.map(lambda backlog: _bring_up(work, lakes, backlog, options, turn_of), waiting))
-    return _report(work.config, runs)
+        found = list(pool.map(lambda at: _bring_up(work, lakes, waiting[at], options, turn_of), order))
+    return _report(work.config, [run for _, run in sorted(zip(order, found, strict=True), key=lambda one: one[0])])
 
 
 def _bring_up(
@@ -331,9 +315,11 @@ def _batches(work: Work, lakes: Lakes, backlog: Backlog, options: RunOptions, tu
     known = work.config.name, backlog.table, work.source, work.registry, work.contracts.get(mirror), lakes.of(mirror)
     turn = turn_of(mirror)
     line = Line(*known, now=options.clock.now, is_over=lambda: options.is_over or turn.lands_no_more())
+    pace, topic = lakes.pace(line), backlog.topic
     while not options.is_over:
         try:
-            batch = REPLAN.call(partial(advance, line, backlog.topic), options.stop, options.deadline)
+            once = partial(pace.advance, line, lambda paced: advance(paced, topic), options.clock, lakes.spark)
+            batch = REPLAN.call(once, options.stop, options.deadline)
         except TimeOver:  # within the batch, as it might have been before: what is left is the next run's
             return
         if batch is None:

@@ -217,6 +217,8 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         _DRIVER_OPTIONS: driver_options(_own_options(own), small=small),
         "spark.executor.extraJavaOptions": AVRO_OPTIONS,
         "spark.driver.memory": "4g",
+        # Tables side by side, each in a pool of its own, share the cores; else a large batch would keep them all.
+        "spark.scheduler.mode": "FAIR",
         **left_out(config),
         "spark.sql.catalogImplementation": "in-memory",  # no Hive: its metastore would cost seconds and a folder
         "spark.sql.extensions": _EXTENSIONS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.errors import CdcError, CommitUnknown, LakeUnavailable, SparkEnded
 
@@ -81,3 +81,13 @@ def has_ended(spark: SparkSession) -> bool:
         return context is None or bool(context.sc().isStopped())
     except (Py4JError, OSError):
         return True
+
+
+def collecting_seconds(spark: SparkSession) -> float:
+    """For how many seconds so far the driver's JVM has done nothing but collect garbage, in a local session all of it.
+
+    What goes on beside the work is not in it, as a concurrent collector's own threads are.
+    """
+    java: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to ask
+    beans = java.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+    return float(sum(max(0, bean.getCollectionTime()) for bean in beans)) / 1000

@@ -52,7 +52,7 @@ class DeclaredPlan(Report):
 
 
 class TablePlan(Report):
-    """What a run would change of one table's columns before it writes rows."""
+    """What a run would change of one table's columns before it writes rows, and how these reach it."""
 
     table: str = Field(description="Name of the mirror; of a topic or glob that none can be made of, its own.")
     topic: str = Field(description="Topic that feeds it.")
@@ -63,6 +63,19 @@ class TablePlan(Report):
         default=0,
         ge=0,
         description="At most so many messages were looked at: raw's that no batch has read, the topic's.",
+    )
+    batches: int = Field(
+        default=0, ge=0, description="At least so many batches a run makes of them, at most `records_max` each."
+    )
+    apply: Literal["append", "merge_on_read", "copy_on_write"] | None = Field(
+        default=None,
+        description="How the first of them reaches the mirror: appended, behind marks that delete the earlier rows of "
+        "its keys, or with the files anew that have such rows; null: it does not.",
+    )
+    pruned_by: str | None = Field(
+        default=None,
+        description="Column of the key by whose values files are left out of the search for earlier rows; null: the "
+        "keys of all files are read.",
     )
     key: list[str] = Field(default_factory=list, description="Columns that identify a row.")
     added: list[ColumnPlan] = Field(default_factory=list, description="Columns that are added; all, of a new mirror.")

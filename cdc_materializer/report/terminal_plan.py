@@ -11,6 +11,11 @@ from cdc_materializer.report.plan_models import DeclaredPlan, MisfitPlan, PlanRe
 from cdc_materializer.report.wording import quantity
 
 _NOTES = {"create": ("green", "would be made"), "change": ("yellow", "would change"), "none": ("dim", "stays as it is")}
+_APPLY = {
+    "append": "appended, as there are no earlier rows",
+    "merge_on_read": "earlier rows of the keys are marked deleted, the new ones appended",
+    "copy_on_write": "files with earlier rows of the keys are written anew, the new ones appended",
+}
 _HANDLING = {"hold": "what does not fit is held", "stop": "what does not fit stops the table"}
 
 
@@ -43,7 +48,14 @@ def _facts(table: TablePlan, steps: NextSteps) -> list[tuple[str, RenderableType
     declared = [("contract", _declared(one, table.table, steps)) for one in table.declared]
     unknown = [("unknown", quantity(table.unknown_schemas, "schema"))] if table.unknown_schemas else []
     refused = [("refused", what) for what in table.refused]
-    return [*key, *renamed, *added, *types, *comments, *misfits, *declared, *unknown, *refused]
+    return [*key, *renamed, *added, *types, *comments, *misfits, *declared, *unknown, *refused, *_rows(table)]
+
+
+def _rows(table: TablePlan) -> list[tuple[str, RenderableType]]:
+    if table.apply is None:
+        return []
+    pruned = f"; files are left out by {table.pruned_by}" if table.pruned_by else ""
+    return [("rows", f"{quantity(table.batches, 'batch', 'batches')}: {_APPLY[table.apply]}{pruned}")]
 
 
 def _declared(found: DeclaredPlan, mirror: str, steps: NextSteps) -> str:

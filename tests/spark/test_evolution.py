@@ -123,6 +123,7 @@ def test_a_plan_tells_what_the_run_then_does(spark: "SparkSession", lake_config:
     made = things.plan()
 
     assert (made.action, made.key, made.messages) == ("create", ["id"], 1)
+    assert (made.batches, made.apply, made.pruned_by) == (1, "append", None)
     assert [(one.name, one.type) for one in made.added] == [("id", "bigint"), ("name", "string"), ("qty", "int")]
     assert not spark.catalog.tableExists(f"lake.{things.mirror}__raw")
 
@@ -139,7 +140,7 @@ def test_a_plan_tells_what_the_run_then_does(spark: "SparkSession", lake_config:
 
     assert before["name"][1] == "First"
     assert things.fields() == before
-    assert changed.action == "change"
+    assert (changed.action, changed.apply) == ("change", "merge_on_read")
     assert [(one.old, one.new) for one in changed.renamed] == [("name", "label")]
     assert [(one.name, one.beside) for one in changed.added] == [("qty__string", "qty"), ("note", None)]
     assert changed.comments == ["label"]

@@ -8,8 +8,10 @@ import pytest
 
 from cdc_materializer import key_ranges
 from cdc_materializer.config import Config
-from cdc_materializer.key_ranges import RANGES_MAX, VALUES_MAX, find_ranges
+from cdc_materializer.key_ranges import RANGES_MAX, ROWS_MIN, VALUES_MAX, find_ranges, plan_apply
+from cdc_materializer.lake import LakeTable
 from cdc_materializer.merge import KeyRanges, delete_keys
+from cdc_materializer.names import TableName
 from cdc_materializer.run import run_once
 from cdc_materializer.schema import Column, TableSchema
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
@@ -29,7 +31,14 @@ def _schema(kind: str) -> TableSchema:
 
 def _found(spark: "SparkSession", kind: str, values: list[Any]) -> KeyRanges | None:
     keys = spark.createDataFrame([(value,) for value in values], f"k {kind}")
-    return find_ranges(keys, len(values), _schema(kind))
+    name = _pruned_by(_schema(kind))
+    return find_ranges(keys, len(values), name) if name is not None else None
+
+
+def _pruned_by(schema: TableSchema) -> str | None:
+    """The column by which a large mirror's files would be left out."""
+    mirror = LakeTable(TableName.parse("a.b"), "uuid", 1, None, schema, is_empty=False, records=ROWS_MIN)
+    return plan_apply(mirror, schema).pruned_by
 
 
 @pytest.mark.parametrize(
@@ -82,10 +91,10 @@ def test_of_a_key_of_several_columns_the_first_number_counts(spark: "SparkSessio
     values = [Decimal(number // 3) for number in range(3 * VALUES_MAX + 3)]
     keys = spark.createDataFrame([(str(at), value) for at, value in enumerate(values)], "t string, n decimal(9,2)")
 
-    near = find_ranges(keys, len(values), schema)
+    assert _pruned_by(schema) == "n"
+    near = find_ranges(keys, len(values), "n")
 
     assert near is not None
-    assert near.name == "n"
     keys.createOrReplaceTempView("keys_of_several_columns")
     count = f"SELECT count_if({near.condition}) AS held FROM keys_of_several_columns t"
     assert spark.sql(count, args=near.arguments).collect()[0]["held"] == len(values)
@@ -126,3 +135,47 @@ def test_a_mirror_is_the_same_with_ranges(
         assert shop.rows() == rows
     assert asked
     assert None not in asked
+
+
+@pytest.mark.parametrize("ranges", [False, True])
+def test_a_delete_shuffles_no_files_and_reads_those_where_its_keys_can_be(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch, *, ranges: bool
+) -> None:
+    """The batch's keys are sent to the mirror's files; of four, one has the range of the key that is updated."""
+    monkeypatch.setattr(key_ranges, "ROWS_MIN", 0 if ranges else ROWS_MIN)
+    shop = Shop(lake_config, spark, f"pruned_{ranges}", records_max=40)
+    for key in (100, 200, 300):
+        shop.send(*[("c", key + at, at) for at in range(3)])
+        shop.run()
+    shop.send(("u", 201, 7))
+    before = _listed(_store(spark).executionsList())[-1].executionId()
+    shop.run()
+
+    ((plan, files),) = _deletes(spark, before, shop.mirror)
+    assert "BroadcastHashJoin" in plan, plan
+    assert "SortMergeJoin" not in plan, plan
+    assert files == (1 if ranges else 4)
+
+
+def _store(spark: "SparkSession") -> Any:  # noqa: ANN401 - Spark's own record of what it has executed
+    java: Any = spark._jsparkSession
+    return java.sharedState().statusStore()
+
+
+def _deletes(spark: "SparkSession", before: int, mirror: str) -> list[tuple[str, int]]:
+    """The statements behind one that delete rows: the plan of each, and how many of the mirror's files it has read."""
+    store, found = _store(spark), []
+    for execution in _listed(store.executionsList()):
+        plan = str(execution.physicalPlanDescription())
+        if execution.executionId() <= before or "WriteDelta" not in plan or f".{mirror}[" not in plan:
+            continue
+        values = store.executionMetrics(execution.executionId())
+        nodes = _listed(store.planGraph(execution.executionId()).allNodes())
+        (scan,) = (node for node in nodes if node.name().endswith(f".{mirror}"))
+        metrics = {metric.name(): values.get(metric.accumulatorId()).get() for metric in _listed(scan.metrics())}
+        found.append((plan, int(metrics["number of result data files"])))
+    return found
+
+
+def _listed(found: Any) -> list[Any]:  # noqa: ANN401 - a sequence of Scala's
+    return [found.apply(at) for at in range(found.size())]

@@ -26,6 +26,7 @@ from cdc_materializer.report.terminal import render
 
 _ORDERS = TablePlan(
     table="shop.orders", topic="t", action="change", messages=1, key=["id"],
+    batches=1, apply="merge_on_read", pruned_by="id",
     added=[ColumnPlan(name="note", type="string"), ColumnPlan(name="v__string", type="string", beside="v")],
     types=[TypePlan(path="place.x", old="int", new="bigint"), TypePlan(path="place.label", new="string")],
     renamed=[RenamePlan(old="customer", new="client")], comments=["qty"], unknown_schemas=1, refused=["Protobuf."],
@@ -51,6 +52,7 @@ def test_every_part_of_a_plan_is_shown() -> None:
     for line in (
         "shop.orders  would change (1 message looked at)",
         "customer → client",
+        "1 batch: earlier rows of the keys are marked deleted, the new ones appended; files are left out by id",
         "v__string string, for what does not fit v",
         "place.x int → bigint",
         "place.label string",

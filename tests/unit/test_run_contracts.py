@@ -112,6 +112,10 @@ class _Lakes:
         """Any table's."""
         return self.spark
 
+    def pace(self, _: object) -> Any:  # noqa: ANN401 - that of a table whose batches are as large as they are
+        """Any table's."""
+        return SimpleNamespace(advance=lambda line, advance, *_: advance(line))
+
 
 def test_a_table_that_nothing_was_left_to_land_of_is_told_as_failed(
     config: Config, monkeypatch: pytest.MonkeyPatch
