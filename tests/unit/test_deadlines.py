@@ -29,6 +29,7 @@ from cdc_materializer.run import RunOptions, Work, _bring_up
 from cdc_materializer.run_lakes import Lakes
 from cdc_materializer.source import KafkaSource
 from cdc_materializer.status import exit_code_of, exit_code_of_replay
+from tests.unit.paces import UNPACED
 from tests.unit.registries import Answers, serving
 
 if TYPE_CHECKING:
@@ -184,8 +185,7 @@ def test_a_table_whose_batch_the_deadline_ends_has_not_failed(monkeypatch: pytes
 
     monkeypatch.setattr("cdc_materializer.pipeline.advance", advance)
     work: Any = SimpleNamespace(config=SimpleNamespace(name="shop"), source=None, registry=None, contracts={})
-    pace = SimpleNamespace(advance=lambda line, advance, *_: advance(line))
-    lakes: Any = SimpleNamespace(of=lambda _: None, spark=None, pace=lambda _: pace)
+    lakes: Any = SimpleNamespace(of=lambda _: None, spark=None, pace=lambda _: UNPACED)
     backlog: Any = SimpleNamespace(is_done=False, error=None, topic=SimpleNamespace(), table=_TABLE, published=None)
 
     told, code = _bring_up(cast("Work", work), cast("Lakes", lakes), backlog, RunOptions())

@@ -39,6 +39,7 @@ from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.run import RunOptions, run_forever
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import FixedClock, TopicBuilder
+from tests.unit.paces import UNPACED
 
 NAMES = ("shop.public.one", "shop.public.two", "shop.public.three")
 Advance = Callable[[Line, TopicState], Batch | None]
@@ -94,6 +95,9 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
 
         def of(self, _: str) -> Any:  # noqa: ANN401 - as much of a Lake as is asked
             return SimpleNamespace(prepare=lambda _: None, spark=session)
+
+        def pace(self, _: object) -> Any:  # noqa: ANN401 - likewise
+            return UNPACED
 
     usual = config
 

@@ -27,6 +27,7 @@ from cdc_materializer.run_contracts import ContractFiles, Stated
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
+from tests.unit.paces import UNPACED
 
 ORDERS, PAYMENTS = "shop.orders", "shop.payments"
 
@@ -112,9 +113,9 @@ class _Lakes:
         """Any table's."""
         return self.spark
 
-    def pace(self, _: object) -> Any:  # noqa: ANN401 - that of a table whose batches are as large as they are
+    def pace(self, _: object) -> Any:  # noqa: ANN401 - as much of a pace as is asked
         """Any table's."""
-        return SimpleNamespace(advance=lambda line, advance, *_: advance(line))
+        return UNPACED
 
 
 def test_a_table_that_nothing_was_left_to_land_of_is_told_as_failed(
