@@ -66,7 +66,7 @@ def check_schemas(table: TableConfig, lake: Tables, registry: Registry) -> Itera
         CdcError: the registry cannot be asked.
     """
     name, raw = str(table.mirror), lake.load(table.mirror.raw)
-    bound = Bound.of(raw.metadata.properties.get(PROPERTY) if raw is not None else None)
+    bound = Bound.of(raw.metadata.properties.get(PROPERTY) if raw is not None else None, str(table.mirror.raw))
     if not bound.digests:
         return
     try:

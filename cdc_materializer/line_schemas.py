@@ -39,4 +39,4 @@ def _known(lake: Lake, raw: TableName) -> Bound:
     with translated(raw):
         if not lake.spark.catalog.tableExists(table_path(lake.catalog, raw)):
             return Bound()
-        return Bound.of(lake.iceberg(raw).properties().get(PROPERTY))
+        return Bound.of(lake.iceberg(raw).properties().get(PROPERTY), str(raw))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.errors import SchemaReplaced
+from cdc_materializer.errors import LakeUnavailable, SchemaReplaced
 from cdc_materializer.registry.references import full_names
 from cdc_materializer.registry.schemas import RegisteredSchema, Registry, Wanted
 
@@ -39,9 +39,31 @@ class Bound:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str | None) -> Self:
-        """What a property says; nothing where it is none."""
-        return cls() if text is None else cls(**json.loads(text))
+    def of(cls, text: str | None, raw: str) -> Self:
+        """What a property says; nothing where there is none.
+
+        Args:
+            text: the property.
+            raw: the raw table that has it.
+
+        Raises:
+            LakeUnavailable: somebody has written it anew: which schemas were met is no longer known, and never guessed.
+        """
+        if text is None:
+            return cls()
+        try:
+            told: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict) or told.keys() != {"place", "digests"} or not _is_told(**told):
+            what = f"The table property `{PROPERTY}` of {raw} is not as it was written: somebody has changed it."
+            do = (
+                "Nothing was written. Set it to what it was, which an earlier metadata file of the table has. Where "
+                "`registry:` is the one that the messages were written with, take it off (`UNSET TBLPROPERTIES`): the "
+                "next batches write it anew."
+            )
+            raise LakeUnavailable(what, do)
+        return cls(**told)
 
     @property
     def text(self) -> str:
@@ -52,6 +74,12 @@ class Bound:
         """With what has been met in a registry since; what is known stays."""
         news = [name for name in met if name not in self.digests][: NAMES_MAX - len(self.digests)]
         return Bound(place, {**self.digests, **{name: met[name] for name in news}})
+
+
+def _is_told(place: object, digests: object) -> bool:
+    """Whether these are a registry's place, and texts by their names."""
+    texts = (*digests, *digests.values()) if isinstance(digests, dict) else (None,)
+    return isinstance(place, str | None) and all(isinstance(text, str) for text in texts)
 
 
 class BoundRegistry:

@@ -12,7 +12,7 @@ import yaml
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.doctor_topics import check_schemas
-from cdc_materializer.errors import EXIT_REWOUND, CdcError, SchemaReplaced
+from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, CdcError, SchemaReplaced
 from cdc_materializer.fresh import read
 from cdc_materializer.lake import Lake
 from cdc_materializer.names import TableName
@@ -88,7 +88,10 @@ class Moved:
         config = self.at(registry)
         asked = open_registry(config.registry)
         assert asked is not None
-        found = check_schemas(config.tables[0], open_tables(config.catalog), asked)
+        try:
+            found = list(check_schemas(config.tables[0], open_tables(config.catalog), asked))
+        except CdcError as error:
+            return [("problem", error.exit_code)]
         return [(check.outcome, check.exit_code) for check in found]
 
     @property
@@ -101,7 +104,7 @@ class Moved:
         """What raw remembers."""
         table = Lake(self.spark, "lake").iceberg(TableName.parse(self.mirror).raw)
         table.refresh()
-        return Bound.of(table.properties().get(PROPERTY))
+        return Bound.of(table.properties().get(PROPERTY), f"{self.mirror}__raw")
 
     def forget(self) -> None:
         """Remember nothing, as tables of an earlier version."""
@@ -166,6 +169,25 @@ def test_a_registry_in_which_an_id_names_another_schema_stops_all_that_read_by_i
     assert (moved.heads, moved.bound) == before
     assert moved.rows == {1: "Ada Lovelace"}
     assert moved.spark.table(f"lake.{moved.mirror}__raw").count() == 2, "raw goes on"
+
+
+def test_what_is_remembered_and_was_changed_by_hand_stops_the_table(moved: Moved) -> None:
+    """Nothing is decoded by schemas of which nobody can say whether they are those of before; it says what to do."""
+    moved.send(2, {"id": 2, "first": "Grace", "last": "Hopper"})
+    raw, before = f"lake.{moved.mirror}__raw", moved.heads
+    moved.spark.sql(f"ALTER TABLE {raw} SET TBLPROPERTIES ('{PROPERTY}' = 'id:2')")
+
+    report = run_once(moved.at("a"), moved.spark)
+
+    error = report.tables[0].error
+    assert error is not None
+    assert report.exit_code == EXIT_LAKE, error
+    assert f"`{PROPERTY}` of {moved.mirror}__raw" in error.message
+    assert moved.heads == before
+    assert moved.examined("a") == [("problem", EXIT_LAKE)]
+    moved.forget()
+    assert moved.run("a") == (0, None)
+    assert moved.rows == {1: "Ada Lovelace", 2: "Grace Hopper"}
 
 
 def test_a_copy_of_the_registry_goes_on_without_a_word(moved: Moved) -> None:

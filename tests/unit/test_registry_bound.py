@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.errors import SchemaReplaced
+from cdc_materializer.errors import LakeUnavailable, SchemaReplaced
 from cdc_materializer.registry import BoundRegistry, RegisteredSchema, Wanted
 from cdc_materializer.registry.bound import NAMES_MAX, Bound, digest_of
 from cdc_materializer.testing import MemoryRegistry
@@ -108,6 +108,38 @@ def test_a_schema_by_which_bytes_say_something_else_is_another(one: object, anot
     assert digest(one, kind) != digest(another, kind)
 
 
+@pytest.mark.parametrize(
+    ("schema", "kind", "told"),
+    [
+        (OUTER, "AVRO", "1f9bfe8da7f6289d"),
+        ({"type": "object", "title": "é", "properties": {"id": {"type": "integer"}}}, "JSON", "efea404a8432128a"),
+        ('syntax = "proto3";\nmessage Order { int64 id = 1; }\n', "PROTOBUF", "2cc624335f5f6602"),
+    ],
+    ids=["avro", "json", "protobuf"],
+)
+def test_the_digests_that_tables_keep_stay_what_they_are(schema: object, kind: str, told: str) -> None:
+    """Tables have them in their properties: were they made otherwise, every table would stop for another schema."""
+    assert digest(schema, kind) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "gone", "null", "[]", '"a"', "{}", '{"place": "a"}', '{"digests": {}}', "[" * 100_000),
+        *('{"place": 1, "digests": {}}', '{"place": "a", "digests": []}', '{"place": "a", "digests": {"id:1": 7}}'),
+        '{"place": "a", "digests": {}, "more": 1}',
+    ],
+)
+def test_a_property_that_somebody_has_changed_is_told_and_never_guessed(text: str) -> None:
+    """Nothing else says which schemas a table's messages were decoded by."""
+    with pytest.raises(LakeUnavailable) as stop:
+        Bound.of(text, "shop.orders__raw")
+
+    assert "`cdcm.schemas` of shop.orders__raw" in stop.value.what
+    assert "UNSET TBLPROPERTIES" in stop.value.do
+    assert "Nothing was written." in stop.value.do
+
+
 def test_a_name_that_has_another_schema_stops_its_table() -> None:
     """Whatever the registry is: another one at another place, or the same one whose schema was replaced."""
     for place in ("confluent http://a", "confluent http://b"):
@@ -156,7 +188,7 @@ def test_what_was_met_is_remembered_with_what_was_known() -> None:
     now = Bound().with_met("a", registry.met)
 
     assert now == bound("a", {1: ROW, 2: OTHER})
-    assert Bound.of(now.text) == now.with_met("a", {"id:00000001": digest(ROW)})
+    assert Bound.of(now.text, "shop.orders__raw") == now.with_met("a", {"id:00000001": digest(ROW)})
     many = {f"id:{number:08X}": "0" for number in range(NAMES_MAX + 5)}
     full = now.with_met("a", many)
     assert len(full.digests) == NAMES_MAX
