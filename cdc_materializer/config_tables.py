@@ -298,6 +298,10 @@ class TableConfig(TableSettings):
         """Whether a topic that was made since `resolve_tables` was asked is one of `topics` from the next time on."""
         return bool(self._topics) and topic not in self._others and fnmatch.fnmatchcase(topic, self.topic)
 
+    def key_in_rows(self, key: Iterable[str]) -> list[str]:
+        """The columns of a mirror's key that its rows have at the source: all but the one that tells servers apart."""
+        return [name for name in key if name != self.shard]
+
     @property
     def mirror(self) -> TableName:
         """The mirror's name; raises InvalidName for a glob that `resolve_tables` has not been asked about."""

@@ -111,16 +111,20 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
 
 
 def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> None:
-    """Refuse to make a mirror whose `partitioned_by` or `sorted_by` its columns do not allow: it would be half made.
+    """Refuse a mirror that cannot be what its contract and its settings say of its key and of its layout.
+
+    With a `partitioned_by` or `sorted_by` that its columns do not allow it would be half made.
 
     Args:
         line: the table's way.
         mirror: the mirror as it is; None where there is none, and one that is there keeps its layout.
-        wanted: the columns that it would be made with.
+        wanted: the columns that it has after the batch.
 
     Raises:
         SchemaRefused: names the setting, and each field that the table cannot have.
+        ContractInvalid: names the primary key, in which values may come twice.
     """
+    _check_key(line, wanted)
     if mirror is not None or not wanted.key:
         return
     for setting, fields in (("partitioned_by", line.table.partitioned_by), ("sorted_by", line.table.sorted_by)):
@@ -128,6 +132,22 @@ def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> N
         if wrong:
             what = f"`{setting}` asks for what {line.mirror} cannot have: {'; '.join(wrong)}. Nothing was made."
             raise SchemaRefused(what, f"Mend `{setting}` in pipeline.yaml; `cdcm run --plan` shows the columns.")
+
+
+def _check_key(line: Line, wanted: TableSchema) -> None:
+    """Refuse a primary key of the contract that is without a column of the key: two rows could have one value of it."""
+    contract, key = line.contract, line.table.key_in_rows(wanted.key)
+    if contract is None or not contract.lacks_of_key(key):
+        return
+    stated = [column for column in contract.columns if column.primary_key]
+    place = contract.path.name if stated[0].line is None else f"{contract.path.name}:{stated[0].line}"
+    what = (
+        f"Contract {place}: the primary key is {', '.join(column.name for column in stated)}, and {line.mirror} tells "
+        f"rows apart by {', '.join(key)}: what the contract calls a key may come twice. The mirror was not "
+        "changed; raw keeps the messages."
+    )
+    do = "Mark every column of the table's key with primaryKey; say of what is unique besides that it is `unique`."
+    raise ContractInvalid(what, do)
 
 
 def _fault(text: str, wanted: TableSchema) -> str | None:

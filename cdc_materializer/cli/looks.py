@@ -179,7 +179,15 @@ def _linted_of(config: Path, output: Output) -> "LintReport":
     stored = _stored(loaded, [table.mirror for table in tables], output)
     elsewhere = columns_elsewhere(loaded, [table.mirror for table in known])
     linted = [
-        lint(table.contract, columns, str(table.mirror), loaded.root, key, table.final_names, elsewhere)
+        lint(
+            table.contract,
+            columns,
+            str(table.mirror),
+            loaded.root,
+            table.key_in_rows(key),
+            table.final_names,
+            elsewhere,
+        )
         for table, (columns, key) in [(table, stored.get(table.mirror, (None, ()))) for table in tables]
         if table.contract is not None
     ]

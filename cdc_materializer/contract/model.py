@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Context, Decimal
@@ -199,6 +199,14 @@ class Contract:
     def public(self) -> tuple[str, ...]:
         """The columns whose values a report may show: those that are called public and are not masked."""
         return tuple(column.name for column in self.columns if column.public and column.mask is None)
+
+    def lacks_of_key(self, key: Collection[str]) -> list[str]:
+        """The columns by which a table tells rows apart and that the primary key is without; none where none is stated.
+
+        What is the primary key then may come twice.
+        """
+        stated = {column.name.casefold() for column in self.columns if column.primary_key}
+        return [name for name in key if name.casefold() not in stated] if stated else []
 
     @property
     def table_rules(self) -> tuple[Rule, ...]:

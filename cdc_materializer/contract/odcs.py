@@ -114,16 +114,15 @@ def lint(
 
 def _check_key(contract: Contract, key: Collection[str], findings: Findings) -> None:
     """Note where a contract and its table do not agree about what identifies a row."""
-    wanted = {name.casefold(): name for name in key}
-    stated = [column for column in contract.columns if column.primary_key]
+    wanted = {name.casefold() for name in key}
     for column in contract.columns:
         if column.mask is not None and column.name.casefold() in wanted and not column.primary_key:
             message = f"column {column.name} is of the table's key, which cannot be masked: rows are told apart by it."
             findings.add(
                 ("schema",), message, "Remove the mask; a key is in every table and report as it is.", column.line
             )
-    missing = [wanted[name] for name in wanted.keys() - {column.name.casefold() for column in stated}]
-    if stated and missing:
+    if contract.lacks_of_key(key):
+        stated = [column for column in contract.columns if column.primary_key]
         names = ", ".join(column.name for column in stated)
         what = f"the primary key is {names}, and the table tells rows apart by {', '.join(sorted(key))} together."
         do = "Mark these with primaryKey, or name the key as `key:` in pipeline.yaml; a value may come twice else."

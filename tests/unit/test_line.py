@@ -2,13 +2,21 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cdc_materializer.adopt import Decision, _adopt
 from cdc_materializer.config import TableConfig
-from cdc_materializer.errors import EXIT_LAKE, CommitConflict, ConfigError, LakeUnavailable, SchemaRefused
+from cdc_materializer.contract import load_contract
+from cdc_materializer.errors import (
+    EXIT_LAKE,
+    CommitConflict,
+    ConfigError,
+    ContractInvalid,
+    LakeUnavailable,
+    SchemaRefused,
+)
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.line import Line, Tables, new_marker, reload
 from cdc_materializer.line_checks import check_deletes, check_layout
@@ -18,6 +26,9 @@ from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import EPOCH
 from tests.unit.memory import MemoryBench
+
+if TYPE_CHECKING:
+    from tests.unit.contracts import Write
 
 _NAME = TableName.parse("shop.orders")
 
@@ -94,6 +105,27 @@ def test_a_mirror_is_made_in_an_order_that_its_columns_allow() -> None:
     check_layout(_ordered({"partitioned_by": wanted, "sorted_by": ["price desc nulls last", "ID"]}), None, _WANTED)
     check_layout(_ordered({"sorted_by": ["gone"]}), _mirror(keeps_deleted=False), _WANTED)
     check_layout(_ordered({"sorted_by": ["gone"]}), None, replace(_WANTED, key=()))
+
+
+@pytest.mark.parametrize("mirror", [None, _mirror(keeps_deleted=False)])
+def test_a_primary_key_that_lacks_a_column_of_the_tables_key_is_refused(
+    write_contract: "Write", mirror: LakeTable | None
+) -> None:
+    """Two rows of the mirror could have one value of what its contract calls the key; case does not count."""
+    contract = load_contract(write_contract("- {name: Tenant, physicalType: int}"))
+    line = replace(_ordered({}), stated=contract)
+    wanted = TableSchema((Column("ID", "bigint"), Column("tenant", "int")), ("tenant", "ID"))
+
+    with pytest.raises(ContractInvalid) as refused:
+        check_layout(line, mirror, wanted)
+
+    assert "orders.yaml:9: the primary key is id, and shop.orders tells rows apart by tenant, ID" in refused.value.what
+    for fits in (replace(wanted, key=("ID",)), replace(wanted, key=())):
+        check_layout(line, mirror, fits)
+    of_servers = replace(line, table=_ordered({"topic": "shop_*.public.orders", "shard": "tenant"}).table)
+    check_layout(of_servers, mirror, wanted)
+    unstated = replace(contract, columns=tuple(replace(one, primary_key=False) for one in contract.columns))
+    check_layout(replace(line, stated=unstated), mirror, wanted)
 
 
 def _ordered(settings: dict[str, Any]) -> Line:
