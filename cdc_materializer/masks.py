@@ -20,6 +20,8 @@ from cdc_materializer.schema_types import judged_as
 
 #: What the name of a column's unmasked twin begins with, while rows are folded and judged; no source may use it.
 PLAIN = "__cdc_plain_"
+#: What stands in place of every value of a column that is redacted.
+REDACTED = "***"
 #: Characters of the key's fingerprint: enough to notice another key, and no help in finding this one.
 _KEY_PRINT_LENGTH = 8
 

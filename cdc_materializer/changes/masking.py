@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.decode.fit import plain_number
-from cdc_materializer.masks import PLAIN, Mask, source_name
+from cdc_materializer.masks import PLAIN, REDACTED, Mask, source_name
 from cdc_materializer.names import quote
 
-REDACTED = "***"
 _MASKED = "__cdc_masked_"
 _BLOCK_BYTES = 64
 #: All but the last four characters; the whole of a text that has fewer than eight.

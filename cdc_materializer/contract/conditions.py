@@ -127,9 +127,17 @@ def faults(
     known = {column.casefold() for column in columns}
     if decides and (why := _undecided(tokens, known, plain)):
         yield _undecided_fault(why)
-    # What a lambda calls its argument, a query its columns and a type its fields, only Spark can tell.
-    if not any(token.text == "->" or token.name in {"select", "struct"} for token in tokens):
+    if not _is_for_spark(tokens):
         yield from _unknown(_named(tokens), columns)
+
+
+def columns_in(condition: object) -> Iterator[str]:
+    """The columns that a condition names, as far as that shows without Spark; none of no condition."""
+    if not isinstance(condition, str):
+        yield from (name for name, _ in _mapped(condition))
+    for text in spark_texts(condition):
+        of_gx, tokens = [name for _, name in _GX_COLUMN.findall(text)], _tokens(text)
+        yield from of_gx or (() if _is_for_spark(tokens) else _named(tokens))
 
 
 def words_of(text: str) -> list[str]:
@@ -145,6 +153,11 @@ def spark_texts(condition: object) -> Iterator[str]:
 def _tokens(text: str) -> list[_Token]:
     found = (_Token(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(text))
     return [token for token in found if token.kind != "blank"]
+
+
+def _is_for_spark(tokens: list[_Token]) -> bool:
+    """Whether only Spark can tell columns from arguments of a lambda, columns of a query or parts of a type."""
+    return any(token.text == "->" or token.name in {"select", "struct"} for token in tokens)
 
 
 def _undecided_fault(why: str) -> tuple[str, str]:

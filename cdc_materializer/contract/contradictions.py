@@ -230,6 +230,14 @@ _TESTS: Mapping[str, Callable[[object, Mapping[str, object]], bool | None]] = {
 }
 
 
+def passes(value: str, draft: Draft) -> bool | None:
+    """Whether a text passes a rule about its column, which is well-formed; None where that cannot be told."""
+    if draft.expectation == _NOT_IN_SET:
+        return value not in draft.kwargs["value_set"]
+    test = _TESTS.get(draft.expectation)
+    return None if test is None else test(value, draft.kwargs)
+
+
 def _members(draft: Draft, ddl: str | None) -> set[object]:
     return {exactly(value, ddl) for value in draft.kwargs["value_set"] if value is not None}
 

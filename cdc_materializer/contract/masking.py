@@ -1,20 +1,43 @@
 """The masks of a contract: `mask` and `drop` among a column's customProperties, and when its rules are judged."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from open_data_contract_standard.model import CustomProperty, SchemaObject, SchemaProperty
 
+from cdc_materializer.contract.conditions import columns_in
+from cdc_materializer.contract.contradictions import passes
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.drafts import Draft, refuse_unclear
+from cdc_materializer.contract.literals import is_number
 from cdc_materializer.contract.model import Contract, ContractColumn
-from cdc_materializer.contract.table_rules import DUPLICATES
-from cdc_materializer.masks import Mask, told_of_lost
+from cdc_materializer.contract.table_expectations import WHOLE_SETS
+from cdc_materializer.contract.table_rules import DUPLICATES, INVALID
+from cdc_materializer.masks import REDACTED, Mask, told_of_lost
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
 _JUDGED = ("before", "after")
 #: All custom properties of a column that mean something.
 _KNOWN = ("mask", "drop", "time_unit", "written_as")
+_IN_SET = "expect_column_values_to_be_in_set"
+_PAIRS = "expect_column_pair_values_to_be_in_set"
+_GREATER = "expect_column_pair_values_a_to_be_greater_than_b"
+_APART = "expect_select_column_values_to_be_unique_within_record"
+_DISTINCT = "expect_column_unique_value_count_to_be_between"
+_JSON = frozenset({"expect_column_values_to_be_json_parseable", "expect_column_values_to_match_json_schema"})
+_LENGTHS = frozenset({"expect_column_value_lengths_to_be_between", "expect_column_value_lengths_to_equal"})
+_SETS = WHOLE_SETS | {
+    "expect_column_distinct_values_to_be_in_set",
+    "expect_column_most_common_value_to_be_in_set",
+}
+#: What a mask leaves of any value: the form of the text, and one of each length.
+_LEFT: Mapping[Mask, tuple[re.Pattern[str], tuple[str, ...]]] = {
+    Mask.REDACT: (re.compile(re.escape(REDACTED)), (REDACTED,)),
+    Mask.HASH: (re.compile("[0-9a-f]{64}"), ("0" * 64,)),
+    Mask.LAST4: (re.compile(r"\*{4}(?:.{4})?", re.DOTALL), ("****", "****1234")),
+}
 _UNIQUE = frozenset({DUPLICATES, "expect_column_values_to_be_unique", "expect_compound_columns_to_be_unique"})
 
 
@@ -96,19 +119,84 @@ def is_judgeable(draft: Draft, named: Sequence[str], columns: Sequence[ContractC
         columns: those that the contract declares.
         findings: where problems go.
     """
-    masks = {column.name: column.mask for column in columns if column.mask is not None}
+    masks = _masks(columns)
     before = len(findings.problems)
-    for name in named:
-        if masks.get(name) is Mask.DROP:
+    for name in dict.fromkeys([*map(str, named), *columns_in(draft.kwargs.get("row_condition"))]):
+        if masks.get(name.casefold()) is Mask.DROP:
             message = f"the rule sees what the mirror stores, and column {name} is dropped."
             findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
-        elif masks.get(name) is Mask.NULL:
+        elif masks.get(name.casefold()) is Mask.NULL:
             message = f"the rule sees what the mirror stores, and column {name} is masked: it is always NULL there."
             findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
-    if draft.expectation in _UNIQUE and named and all(masks.get(name) is Mask.REDACT for name in named):
+    if draft.expectation in _UNIQUE and named and all(masks.get(name.casefold()) is Mask.REDACT for name in named):
         message = f"no table can pass: column {named[0]} is masked, with one text in place of every value."
         findings.add(draft.place, message, "Take the mask `hash`, under which different values stay different.")
     return len(findings.problems) == before
+
+
+def _masks(columns: Sequence[ContractColumn]) -> dict[str, Mask]:
+    """The masks by the names of their columns, whose case is no matter."""
+    return {column.name.casefold(): column.mask for column in columns if column.mask is not None}
+
+
+def check_left_of_masks(
+    draft: Draft, named: Sequence[str], columns: Sequence[ContractColumn], findings: Findings
+) -> None:
+    """Note a rule that sees what the mirror stores and that nothing can pass which a mask leaves of a value.
+
+    Told only where it is certain.
+
+    Args:
+        draft: the rule, well-formed.
+        named: the columns that it names.
+        columns: those that the contract declares.
+        findings: where problems go.
+    """
+    masks = _masks(columns)
+    hidden = [name for name in named if _hides_all_of(draft, name, masks.get(name.casefold()))]
+    redacted = [name for name in named if masks.get(name.casefold()) is Mask.REDACT]
+    if len(redacted) > 1 and (
+        draft.expectation == _APART or (draft.expectation == _GREATER and not draft.kwargs.get("or_equal"))
+    ):
+        hidden = redacted[:1]
+    for name in hidden:
+        mask = masks[name.casefold()]
+        message = f"no value can pass: the rule sees what the mirror stores, and column {name} is masked ({mask})."
+        findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
+
+
+def _hides_all_of(draft: Draft, name: str, mask: Mask | None) -> bool:
+    """Whether what a mask makes of a value, whichever it was, passes no rule of a column."""
+    if mask is None or mask not in _LEFT:
+        return False
+    shape, samples = _LEFT[mask]
+    rules = [draft]
+    if draft.expectation == INVALID:
+        rules = [replace(draft, expectation=one, kwargs=kwargs) for one, kwargs in draft.kwargs["rows"].items()]
+    if draft.expectation == _PAIRS:
+        at = 0 if name == draft.kwargs["column_A"] else 1
+        rules = [
+            replace(
+                draft, expectation=_IN_SET, kwargs={"value_set": [pair[at] for pair in draft.kwargs["value_pairs_set"]]}
+            )
+        ]
+    return any(_lets_none_through(rule, shape, samples, of_one=mask is Mask.REDACT) for rule in rules)
+
+
+def _lets_none_through(rule: Draft, shape: re.Pattern[str], samples: Sequence[str], *, of_one: bool) -> bool:
+    if rule.expectation in {_IN_SET, *_SETS}:
+        members = [value for value in rule.kwargs["value_set"] if value is not None]
+        fits = [isinstance(value, str) and shape.fullmatch(value) is not None for value in members]
+        return not (all(fits) if rule.expectation in WHOLE_SETS else any(fits))
+    # Of a text that is one of many, its length alone is known.
+    if not of_one and rule.expectation not in _LENGTHS:
+        return False
+    if rule.expectation in _JSON:
+        return True
+    if rule.expectation == _DISTINCT:
+        least = rule.kwargs.get("min_value")
+        return is_number(least) and (least > 1 or (least == 1 and bool(rule.kwargs.get("strict_min"))))
+    return all(passes(sample, rule) is False for sample in samples)
 
 
 def check_masks(contract: Contract, places: Sequence[Place], findings: Findings) -> None:

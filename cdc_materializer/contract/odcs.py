@@ -19,7 +19,14 @@ from cdc_materializer.contract.document import Findings, Place, find_unknown_key
 from cdc_materializer.contract.drafts import Draft, named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.json_schemas import tell_formats
-from cdc_materializer.contract.masking import check_masks, check_renamed, is_judgeable, read_judge, seen_types
+from cdc_materializer.contract.masking import (
+    check_left_of_masks,
+    check_masks,
+    check_renamed,
+    is_judgeable,
+    read_judge,
+    seen_types,
+)
 from cdc_materializer.contract.model import Contract, ContractColumn, Scope
 from cdc_materializer.contract.ownership import read_contacts
 from cdc_materializer.contract.queries import Sources, check_queries
@@ -177,13 +184,15 @@ def _read(
         drafts.append(draft)
         if len(findings.problems) > known_so_far:
             continue
-        if draft.scope is Scope.ROW:
-            if judge == "before" or is_judgeable(draft, named_columns(draft), columns, findings):
+        names = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
+        is_stored = draft.scope is Scope.TABLE or judge == "after"
+        if not is_stored or is_judgeable(draft, names, columns, findings):
+            if draft.scope is Scope.ROW:
                 check_draft(draft, types, findings)
-        else:
-            named_there = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
-            if is_judgeable(draft, named_there, columns, findings):
+            else:
                 check_table_draft(draft, stored, findings)
+        if is_stored and len(findings.problems) == known_so_far:
+            check_left_of_masks(draft, names, columns, findings)
         if len(findings.problems) == known_so_far and not findings.has_within(draft.place):
             sound[draft.scope].append(draft)
     if sources is not None:
