@@ -57,6 +57,8 @@ class Decided:
     keyless: int = 0
     #: What its violations add up to: `tally.wrongs`.
     wrongs: str = "0"
+    #: Rules about rows that are only tried, and that this batch could not judge: `judging.judge`.
+    untried: tuple[str, ...] = ()
     snapshots: SweepPlan = field(default_factory=SweepPlan)
     #: How many messages from before its span it reads once more.
     again: int = 0

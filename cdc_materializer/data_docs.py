@@ -114,7 +114,8 @@ def result_of_state(rule: Rule, state: RuleState, messages: int) -> Any:  # noqa
 
     states = state.states or rule.name
     if state.unjudged:
-        return result_of_table(rule, f"{states} It cannot be judged, and the table stopped for it.", is_kept=False)
+        why = "A batch could not judge it" if rule.shadow else "It cannot be judged, and the table stopped for it"
+        return result_of_table(rule, f"{states} {why}.", is_kept=False)
     if rule.scope is Scope.ROW:
         return result_of(rule, max(messages, state.count), state.count)
     return result_of_table(rule, states, is_kept=not state.count)

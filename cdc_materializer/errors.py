@@ -73,8 +73,8 @@ class Handling(Enum):
 
 #: Stands for the rule in quarantine and reports where a batch would hold more than its contract allows.
 MAX_QUARANTINED = "max_quarantined"
-#: In place of a rule's action in quarantine: the rule cannot be judged, so that nothing is published.
-UNJUDGED = "unjudged"
+#: In place of a rule's action in quarantine: it cannot be judged, so that nothing is published; or it is only tried.
+UNJUDGED, TRIED_UNJUDGED = "unjudged", "shadow_unjudged"
 
 
 class Code(StrEnum):

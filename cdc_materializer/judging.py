@@ -34,6 +34,8 @@ _FAILURES = (PySparkException, Py4JJavaError)
 def judge(line: Line, folded: Folded, judgement: Judgement, target: TableSchema) -> tuple[DataFrame, dict[str, Any]]:
     """Give the states with their verdicts, cached, and the sums; a rule that is only tried may fail, and is left out.
 
+    The names of those left out are among the sums, as `untried`.
+
     Args:
         line: the table's way.
         folded: the batch.
@@ -43,7 +45,10 @@ def judge(line: Line, folded: Folded, judgement: Judgement, target: TableSchema)
     Raises:
         RuleNotJudged: a rule that is in force fails at a row.
     """
-    return without_failing(line, folded.states, judgement, lambda by: _counted(line, folded, by, target))[0]
+    (judged, sums), left_out = without_failing(
+        line, folded.states, judgement, lambda by: _counted(line, folded, by, target)
+    )
+    return judged, {**sums, "untried": tuple(sorted(left_out))}
 
 
 def without_failing(

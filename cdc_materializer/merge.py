@@ -337,7 +337,7 @@ def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
     same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in VIOLATION_ID)
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s "
-        f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named)) "
+        f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named AND t.batch_id <> '')) "
         "WHEN MATCHED AND (NOT t.key <=> s.key OR s.status = 'open' AND (t.status <> 'open' OR t.action <> s.action)) "
         "THEN UPDATE SET key = s.key, status = s.status, action = s.action "
         f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"

@@ -14,7 +14,7 @@ from cdc_materializer import batch, doubts, fold, rows, verdict
 from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
-from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
+from cdc_materializer.errors import TRIED_UNJUDGED, UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
@@ -128,8 +128,7 @@ def _note(
 ) -> None:
     table = tables.quarantine or create(line, None)
     if place is None:
-        reached = marker_of(tables.mirror).offsets if tables.mirror is not None else Offsets()
-        place = next(iter(reached.items()), (0, 0))
+        place = _end_of(marker_of(tables.mirror)) if tables.mirror is not None else (0, 0)
     open_rows = line.lake.rows(table).where((F.col("code") == str(code)) & is_noted())
     open_rows = open_rows.where(F.col("rule").eqNullSafe(F.lit(rule)))
     open_rows = open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1]))
@@ -152,12 +151,17 @@ def warn_of(line: Line, rules: Sequence[str], marker: Marker) -> LakeTable:
         marker: the batch's.
     """
     table = line.lake.load(line.mirror.quarantine) or create(line, None)
-    place = next(iter(marker.offsets.items()), (0, 0))
+    place = _end_of(marker)
     told = {rule: {**_said_of(line, rule), "status": verdict.RELEASED} for rule in rules}
     rows_of = [_row_without_message(line, Code.CONTRACT, place, told[rule]) for rule in rules]
     row = functools.reduce(DataFrame.unionByName, rows_of)
     line.lake.publish(table, replace(marker_of(table), noted=marker.batch), lambda stage: stage.append(row))
     return reload(line, line.mirror.quarantine)
+
+
+def _end_of(marker: Marker) -> tuple[int, int]:
+    """Where a batch has ended, for rows of quarantine that no message carries."""
+    return next(iter(marker.offsets.items()), (0, 0))
 
 
 def _said_of(line: Line, name: str) -> dict[str, str | None]:
@@ -221,9 +225,10 @@ def is_noted() -> Column:
 
 
 def is_warning() -> Column:
-    """Whether a quarantine row is a rule about the table that a batch broke and that only warns, see `warn_of`.
+    """Whether a quarantine row tells of a batch what no message carries and nothing stops for.
 
-    It lies where its batch ended: no message is there, or one of a later batch.
+    A rule about the table that only warns and was broken (`warn_of`), or one that is only tried and could not be judged
+    (`hold`). It lies where its batch ended: no message is there, or one of a later batch.
     """
     is_stop = F.coalesce(F.col("action").isin(_STOP, UNJUDGED), F.lit(False))
     return (F.col("code") == str(Code.CONTRACT)) & F.col("batch_id").eqNullSafe(F.lit("")) & ~is_stop
@@ -259,9 +264,13 @@ def hold(
         marker: the batch's.
         decided: the batch.
     """
-    if not decided.violations:
+    if not decided.violations and not decided.untried:
         return quarantine
     found = rows.violation_rows(decided.states, marker.batch, line.now())
+    for rule in decided.untried:
+        # Nobody could tell otherwise that it was not kept: nothing breaks it, and nothing stops for it.
+        said = {**_said_of(line, rule), "action": TRIED_UNJUDGED, "status": verdict.RELEASED}
+        found = found.unionByName(_row_without_message(line, Code.CONTRACT, _end_of(marker), said))
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
     was_tried = is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch

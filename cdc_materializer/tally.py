@@ -22,8 +22,9 @@ from cdc_materializer.lake_line import landed
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.offsets import Offsets, Span
 
-#: What `sums` says of the states and the rows for the mirror, by the names that `Decided` has.
-OF_ROWS = ("written", "doubled", "keyless", "wrongs")
+#: What `sums` says of the states and the rows for the mirror, by the names that `Decided` has; and what no sum says,
+#: which rules could not be judged (`judging.judge`).
+OF_ROWS = ("written", "doubled", "keyless", "wrongs", "untried")
 #: How far back raw's snapshots are looked through; a batch is nearly always what the last one landed.
 _SNAPSHOTS_MAX = 20
 

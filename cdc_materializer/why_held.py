@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from cdc_materializer import rows
 from cdc_materializer.changes import model as m
 from cdc_materializer.earlier import at_places, lying_at
+from cdc_materializer.quarantine import is_warning
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowViolation
 from cdc_materializer.report.row_story import Told
@@ -31,7 +32,11 @@ def violations_of(log: Log, told: Sequence[Told], key: str | None) -> list[tuple
     if held is None or not told:
         return []
     places = frame_of(lake.spark, ((one.place.partition, one.place.offset) for one in told))
-    found = at_places(lake.rows(held), F.broadcast(places)).orderBy(F.desc("detected_at"), "code").collect()
+    found = (
+        at_places(lake.rows(held).where(~is_warning()), F.broadcast(places))
+        .orderBy(F.desc("detected_at"), "code")
+        .collect()
+    )
     at = [(row["partition"], row["offset"]) for row in found]
     others = sorted({place for place, row in zip(at, found, strict=True) if row["key"] != key})
     last = _last_parts(log, others) if key is not None and others else {}

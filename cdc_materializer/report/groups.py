@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from cdc_materializer.errors import UNJUDGED, Code, Handling
+from cdc_materializer.errors import TRIED_UNJUDGED, UNJUDGED, Code, Handling
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.remedies import About, explanation, remedy
 from cdc_materializer.report.violation_models import ViolationGroup
@@ -31,6 +31,7 @@ _TREATMENTS: Mapping[str, Treatment] = {
     "block": "stopped",
     "stop": "stopped",
     UNJUDGED: "stopped",
+    TRIED_UNJUDGED: "reported",
 }
 _BY_HANDLING: Mapping[Handling, Treatment] = {
     Handling.HELD: "held",
@@ -69,7 +70,7 @@ def is_of_table(row: Row) -> bool:
 
 def about(row: Row) -> About:
     """Tell what a quarantine row is about."""
-    if row["action"] == UNJUDGED:
+    if row["action"] in {UNJUDGED, TRIED_UNJUDGED}:
         return "rule"
     return "table" if is_of_table(row) else "messages"
 

@@ -73,6 +73,10 @@ _UNJUDGED = (
     "The rule cannot be judged, so nothing of the batch is published: what breaks it would pass unseen.",
     "Mend the rule so that it can judge every row; the run says what goes wrong, `cdcm contract test --table …` tries.",
 )
+_TRIED_UNJUDGED = (
+    "The rule is only tried and could not be judged: what breaks it passed unseen, and nothing is held for it.",
+    "Mend the rule so that it can judge every row; `cdcm contract test --table …` says what goes wrong.",
+)
 #: Of a row, where it is not held.
 _OF_ROW: Mapping[str, tuple[str, str]] = {
     "stopped": (
@@ -145,7 +149,7 @@ def _of_rule(code: str, rule: str | None, *, about: About, done: str) -> tuple[s
     if code != Code.CONTRACT:
         return None
     if about == "rule":
-        return _UNJUDGED
+        return _TRIED_UNJUDGED if done == "reported" else _UNJUDGED
     if about == "table":
         return _TOO_MANY if rule == MAX_QUARANTINED else _OF_TABLE.get(done)
     return _OF_ROW.get(done)

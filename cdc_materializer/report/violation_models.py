@@ -102,7 +102,9 @@ class RuleState(Report):
         default=None, description="count divided by all messages in raw (0 to 1); null: kept, or about the table."
     )
     unjudged: bool = Field(
-        default=False, description="Whether the table stopped because the rule cannot be judged: it is not kept either."
+        default=False,
+        description="Whether the table stopped because the rule cannot be judged; of one that is only tried, whether "
+        "a batch could not judge it. It is not kept either.",
     )
 
 

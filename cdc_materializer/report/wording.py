@@ -214,6 +214,10 @@ def headline(report: ViolationReport) -> str:
     if warned:
         verb = "was" if warned == 1 else "were"
         sentences.append(f"{quantity(warned, 'rule')} about a whole table {verb} broken and only reported.")
+    tried = sum(group.about == "rule" and group.action == "reported" for group in groups)
+    if tried:
+        is_tried = "that is" if tried == 1 else "that are"
+        sentences.append(f"{quantity(tried, 'rule')} {is_tried} only tried could not be judged.")
     return " ".join(sentences) or "Nothing is held back."
 
 
@@ -285,9 +289,11 @@ def rule_words(rule: RuleState) -> tuple[str, str, str, str]:
     """Say of a rule what it does where it is broken, by how many messages it is, their share, and how many are open."""
     does = ACTIONS.get(rule.action, rule.action)
     if not rule.count:
-        return does, "cannot be judged" if rule.unjudged else "nothing", "–", "–"
+        unjudged = "could not be judged" if rule.action == "shadow" else "cannot be judged"
+        return does, unjudged if rule.unjudged else "nothing", "–", "–"
     broken = f"the table, {rule.count:,} ×" if rule.about == "table" else quantity(rule.count, "message")
-    broken += ", cannot be judged now" if rule.unjudged else ""
+    unjudged = ", not always judged" if rule.action == "shadow" else ", cannot be judged now"
+    broken += unjudged if rule.unjudged else ""
     return does, broken, share(rule.share), f"{rule.open:,}" if rule.open else "none"
 
 

@@ -71,17 +71,19 @@ def test_texts_of_a_contract_take_nothing_of_a_page_away() -> None:
 
 @pytest.mark.parametrize("scope", [Scope.ROW, Scope.TABLE])
 @pytest.mark.parametrize("unjudged", [True, False])
-def test_a_rule_that_nothing_could_judge_was_not_kept(scope: Scope, *, unjudged: bool) -> None:
-    """Its table stopped for it, so that no message is counted as one that broke it."""
+@pytest.mark.parametrize("shadow", [True, False])
+def test_a_rule_that_nothing_could_judge_was_not_kept(scope: Scope, *, unjudged: bool, shadow: bool) -> None:
+    """Its table stopped for it, if it is not only tried, so that no message is counted as one that broke it."""
     from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
 
     gx.preload()
     kind = "expect_column_values_to_not_be_null" if scope is Scope.ROW else "expect_column_max_to_be_between"
-    rule = Rule("r", "a", kind, {"column": "a"} if scope is Scope.ROW else {"min_value": 1}, scope=scope)
+    rule = Rule("r", "a", kind, {"column": "a"} if scope is Scope.ROW else {"min_value": 1}, scope=scope, shadow=shadow)
     about = "messages" if scope is Scope.ROW else "table"
     state = RuleState(rule="r", states="Says so.", action="block", about=about, count=0, open=0, unjudged=unjudged)
     result = result_of_state(rule, state, 3)
     page = rendered(ExpectationSuiteValidationResult(success=False, results=[result], suite_name="s", meta={}))
 
     assert result.success is not unjudged
-    assert ("cannot be judged" in page) is unjudged
+    assert ("the table stopped for it" in page) is (unjudged and not shadow)
+    assert ("could not judge it" in page) is (unjudged and shadow)

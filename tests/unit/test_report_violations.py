@@ -320,6 +320,32 @@ def test_a_rule_that_cannot_be_judged_is_broken_by_nothing(scope: str, column: s
     assert over.contract.kept == ["of-numbers", "known-status"]
 
 
+def test_a_tried_rule_that_a_batch_could_not_judge_is_not_kept() -> None:
+    """Nothing stops for it, and what breaks it passed unseen: it is told with where that was so, now as later."""
+    contract = ContractFile("Orders", "1.0.0", "f1", [StatedRule("of-digits", "Digits.", "shadow", "row", "status")])
+    said = {"rule": "of-digits", "action": "shadow_unjudged", "status": "released", "column": "status"}
+    quarantine = [_of_table(offset, **said) for offset in (4, 9)]
+    report = violation_report("shop", [ORDERS], Lake({"shop.orders__quarantine": quarantine}), as_of=NOW, contracts={
+        "shop.orders": contract})  # fmt: skip
+    table = report.tables[0]
+    (group,) = table.violations
+
+    assert (table.verdict, table.held_open, table.reported) == (TableVerdict.REPORTED, 0, 0)
+    assert (group.about, group.action, group.count, group.open, group.share) == ("rule", "reported", 2, 0, None)
+    assert (group.first.offset, group.last.offset) == (4, 9)
+    assert found_words(group) == "2 times, about the rule itself"
+    assert group.explanation.startswith("The rule is only tried and could not be judged")
+    assert "`cdcm contract test --table shop.orders`" in group.remedy
+    assert headline(report) == "1 rule that is only tried could not be judged."
+    assert table.contract is not None
+    assert table.contract.kept == []
+    assert rule_words(table.contract.judged[0]) == ("is only tried", "could not be judged", "–", "–")
+    broken = _row(1, rule="of-digits", action="shadow", status="released")
+    both = _orders(*quarantine, broken, messages=200, contract=contract)
+    assert both.contract is not None
+    assert rule_words(both.contract.judged[0])[1] == "1 message, not always judged"
+
+
 def test_a_rule_that_was_broken_and_cannot_be_judged_is_two_groups() -> None:
     """What broke it before is still counted, and the table as a whole is not taken for a message."""
     rows = [_row(1, rule="of-numbers"), _of_table(7, rule="of-numbers", action="unjudged", column="status")]
