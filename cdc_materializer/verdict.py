@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cdc_materializer import doubts, fold
@@ -56,7 +56,8 @@ class Cuts:
     """How states of several batches are told apart.
 
     Attributes:
-        column: a column that says which batch each state belongs to; each publishes its own.
+        column: the number of the batch that each state belongs to; each publishes its own, unless an earlier one has
+            published a later state. Those of no number are a batch of their own.
         lives: whether truncates and snapshots end rows in the batches as deletes do (`life.with_endings`).
         forgets: as `Recorded.forgets`.
     """
@@ -82,7 +83,7 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     if judgement.strict:
         judged = doubts.with_ends(doubts.with_doubted(judged, stands), _PREVIOUS_DELETE)
     passes = _passes(judgement, stands)
-    of_key = Window.partitionBy(GROUP, *([cuts.column] if cuts else []))
+    of_key = _so_far(cuts) if cuts else Window.partitionBy(GROUP)
     last, own = (F.max(F.when(test, F.col(ORDER))).over(of_key) for test in (passes, passes & F.col(CURRENT)))
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last, "__cdc_final_own": own})
     if judgement.routed:
@@ -103,6 +104,12 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
             BLOCKED: _blocked(after_final, judgement.rules),
         }
     )
+
+
+def _so_far(cuts: Cuts) -> WindowSpec:
+    """The states of a row in a batch and in those before it: what comes late takes no row back (§2.2)."""
+    of_batches = Window.partitionBy(GROUP, F.col(cuts.column).isNull()).orderBy(cuts.column)
+    return of_batches.rangeBetween(Window.unboundedPreceding, Window.currentRow)
 
 
 def by_message(decided: DataFrame) -> DataFrame:

@@ -262,11 +262,19 @@ def _other(at: int, life: Sequence[Told]) -> Told | None:
             above = [one for one in earlier if told.position is not None and (one.position or "") > told.position]
             return next(iter(same or above), None)
         case "superseded":
-            return next((one for one in reversed(later) if one.number == told.number and one.outcome in SEEN), None)
+            seen = [one for one in reversed(later) if one.outcome in SEEN]
+            return next((one for one in seen if one.number == told.number), None) or _had_already(told, seen)
         case "upserted" | "quarantined":
             return next((one for one in later if one.outcome in SEEN), None)
         case _:
             return None
+
+
+def _had_already(told: Told, seen: Sequence[Told]) -> Told | None:
+    """The later change that readers had from an earlier batch when a message came late, as of a partition that lags."""
+    if told.number is None:
+        return None
+    return next((one for one in seen if one.number is not None and one.number < told.number), None)
 
 
 _REASONS: Mapping[str, str] = {
@@ -309,7 +317,8 @@ def _held(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> st
         ended = "ended the row" if by.outcome == "deleted" else "was good and took its place"
         return f"Held ({broke}), until {lies_at(by)} {ended}."
     if not violations:
-        return f"It breaks today's rules ({broke}), and quarantine has nothing of it: it was read under other ones."
+        read = "it was read under other ones, or ahead of what comes before it"
+        return f"It breaks today's rules ({broke}), and quarantine has nothing of it: {read}."
     return f"Held ({broke}): the row keeps its last good version."
 
 
@@ -324,6 +333,8 @@ def _superseded(told: Told, by: Told | None, batch: Publication | None) -> str:
         return (
             f"{bad}; {lies_at(by)} was released with it or after it: nothing tells whether readers saw it in between."
         )
+    if by.number != told.number:
+        return f"{bad}; {lies_at(by)} comes after it, and readers had that from an earlier batch."
     return f"{bad}; {lies_at(by)} of the same batch came after it, before readers saw it."
 
 

@@ -176,6 +176,23 @@ def test_of_two_messages_that_were_released_nobody_says_that_readers_never_saw_t
     assert "of the same batch came after it, before readers saw it" in found[2].reason
 
 
+def test_a_change_that_came_late_names_the_one_that_readers_had_by_then() -> None:
+    """Of a partition that lags, say; what came behind both of them has not taken its place."""
+    life = [
+        told(0, "upserted", passes=True),
+        told(3, "superseded", passes=True, number=2),
+        told(1, "upserted", passes=True, number=0),
+        told(2, "upserted", passes=True, number=1),
+        told(4, "upserted", passes=True, number=3),
+    ]
+
+    found = story(life, published(2, 3, 4, 5), [])
+
+    assert found[1].by == place(2)
+    assert found[1].reason == "It was good; 0/2 comes after it, and readers had that from an earlier batch."
+    assert story([replace(life[1], number=None), *life[2:]], published(2), [])[0].by is None
+
+
 def test_a_row_is_told_message_by_message() -> None:
     """Each with its batch, the message that took its place, and the reason in words."""
     life = [
