@@ -26,12 +26,13 @@ from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.batch_steps import Batch
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.errors import CdcError
 from cdc_materializer.explain import fates
 from cdc_materializer.line import Line
 from cdc_materializer.names import TableName
 from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.report.models import TableRun, TableVerify
+from cdc_materializer.report.models import ErrorInfo, TableRun, TableVerify
 from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.run import run_once
 from cdc_materializer.source import TopicState
@@ -53,8 +54,8 @@ WHOLE, CUT, CRASHED, RESENT, AVRO = "whole", "cut", "crashed", "resent", "avro"
 _BATCHES = 4
 #: The cases that go cut by default too: those of the fold itself. The later ones take three times as long.
 _CUT_BY_DEFAULT = range(60)
-#: What expected.yaml has of every message's fate, at the end of a case.
-WHY = "why"
+#: What expected.yaml has of every message's fate, at the end of a case, and what case.yaml says where it has none.
+WHY, WHY_STOPS = "why", "why_stops"
 #: What the hashes of masked columns are keyed with; those in expected.yaml are made with it.
 _MASK_KEY = "the key of golden cases"
 _numbers = itertools.count()
@@ -99,7 +100,8 @@ class State:
     unsound: list[str]
     others: list[int]
     verified: TableVerify | None = None
-    fates: list[Fate] | None = None
+    #: Or what `why` stopped for.
+    fates: list[Fate] | CdcError | None = None
     replayed: TableReplay | None = None
 
 
@@ -133,7 +135,8 @@ class Passage:
     @property
     def is_told(self) -> bool:
         """Whether `why` is asked for all messages: a fold more, so by default where the case says what it tells."""
-        return self.has_mirror and (WHY in self.case.expected[-1] or (ALL and self.way == WHOLE))
+        is_wanted = WHY in self.case.expected[-1] or WHY_STOPS in self.case.data
+        return self.has_mirror and (is_wanted or (ALL and self.way == WHOLE))
 
     @property
     def is_replayed(self) -> bool:
@@ -297,9 +300,12 @@ def _verified(spark: "SparkSession", config: Config, passage: Passage) -> TableV
     return verify_tables(config, spark, VerifyOptions([passage.table])).tables[0]
 
 
-def _fates(spark: "SparkSession", config: Config, passage: Passage) -> list[Fate]:
-    with log_of(config, passage.table, spark) as log, fates(log) as found:
-        rows = found.select("partition", "offset", "outcome").collect()
+def _fates(spark: "SparkSession", config: Config, passage: Passage) -> list[Fate] | CdcError:
+    try:
+        with log_of(config, passage.table, spark) as log, fates(log) as found:
+            rows = found.select("partition", "offset", "outcome").collect()
+    except CdcError as error:
+        return error
     return sorted((row["partition"], row["offset"], row["outcome"]) for row in rows)
 
 
@@ -383,9 +389,14 @@ def _check_replay(state: State, expected: Mapping[str, Any], passage: Passage) -
 
 def _check_fates(passage: Passage) -> None:
     """What `why` tells of the messages is what the runs counted, and what the case says of each."""
-    told = passage.states[-1].fates
+    told, last = passage.states[-1].fates, passage.case.expected[-1]
     if told is None:
         return
+    if WHY_STOPS in passage.case.data:
+        assert isinstance(told, CdcError), "it tells: take `why_stops` out of the case"
+        assert ErrorInfo.of(told).code == last.get("error"), told
+        return
+    assert not isinstance(told, CdcError), told
     runs = [state.run for state in passage.states]
     counted = {name: sum(getattr(run, name) for run in runs) for name in OUTCOMES}
     found = {name: sum(1 for *_, outcome in told if outcome == name) for name in OUTCOMES}
@@ -395,7 +406,7 @@ def _check_fates(passage: Passage) -> None:
         assert found != counted, "it holds: take what says that it differs out of the case"
     else:
         assert found == counted
-    wanted = passage.case.expected[-1].get(WHY)
+    wanted = last.get(WHY)
     if wanted is not None and passage.way == WHOLE:
         assert told == sorted((one.get("partition", 0), one["offset"], one["outcome"]) for one in wanted)
 
