@@ -85,6 +85,11 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     passes = _passes(judgement, stands)
     of_key = _so_far(cuts) if cuts else Window.partitionBy(GROUP)
     last, own = (F.max(F.when(test, F.col(ORDER))).over(of_key) for test in (passes, passes & F.col(CURRENT)))
+    if cuts:
+        # A delete that comes late behind a truncate is its own row's end, and no truncate supersedes it.
+        is_wipe = F.coalesce(F.col(m.OP) == m.WIPE, F.lit(False))
+        told = F.max(F.when(passes & ~is_wipe, F.col(ORDER))).over(of_key)
+        last = F.when(is_delete() & ~is_wipe, told).otherwise(last)
     placed = judged.withColumns({PASSES: passes, "__cdc_final": last, "__cdc_final_own": own})
     if judgement.routed:
         table = F.max_by(F.col(m.SOURCE_TABLE), F.when(F.col(PASSES), F.col(ORDER))).over(of_key)
