@@ -66,7 +66,8 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
     A source's epoch comes first. Then decides `place`: what the fold sorted by, or the highest position that the key
     has shown in the change's partition where it had offsets alone (or an earlier version wrote the row). Both only rise
     within a partition. The record's timestamp, offset and number in its message are last. As in the fold, a truncate
-    comes behind the rows of snapshots that were read before it by its own place in the log, whatever batches had them.
+    comes behind the rows of snapshots that were read before it by its own place in the log, whatever batches had them,
+    and leaves rows of other partitions that have no position.
 
     Args:
         history: as in `type_2_query`.
@@ -116,10 +117,13 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
   SELECT *, SUM(1 - __cdc_empties) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS __cdc_change FROM __cdc_placed
 ), __cdc_owned AS (
   SELECT *, MAX(CASE WHEN __cdc_empties = 0 THEN {name["source_table"]} END)
-    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_table
+    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_table,
+    MAX(CASE WHEN __cdc_empties = 0 AND {name["position"]} IS NULL THEN {name["partition"]} END)
+    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_home
   FROM __cdc_counted
 ), __cdc_events_of_row AS (
-  SELECT * FROM __cdc_owned WHERE __cdc_empties = 0 OR COALESCE(__cdc_table = {name["source_table"]}, TRUE)
+  SELECT * FROM __cdc_owned WHERE __cdc_empties = 0
+    OR (COALESCE(__cdc_table = {name["source_table"]}, TRUE) AND COALESCE(__cdc_home = {name["partition"]}, TRUE))
 )"""
     return events, ordered
 

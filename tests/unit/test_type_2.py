@@ -47,8 +47,10 @@ def _place(
     return {"sort": sort, "time": None if hour is None else _at(hour), "part": part, "reach": reach}
 
 
-def _truncate(hour: int, table: str | None = None, place: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
-    return "t", None, None, _at(hour), f"{hour:04d}", 0, "t", 1, 0, _at(hour), table, place
+def _truncate(
+    hour: int, table: str | None = None, place: Mapping[str, Any] | None = None, *, offset: int = 0
+) -> tuple[Any, ...]:
+    return "t", None, None, _at(hour), f"{hour:04d}", 0, "t", 1, offset, _at(hour), table, place
 
 
 def _versions(changes: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -104,6 +106,21 @@ def test_a_truncate_ends_the_rows_of_its_own_source_table(table: str | None, end
     found = {version[0]: version[3] for version in _versions(changes)}
 
     assert [found[key] for key in (1, 2, 3)] == [_at(end) if end is not None else None for end in ends]
+
+
+@pytest.mark.parametrize(("partition", "end"), [(0, None), (1, 3)])
+def test_a_truncate_leaves_a_row_without_a_position_of_another_partition(partition: int, end: int | None) -> None:
+    """As of an incremental snapshot: nothing says that it was there. A later change of the row has a position again."""
+    changes = [
+        _change("r", 1, "a", 1, 0, partition=partition, position=""),
+        _change("r", 2, "x", 1, 1, partition=partition, position=""),
+        _change("u", 2, "y", 2, 2, partition=partition),
+        _truncate(3, offset=9),
+    ]
+
+    found = {version[:2]: version[3] for version in _versions(changes)}
+
+    assert found == {(1, "a"): _at(end) if end is not None else None, (2, "x"): _at(2), (2, "y"): _at(3)}
 
 
 def test_a_change_that_came_late_stands_where_it_belongs() -> None:
