@@ -281,16 +281,6 @@ def micros() -> Column:
     return F.unix_micros(m.SOURCE_TIME)
 
 
-def counted_micros(recorded: Recorded) -> Column:
-    """When the source made a change, as far as that can be: NULL where it lies behind the message's own time in Kafka.
-
-    A change is sent after it was made. One whose time is years ahead would be the latest for as long, and no database
-    that went back be noticed any more. Clocks of two machines may differ by the tolerance.
-    """
-    is_ahead = micros() > F.unix_micros(m.TIME) + F.lit(recorded.tolerance)
-    return F.when(~F.coalesce(is_ahead, F.lit(False)), micros())
-
-
 def is_behind(recorded: Recorded) -> Column:
     """Whether a change is at an earlier position than what was read of its partition before it.
 
@@ -310,7 +300,7 @@ def _is_late(recorded: Recorded) -> Column:
     There it either was at no earlier position, so that `Recorded.times` are no earlier than it, or it was let pass.
     """
     latest = _highest(recorded.times, recorded, "bigint")
-    return F.coalesce(counted_micros(recorded) > latest + F.lit(recorded.tolerance), F.lit(False))
+    return F.coalesce(micros() > latest + F.lit(recorded.tolerance), F.lit(False))
 
 
 def _is_unseen(recorded: Recorded) -> Column:

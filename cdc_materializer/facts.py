@@ -161,7 +161,7 @@ def facts_of(
     """
     history = wants_history(states, recorded, sweeps, lives=lives, plain=plain)
     made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
-    micros, ahead = epochs.counted_micros(recorded).alias("micros"), (-F.col(m.OFFSET)).alias("ahead")
+    micros, ahead = epochs.micros().alias("micros"), (-F.col(m.OFFSET)).alias("ahead")
     place = F.struct(F.col(m.POSITION).alias("position"), ahead, F.col(m.LOG_NUMBER).alias("number"), micros)
     is_own = F.col(m.STREAMING) & F.col(CURRENT)
     # What an epoch that is over has shown says nothing of the logs of this one.
@@ -213,13 +213,12 @@ def facts_of(
 
 
 def _is_new_time(recorded: Recorded) -> Column:
-    """Whether a change tells a time that can be and is not behind what was read before.
+    """Whether a change tells a time and is not behind what was read before.
 
     If others counted, a database that went back could go on for ever: each change no later than the one before it by
     more than the tolerance.
     """
-    is_told = epochs.counted_micros(recorded).isNotNull()
-    return F.col(m.POSITION).isNotNull() & is_told & ~epochs.is_behind(recorded)
+    return F.col(m.POSITION).isNotNull() & epochs.micros().isNotNull() & ~epochs.is_behind(recorded)
 
 
 def _times(highest: Mapping[int, Row], latest: Mapping[int, Row]) -> dict[int, int]:
