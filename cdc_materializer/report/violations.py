@@ -283,8 +283,12 @@ def _rule_state(rule: StatedRule, groups: Sequence[ViolationGroup]) -> RuleState
         count=sum(group.count for group in broken),
         open=sum(group.open for group in broken),
         share=min(1.0, sum(shares)) if shares else None,
-        # What a rule that is only tried let pass unjudged stays so, whatever it has judged since.
-        unjudged=any(group.open or group.action == "reported" for group in groups if group.about == "rule"),
+        # What a rule that is only tried let pass unjudged stays so, as long as it is only tried.
+        unjudged=any(
+            group.open or (group.action == "reported" and rule.action == "shadow")
+            for group in groups
+            if group.about == "rule"
+        ),
     )
 
 

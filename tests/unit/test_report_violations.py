@@ -344,6 +344,11 @@ def test_a_tried_rule_that_a_batch_could_not_judge_is_not_kept() -> None:
     both = _orders(*quarantine, broken, messages=200, contract=contract)
     assert both.contract is not None
     assert rule_words(both.contract.judged[0])[1] == "1 message, not always judged"
+    stated = StatedRule("of-digits", "Digits.", "quarantine", "row", "status")
+    enforced = ContractFile("Orders", "1.0.1", "f2", [stated])
+    later = _orders(*quarantine, messages=200, contract=enforced)
+    assert later.contract is not None
+    assert later.contract.kept == ["of-digits"]
 
 
 def test_a_rule_that_was_broken_and_cannot_be_judged_is_two_groups() -> None:
