@@ -14,7 +14,7 @@ from cdc_materializer.contract.drafts import Draft, refuse_unclear
 from cdc_materializer.contract.literals import is_number
 from cdc_materializer.contract.model import Contract, ContractColumn
 from cdc_materializer.contract.table_expectations import WHOLE_SETS
-from cdc_materializer.contract.table_rules import DUPLICATES, INVALID
+from cdc_materializer.contract.table_rules import DUPLICATES
 from cdc_materializer.masks import REDACTED, Mask, told_of_lost
 
 _METHODS = tuple(mask for mask in Mask if mask is not Mask.DROP)
@@ -121,7 +121,7 @@ def is_judgeable(draft: Draft, named: Sequence[str], columns: Sequence[ContractC
     """
     masks = _masks(columns)
     before = len(findings.problems)
-    for name in dict.fromkeys([*map(str, named), *columns_in(draft.kwargs.get("row_condition"))]):
+    for name in map(str, named):
         if masks.get(name.casefold()) is Mask.DROP:
             message = f"the rule sees what the mirror stores, and column {name} is dropped."
             findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
@@ -144,7 +144,8 @@ def check_left_of_masks(
 ) -> None:
     """Note a rule that sees what the mirror stores and that nothing can pass which a mask leaves of a value.
 
-    Told only where it is certain.
+    Or that asks for a column in its `row_condition` which is always NULL there. Told only where it is certain; rules
+    that let some rows break them, or leave some out, can be kept.
 
     Args:
         draft: the rule, well-formed.
@@ -152,7 +153,16 @@ def check_left_of_masks(
         columns: those that the contract declares.
         findings: where problems go.
     """
-    masks = _masks(columns)
+    masks, condition = _masks(columns), draft.kwargs.get("row_condition")
+    # A function of Spark's may have an answer for NULL.
+    is_plain = "(" not in str(condition) or draft.kwargs.get("condition_parser") != "spark"
+    asked = [name for name in columns_in(condition) if name not in named] if is_plain else []
+    for name in dict.fromkeys(asked):
+        if masks.get(name.casefold()) in {Mask.DROP, Mask.NULL}:
+            message = f"its row_condition sees what the mirror stores, and column {name} is never there."
+            findings.add(draft.place, message, "Remove one of the two, or judge single rows before their masks.")
+    if draft.kwargs.get("mostly", 1) != 1 or draft.kwargs.get("ignore_row_if", "never") != "never":
+        return
     hidden = [name for name in named if _hides_all_of(draft, name, masks.get(name.casefold()))]
     redacted = [name for name in named if masks.get(name.casefold()) is Mask.REDACT]
     if len(redacted) > 1 and (
@@ -171,8 +181,6 @@ def _hides_all_of(draft: Draft, name: str, mask: Mask | None) -> bool:
         return False
     shape, samples = _LEFT[mask]
     rules = [draft]
-    if draft.expectation == INVALID:
-        rules = [replace(draft, expectation=one, kwargs=kwargs) for one, kwargs in draft.kwargs["rows"].items()]
     if draft.expectation == _PAIRS:
         at = 0 if name == draft.kwargs["column_A"] else 1
         rules = [

@@ -191,7 +191,7 @@ def _read(
                 check_draft(draft, types, findings)
             else:
                 check_table_draft(draft, stored, findings)
-        if is_stored and len(findings.problems) == known_so_far:
+        if sources is not None and is_stored and len(findings.problems) == known_so_far:
             check_left_of_masks(draft, names, columns, findings)
         if len(findings.problems) == known_so_far and not findings.has_within(draft.place):
             sound[draft.scope].append(draft)
