@@ -74,7 +74,7 @@ class Batch:
     """What one batch did: nothing but landing, where the mirror has no snapshot yet.
 
     Rows that a snapshot did not show are no message's; they are counted in `swept` alone. In `foreign` are the commits
-    of other programs that it found in the tables.
+    of other programs that it found in the tables. It has `covered` so many offsets of raw's.
     """
 
     counts: dict[str, int]
@@ -84,3 +84,4 @@ class Batch:
     mirror_snapshot: int | None
     swept: int = 0
     foreign: int = 0
+    covered: int = 0

@@ -260,7 +260,7 @@ def _run_tables(
     if not waiting:
         return _report(work.config, [])
     waiting = prepared(lakes.spark, partial(lakes.of, ""), waiting)
-    # Those with little to do do not wait for those with much, which would end no sooner.
+    # Those with little to do do not wait for those with much, of which the run may end later.
     order = sorted(range(len(waiting)), key=lambda at: waiting[at].messages)
     with ThreadPoolExecutor(max_workers=min(TABLES_AT_ONCE, len(waiting))) as pool:
         found = list(pool.map(lambda at: _bring_up(work, lakes, waiting[at], options, turn_of), order))

@@ -6,6 +6,7 @@ that the outcome of a commit is unknown where it was in the midst of one; never 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdc_materializer.config import Config
+
+_BESIDE = re.compile("Cycles|Concurrent")
 
 
 @contextmanager
@@ -86,8 +89,9 @@ def has_ended(spark: SparkSession) -> bool:
 def collecting_seconds(spark: SparkSession) -> float:
     """For how many seconds so far the driver's JVM has done nothing but collect garbage, in a local session all of it.
 
-    What goes on beside the work is not in it, as a concurrent collector's own threads are.
+    What a collector does beside the work is not in it: ZGC and Shenandoah call that their cycles.
     """
     java: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to ask
     beans = java.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
-    return float(sum(max(0, bean.getCollectionTime()) for bean in beans)) / 1000
+    pauses = [bean for bean in beans if not _BESIDE.search(bean.getName())]
+    return float(sum(max(0, bean.getCollectionTime()) for bean in pauses)) / 1000

@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 def test_batches_that_take_too_long_become_smaller(
     spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first reads what `records_max` allows, the next ones what fits; each in its table's own pool of Spark's."""
-    monkeypatch.setattr(run_pace, "MESSAGES_MIN", 2)
+    """The first reads what `records_max` allows, the next one half of it; each in its table's own pool of Spark's."""
+    monkeypatch.setattr(run_pace, "OFFSETS_MIN", 2)
     shop = Shop(lake_config, spark, "paced", records_max=8, batch_duration="0s")
     shop.send(*[("c", 100 + at, at) for at in range(12)])
     found: list[tuple[int, str | None]] = []
@@ -35,5 +35,5 @@ def test_batches_that_take_too_long_become_smaller(
     report = run_once(shop.config, spark, RunOptions(on_batch=told))
 
     assert report.exit_code == 0
-    assert found == [(8, shop.mirror), (2, shop.mirror), (2, shop.mirror)]
+    assert found == [(8, shop.mirror), (4, shop.mirror)]
     assert shop.rows() == {1: 11, 3: 30} | {100 + at: at for at in range(12)}

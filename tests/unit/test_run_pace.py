@@ -1,47 +1,67 @@
 """How many messages the next batch reads: what a target duration and the memory allow."""
 
+from collections.abc import Callable
+
 import pytest
 
-from cdc_materializer.run_pace import MESSAGES_MIN, Pace
+from cdc_materializer.run_pace import OFFSETS_MIN, Pace
 
 MOST = 400_000
 
 
-def _pace(limit: int = MOST) -> Pace:
-    return Pace(MOST, 300.0, limit)
-
-
 @pytest.mark.parametrize(
-    ("limit", "read", "seconds", "collecting", "wanted"),
+    ("limit", "covered", "seconds", "collecting", "wanted"),
     [
         (MOST, MOST, 300.0, 0.0, MOST),
-        (MOST, MOST, 600.0, 0.0, 200_000),
-        # As small as it has to be at once: each that is too long keeps other tables waiting.
-        (MOST, MOST, 6_000.0, 0.0, 20_000),
-        (MOST, MOST, 10**9, 0.0, MESSAGES_MIN),
+        (MOST, MOST, 400.0, 0.0, 300_000),
+        # One alone may have waited for something.
+        (MOST, MOST, 6_000.0, 0.0, 200_000),
+        (6_000, 6_000, 10**9, 0.0, OFFSETS_MIN),
+        (OFFSETS_MIN, OFFSETS_MIN, 10**9, 0.0, 2 * OFFSETS_MIN),
         (MOST, MOST, 100.0, 51.0, 200_000),
-        (MOST, MOST, 600.0, 301.0, 200_000),
-        (MOST, MOST, 1_200.0, 601.0, 100_000),
-        # What reads little is slow by its fixed cost; that is no reason to read more than before.
-        (20_000, 300, 1.0, 0.0, 20_000),
-        (20_000, 300, 400.0, 0.0, MESSAGES_MIN),
-        (20_000, 20_000, 149.0, 0.0, 40_000),
-        (20_000, 20_000, 151.0, 0.0, 20_000),
-        # Held messages are read beside those of the topic.
-        (20_000, 20_500, 100.0, 0.0, 40_000),
+        (MOST, MOST, 400.0, 201.0, 200_000),
+        (20_000, 20_000, 200.0, 0.0, 30_000),
+        (20_000, 20_000, 10.0, 0.0, 40_000),
         (300_000, 300_000, 100.0, 0.0, MOST),
+        # What is small because there is no more, or has only landed, says nothing.
+        (20_000, 300, 1.0, 0.0, 20_000),
+        (MOST, 3, 301.0, 300.0, MOST),
         (20_000, 0, 900.0, 0.0, 20_000),
     ],
 )
 def test_a_batch_tells_how_much_the_next_one_reads(
-    limit: int, read: int, seconds: float, collecting: float, wanted: int
+    limit: int, covered: int, seconds: float, collecting: float, wanted: int
 ) -> None:
-    """Less after one that took too long or hardly had room, in proportion; more, step by step, after a quick one."""
-    pace = _pace(limit)
+    """Less after one that took too long or hardly had room; more, step by step, after a quick one."""
+    pace = Pace(MOST, 300.0, limit)
 
-    pace.note(read, seconds, collecting)
+    pace.note(covered, seconds, collecting)
 
     assert pace.limit == wanted
+
+
+@pytest.mark.parametrize(
+    ("seconds", "low", "high"),
+    [
+        pytest.param(lambda n: n / 1_000, 280_000, 300_000, id="only what is read takes time"),
+        pytest.param(lambda n: 100 + n / 1_000, 190_000, 200_000, id="so does each batch"),
+        # Smaller ones would hardly be quicker.
+        pytest.param(lambda n: 320 + n / 10_000, MOST, MOST, id="a batch takes too long whatever it reads"),
+        pytest.param(lambda n: 160 + n / 10_000, MOST, MOST, id="half the time is the batch's own"),
+        pytest.param(lambda n: 200 + n / 1_000, 90_000, 200_000, id="in time, or no smaller than its own time is"),
+        pytest.param(lambda _: 1.0, MOST, MOST, id="nothing takes time"),
+        pytest.param(lambda _: 0.0, MOST, MOST, id="a clock that stands still"),
+    ],
+)
+def test_batches_become_as_large_as_fits(seconds: Callable[[int], float], low: int, high: int) -> None:
+    """From the most that is allowed as from very few, and again after one that took an hour."""
+    for limit in (MOST, OFFSETS_MIN):
+        pace = Pace(MOST, 300.0, limit)
+        for _ in range(3):
+            for _ in range(12):
+                pace.note(pace.limit, seconds(pace.limit), 0.0)
+            assert low <= pace.limit <= high
+            pace.note(pace.limit, 3_600.0, 0.0)
 
 
 def test_few_messages_a_batch_stay_few() -> None:
