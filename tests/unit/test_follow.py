@@ -165,6 +165,28 @@ def test_one_bad_table_does_not_stop_the_others(follow: Follow) -> None:
     assert {run.table: run.batches > 0 for run in told.report().tables}["public.three"]
 
 
+def test_tables_with_little_to_do_come_first(
+    follow: Follow, config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And are told in the order of the file."""
+    for name, messages in zip(NAMES, (3, 1, 2), strict=True):
+        topic = TopicBuilder(name)
+        for _ in range(messages):
+            topic.add(b"1", b"{}")
+        topic.write(tmp_path / "recorded")
+    monkeypatch.setattr("cdc_materializer.run.TABLES_AT_ONCE", 1)
+    worked: list[str] = []
+
+    def advance(line: Line, _: TopicState) -> Batch | None:
+        worked.append(line.table.topic)
+        raise SourceUnavailable("It is down.", "Start it.")
+
+    told = follow(advance, 1, FixedClock(), config)
+
+    assert worked == [NAMES[1], NAMES[2], NAMES[0]]
+    assert [run.topic for run in told.report().tables] == list(NAMES)
+
+
 def test_a_follower_ends_with_what_each_table_met_last() -> None:
     """Not with what another table, which has recovered, met in the same round."""
 

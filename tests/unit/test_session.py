@@ -50,6 +50,11 @@ def test_a_local_session_uses_the_libraries_in_place(configured: Callable[[str],
     assert "spark.jars" not in settings
 
 
+def test_tables_side_by_side_share_the_cores(configured: Callable[[str], Config]) -> None:
+    """Each has a pool of its own (`run_pace`), which first come, first served would not heed."""
+    assert session_settings(configured("{}"), JARS, small=False)["spark.scheduler.mode"] == "FAIR"
+
+
 def test_what_nobody_looks_at_is_not_kept(configured: Callable[[str], Config]) -> None:
     """Spark keeps plans for the pages of its UI, whether it shows them or not; where it does, as it likes."""
     name = "spark.sql.ui.retainedExecutions"
