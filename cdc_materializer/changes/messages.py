@@ -48,7 +48,9 @@ from cdc_materializer.changes.positions import (
 )
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.changes.signatures import image_hash, signature
+from cdc_materializer.decode.json_floats import without_overflows
 from cdc_materializer.decode.json_numbers import with_numbers
+from cdc_materializer.decode.long_decimals import OCTETS, octets, with_long_decimals
 from cdc_materializer.decode.reading import SPARE
 from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
@@ -127,9 +129,12 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
         *home.asked(named),
         bare_text(options),
         *_datums(read, options),
+        *octets(),
         *(["value"] if any(is_named_later(at, one, options) for at, one in enumerate(read.changes)) else []),
     )
-    datums = with_numbers(datums, _by_column(read))
+    for look in (with_long_decimals, with_numbers, without_overflows):
+        datums = look(datums, _by_column(read))
+    datums = datums.drop(*OCTETS.values())
     parts = with_names(parts_of(datums, read, options), read, options)
     kept = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, ENTRY, "value_writer", "key_writer", *home.ASKED, BARE)
     columns, source = _images(read, target, options)
