@@ -89,7 +89,7 @@ def decimal(settings: Settings, wire: WireType) -> Reading:
 
     def of_bytes(octets: Column) -> Column:
         if 0 <= scale <= precision:
-            return unscaled_decimal(_shortest(octets) if wire.literal == "fixed" else octets, precision, scale)
+            return unscaled_decimal(shortest(octets) if wire.literal == "fixed" else octets, precision, scale)
         # NUMBER(p,-s): the unscaled value counts units of 10^s. Avro and Iceberg know no negative scale.
         factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
         return F.try_multiply(unscaled_decimal(octets, DECIMAL_DIGITS_MAX, 0), factor).try_cast(ddl)
@@ -111,7 +111,7 @@ def _of_avro(ddl: str, scale: int) -> Reading:
     )
 
 
-def _shortest(octets: Column) -> Column:
+def shortest(octets: Column) -> Column:
     """A number's bytes without those before it that only repeat its sign; a `fixed` is filled up with them."""
     positive = F.regexp_replace(F.hex(octets), "^(00)+(?=[0-7][0-9A-F])", "")
     return F.unhex(F.regexp_replace(positive, "^(FF)+(?=[89A-F][0-9A-F])", ""))

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DecimalType, MapType, StructType
 
-from cdc_materializer.decode.decimals import unscaled_decimal
+from cdc_materializer.decode.decimals import shortest, unscaled_decimal
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
 
@@ -83,10 +83,10 @@ def _as_decimals(value: Column, first: DataType, second: DataType) -> Column:
     """A value of the second reading in the type of the first."""
     match first, second:
         case DecimalType(), BinaryType():
-            number = unscaled_decimal(value, first.precision, first.scale)
+            number = unscaled_decimal(shortest(value), first.precision, first.scale)
             too_large = F.lit(Decimal((0, _TOO_MANY, -first.scale))).cast(first)
             return F.when(value.isNotNull(), F.coalesce(number, too_large))
-        case StructType(), StructType():
+        case (StructType(), StructType()) if first != second:
             pairs = zip(first, second, strict=True)
             parts = [_as_decimals(value[b.name], a.dataType, b.dataType).alias(a.name) for a, b in pairs]
             return F.when(value.isNotNull(), F.struct(*parts))
