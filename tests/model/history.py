@@ -464,26 +464,41 @@ def sent(events: Sequence[Event], seed: int, reach: int = 25, *, alone: bool = F
 
     After a crash it goes back to an offset that it had stored and sends the log from there once more, though not what
     it lost its place in. What was read for a snapshot it would read again, as it is by then, so that none of it comes
-    twice; but whoever copies the topic, and crashes, brings all of it again as it was.
+    twice; but whoever copies the topic, and crashes, brings all of it again as it was, in the order in which it came.
     """
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     eras: dict[int, int] = {}
-    at, reached, copied = 0, 0, 0
+    at, reached = 0, 0
+    before: list[int] = []
     while at < len(events):
         event = events[at]
-        if at >= reached or at < copied or (event.op != "r" and event.era == eras.get(event.life, 0)):
+        if at >= reached or (event.op != "r" and event.era == eras.get(event.life, 0)):
+            before.append(at)
             yield at, event
         eras[event.life] = max(event.era, eras.get(event.life, 0))
         at += 1
         reached = max(reached, at)
         if chance.random() < 1 / reach:
-            is_copied = event.settled and chance.random() < 0.3
-            if at == reached:
-                copied = reached if is_copied else 0
-            at = max(0, at - chance.randint(1, reach))
-            copied = 0 if _reads_twice(events[at:reached]) else copied
-            # A tombstone has the stored offset of its delete, so a connector never sends it again alone.
-            at -= int(not (alone and copied) and at < len(events) and events[at].op == "tombstone")
+            if event.settled and chance.random() < 0.3:
+                yield from ((again, events[again]) for again in _copied(events, before, chance, reach, alone=alone))
+            else:
+                at = max(0, at - chance.randint(1, reach))
+                # A tombstone has the stored offset of its delete, so a connector never sends it again alone.
+                at -= int(at < len(events) and events[at].op == "tombstone")
+
+
+def _copied(
+    events: Sequence[Event], before: Sequence[int], chance: random.Random, reach: int, *, alone: bool
+) -> Iterator[int]:
+    """The end of what was sent before, once more; the copy may crash itself, and begin again from further back."""
+    start, crashes = len(before), True
+    while crashes:
+        further = max(0, min(start, len(before) - 1) - chance.randrange(reach))
+        further -= int(not alone and events[before[further]].op == "tombstone")
+        if not _reads_twice([events[at] for at in before[further:]]):
+            start = further
+        crashes = chance.random() < 0.2
+        yield from before[start : chance.randint(start, len(before)) if crashes else None]
 
 
 def _reads_twice(events: Sequence[Event]) -> bool:

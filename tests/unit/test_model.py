@@ -82,10 +82,10 @@ _WHERE_COLUMNS_CHANGE = (
 )
 
 
-def _wrong_without_places(seed: int) -> str:
+def _wrong_without_places(seed: int, changes: int = _CHANGES) -> str:
     """What is wrong at the end, where deletes are messages without a value and tell no place."""
     seeds = range(2 * seed, 2 * seed + 2)
-    events = lives(seeds, _CHANGES)
+    events = lives(seeds, changes)
     messages = [one for one in topic(events, seed, 25) if one.event.op != "tombstone"]
     table, at = Table(partitions=_partitions(messages)), 0
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
@@ -159,6 +159,12 @@ def test_deletes_without_a_place_come_to_the_same() -> None:
     seeds = range(_FIRST, _FIRST + max(25, _SEEDS // 10))
 
     assert {seed: fault for seed in seeds if (fault := _wrong_without_places(seed))} == {}
+
+
+@pytest.mark.parametrize(("seed", "changes"), [(1524, 50), (1199, 80), (2468, 80)])
+def test_a_copy_brings_what_it_copies_to_its_end(seed: int, changes: int) -> None:
+    """In the order in which it came; a copy that left out a delete, or mixed two orders, would be no topic's."""
+    assert not _wrong_without_places(seed, changes)
 
 
 @pytest.mark.parametrize(("rule", "mistake"), [("forgotten", lambda state: state), ("with_reached", list)])
