@@ -145,9 +145,9 @@ def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
     try:
         anew = _anew(folded, past)
         if anew is None:
-            _complete(folded, current, own, decoders, past)
+            anew = _complete(folded, current, own, decoders, past)
             # Not before: which change is the first that is new, the past of its key may have to tell.
-            anew = _without_places(folded, past) or _in_next_epoch(folded, past)
+            anew = anew or _without_places(folded, past) or _in_next_epoch(folded, past)
         if anew is None:
             return folded
     except BaseException:
@@ -230,14 +230,17 @@ def _in_next_epoch(folded: Folded, past: Past) -> Past | None:
     return replace(past, recorded=replace(recorded, epochs=(*recorded.epochs, beginning)))
 
 
-def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Decoders, past: Past) -> None:
-    """Find out what the batch alone could not tell, and fold once more with it."""
+def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Decoders, past: Past) -> Past | None:
+    """Find out what the batch alone could not tell, and fold once more with it.
+
+    Returns:
+        With what it is to be folded anew, where a row may outlive a truncate otherwise; None where none may.
+    """
     target, partial, states, facts = decoders.folded, decoders.partial, folded.states, folded.facts
     if past.watch is not None:
         folded.snapshots = _follow(states, past, past.watch, target)
+        folded.facts = facts = _facts_of_sweeps(folded, past)
     sweeps = folded.snapshots.sweeps
-    if sweeps and past.raw is not None:
-        folded.facts = facts = facts_of(states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
     folded.truncates = new_truncates(facts.truncates, past, decoders)
     history = history_of(states, facts, past, decoders, folded.truncates, sweeps)
     if history is not None and history.target.types != target.types:
@@ -265,6 +268,9 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             recorded = replace(recorded, truncated=())
         folded.release()
         folded.keep(fold.states(changes, target, partial, recorded, truncates, sweeps, lives=past.lives))
+        read = past.recorded.positions if past.mirror is not None else None
+        if not past.lives and life.outlives(folded.states, folded.truncates, earlier, read):
+            return past.living()
         truncates = () if past.lives else truncates
         anew = facts_of(folded.states, Recorded(partitions=past.recorded.partitions))
         kept = (
@@ -291,13 +297,22 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
         # Last: by value, so that the states have to be whole.
         folded.states = with_standing(folded.states, past.mirror, target)
     folded.partial = _partial(folded, past, target)
+    return None
+
+
+def _facts_of_sweeps(folded: Folded, past: Past) -> Facts:
+    """The facts, with what complete snapshots that began before the batch ask of the past."""
+    sweeps = folded.snapshots.sweeps
+    if not sweeps or past.raw is None:
+        return folded.facts
+    return facts_of(folded.states, past.recorded, sweeps=sweeps, lives=past.lives, plain=past.sees_plain)
 
 
 def _partial(folded: Folded, past: Past, target: TableSchema) -> tuple[tuple[int, int], ...]:
     """The truncates beside which other partitions have rows without a position: nobody knows which of these it ended.
 
-    Such are the rows of an incremental snapshot of PostgreSQL's. Those that are there when the batch begins count, also
-    where it ends them.
+    Such are the rows of an incremental snapshot of PostgreSQL's whose `source` has lost its `sequence`. Those that are
+    there when the batch begins count, also where it ends them.
     """
     wiping = tuple(one for one in folded.truncates if not past.recorded.is_alone(one.partition, one.offset))
     if not wiping:

@@ -185,23 +185,23 @@ def _guard(
 
 
 def _without_idle_wipes(guarded: DataFrame, recorded: Recorded) -> DataFrame:
-    """A truncate that is sent again leaves alone what its key has shown since, rows of snapshots too.
+    """A truncate leaves alone a row from behind it by the positions, as one that is sent again does, of snapshots too.
 
-    So does any a row of another partition that has no position, of which nothing says that it was there (§2.2).
+    What counts is the change that the row is from: that of a database that was restored is at a lower position than
+    what its key had shown before. And any truncate leaves a row of another partition that has no position, of which
+    nothing says that it was there (§2.2).
     """
-    # The end that a snapshot makes of a row shows nothing of it.
-    is_read, position = F.coalesce(F.col(m.OP) == "r", F.lit(False)), F.col(m.POSITION)
-    is_log = ~F.coalesce(F.col(m.OP).isin("r", m.SWEEP), F.lit(False))
-    of_log, of_snapshots = (F.max(F.when(test, position)).over(_before()) for test in (is_log, is_read))
-    is_late = (F.col(m.OP) == m.WIPE) & ((of_log > position) | (of_snapshots > resends.reach(position)))
-    is_idle = F.coalesce(is_late, F.lit(False))
+    is_told = effective() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    told = F.struct(m.PARTITION, m.POSITION, (F.col(m.OP) == "r").alias("is_read"), is_delete().alias("ends"))
+    row = F.last(F.when(is_told, told), ignorenulls=True).over(_before())
+    position = F.col(m.POSITION)
+    is_idle = row[m.POSITION] > F.when(row["is_read"], resends.reach(position)).otherwise(position)
+    is_idle = F.coalesce(is_idle, F.lit(False))
     if recorded.partitions > 1:
-        is_told = effective() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
-        told = F.struct(F.col(m.PARTITION), F.col(m.POSITION), is_delete().alias("ends"))
-        row = F.last(F.when(is_told, told), ignorenulls=True).over(_before())
         is_beside = row[m.POSITION].isNull() & ~row["ends"] & (row[m.PARTITION] != F.col(m.PARTITION))
-        is_idle = is_idle | ((F.col(m.OP) == m.WIPE) & F.coalesce(is_beside, F.lit(False)))
-    return guarded.withColumn(REPLAYED, F.col(REPLAYED) | F.coalesce(is_idle, F.lit(False)))
+        is_idle = is_idle | F.coalesce(is_beside, F.lit(False))
+    is_wipe = F.coalesce(F.col(m.OP) == m.WIPE, F.lit(False))
+    return guarded.withColumn(REPLAYED, F.when(is_wipe, is_idle).otherwise(F.col(REPLAYED)))
 
 
 def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:

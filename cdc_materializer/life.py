@@ -7,7 +7,7 @@ there. Then any cut of the log gives the same deleted rows and the same history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -22,10 +22,11 @@ from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.fold import CURRENT, HELD, NO_NAMES, REBUILT
 from cdc_materializer.key_order import GROUP, ORDER
 from cdc_materializer.merge import CDC, DELETED
+from cdc_materializer.resends import REPLAYED
 from cdc_materializer.schema import TableSchema
 from cdc_materializer.snapshots import Sweep
 from cdc_materializer.sweeping import NUMBER
-from cdc_materializer.truncates import Truncate
+from cdc_materializer.truncates import Truncate, is_before_truncate
 
 #: What a change has that comes in no message of its own.
 _PLACED = {
@@ -47,6 +48,38 @@ BEFORE = "__cdc_before"
 APPLIED = "__cdc_applied"
 #: Whether the change is the last applied one of its row; a delete that only ends a held state is none.
 WRITTEN = "__cdc_written"
+
+
+def outlives(
+    states: DataFrame, truncates: Sequence[Truncate], earlier: Sequence[Truncate], read: Mapping[int, str] | None
+) -> bool:
+    """Whether a row may outlive a truncate by what that has left out of a batch, because it ends it.
+
+    A database that was restored begins at lower positions. What its rows replace may be at higher ones, and a truncate
+    leaves those alone. So all states of a row matter there, each with what ends it in its place.
+
+    Args:
+        states: from `fold.states`.
+        truncates: those of the batch that wiped rows.
+        earlier: those of the past of its keys.
+        read: how far the log had been read before the batch in each partition; None where there is no row from then.
+    """
+    placed = [(one, one.position) for one in (*truncates, *earlier) if one.position is not None]
+    if not placed:
+        return False
+    counts = []
+    for truncate, position in placed:
+        is_ahead = (F.col(m.PARTITION) == truncate.partition) & (F.col(m.OFFSET) < truncate.offset)
+        is_told = is_ahead & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
+        is_behind = F.coalesce(~is_before_truncate(position), F.lit(False))
+        counts += [F.count_if(is_told & ~is_behind), F.count_if(is_told & is_behind)]
+    found = states.agg(*[count.alias(f"__cdc_{at}") for at, count in enumerate(counts)]).collect()[0]
+    for at, (truncate, position) in enumerate(placed):
+        # Rows of snapshots alone do not tell how far the log was read.
+        is_late = read is not None and at < len(truncates) and position <= read.get(truncate.partition, position)
+        if found[2 * at] and (found[2 * at + 1] or is_late):
+            return True
+    return False
 
 
 def live_rows(mirror: DataFrame, target: TableSchema) -> DataFrame:

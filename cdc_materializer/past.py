@@ -71,6 +71,10 @@ class Past:
         """The same, for a fold of changes from several source tables, of which equal keys have other bytes."""
         return replace(self, recorded=replace(self.recorded, routed=True, home=MOVES), lives=True)
 
+    def living(self) -> Past:
+        """The same, for a fold that has all states of a row, each with what ends it in its place."""
+        return replace(self, lives=True)
+
     def moving(self) -> Past:
         """The same, for a fold that takes no key to be bound to its partition."""
         return replace(self, recorded=replace(self.recorded, home=MOVES))

@@ -362,8 +362,8 @@ class History:
     def _restore(self) -> None:
         """The database is as it was some time ago, its log begins at lower positions, and the connector reads it all.
 
-        Of what is done then only inserts are told here. Other changes would be of an epoch of their own (`epochs`), of
-        which the reference knows nothing.
+        Of what is done then only inserts and truncates are told here. Other changes would be of an epoch of their own
+        (`epochs`), of which the reference knows nothing.
         """
         # Later than what an incremental snapshot has said of the time.
         self._database.lsn, self._database.commit = 10, None
@@ -380,6 +380,9 @@ class History:
             self._emit([replace(event, commit=self._database.commit) for event in own.events])
             self._rows |= {key: row for key, row in own.rows.items() if row is not None}
             self._database.commit = self._database.tick()
+            if self._random.random() < 0.3:
+                self._database.clock += 1
+                self._emit(self._truncate())
 
     def _snapshot_of(self, key: int, snapshot: str, lsn: int | None, ts_ms: int | None = None) -> Event:
         row, columns = self._whole(self._rows[key]), self._database.columns

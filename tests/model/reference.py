@@ -118,23 +118,27 @@ class Table:
     def _clear(self) -> None:
         self._keys: dict[Key, KeyState] = {}
         self._truncates: list[Message] = []
-        self._passed: list[Message] = []
         self._ended: dict[Position, list[tuple[Message, dict[str, Any] | None]]] = {}
 
     def take(self, batch: Iterable[Message]) -> None:
         """Go on by a batch; in several partitions a message may belong before others, so all are told anew."""
         found = as_sent(batch)
         self._log += found
-        if self._several:
-            found = in_order(with_reached(self._log))
-            self._clear()
-        # A truncate wipes what is at earlier positions, wherever the batch has it.
-        for message in found:
-            if self._wipes(message) and not was_truncated(message, self._truncates):
-                self._truncates.append(message)
-        for message in found:
-            if message.op == "t" and not was_truncated(message, self._passed):
-                self._wipe(message)
+        if not self._several:
+            self._tell(found)
+            return
+        self._clear()
+        truncates = [message for message in self._log if message.op == "t"]
+        for key in dict.fromkeys(map(identity, self._log)):
+            # Each key has a truncate in a place of its own: behind what the partition of that had of the key.
+            self._truncates = []
+            own = [message for message in self._log if key is not None and identity(message) == key]
+            self._tell(in_order(with_reached([*own, *truncates])), key)
+
+    def _tell(self, messages: Iterable[Message], only: Key | None = None) -> None:
+        for message in messages:
+            if message.op == "t":
+                self._wipe(message, list(self._keys) if only is None else [only])
             elif (key := identity(message)) is not None:
                 self._keys[key] = self._after(self._keys.get(key, KeyState()), message)
 
@@ -143,7 +147,6 @@ class Table:
         found = Table(truncate=self._truncate)
         found._several, found._log = self._several, list(self._log)
         found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
-        found._passed = list(self._passed)
         return found
 
     def rows(self) -> dict[Key, Row]:
@@ -156,8 +159,9 @@ class Table:
             insert = value.insert
             ended = self._ended.get(insert.position, []) if insert.position is not None else []
             # Rows of one statement can share a position: then the delete directly before the insert is its half.
-            here = [row for one, row in ended if one.partition == insert.partition and one.offset <= insert.offset]
-            row = here[-1] if here else ended[0][1] if len(ended) == 1 else None
+            here = {one.offset: row for one, row in ended if one.partition == insert.partition}
+            before = max((offset for offset in here if offset <= insert.offset), default=None)
+            row = here[before] if before is not None else ended[0][1] if len(ended) == 1 else None
             value = row.get(value.column) if row is not None else None
         return value
 
@@ -165,13 +169,16 @@ class Table:
         is_ordered = not self._several or message.position is not None
         return message.op == "t" and self._truncate == "apply" and is_ordered
 
-    def _wipe(self, truncate: Message) -> None:
-        for key, state in self._keys.items():
-            if state.owned is not None and self._wipes(truncate) and is_ended(state.owned, truncate):
+    def _wipe(self, truncate: Message, keys: Iterable[Key]) -> None:
+        if not self._wipes(truncate) or was_truncated(truncate, self._truncates):
+            return
+        for key in keys:
+            state = self._keys.get(key, KeyState())
+            if state.owned is not None and is_ended(state.owned, truncate):
                 self._keys[key] = replace(state, owned=None)
-            if state.wrote is not None and self._wipes(truncate) and is_ended(state.wrote, truncate):
+            if state.wrote is not None and is_ended(state.wrote, truncate):
                 self._keys[key] = after_delete(self._keys[key])
-        self._passed.append(truncate)
+        self._truncates.append(truncate)
 
     def _after(self, state: KeyState, message: Message) -> KeyState:
         """The key's state after one more message, as §2.3 says."""
@@ -193,13 +200,11 @@ class Table:
         if was_sent or collides(state, message):
             return state
         message = of_its_owner(state, message)
-        # One that a later truncate wipes has owned the key until then.
-        passed = [truncate for truncate in self._passed if self._wipes(truncate)]
-        if not any(is_ended(message, truncate, was_read=was_read) for truncate in passed):
-            state = with_owner(state, message)
+        is_wiped_before = any(is_ended(message, truncate, was_read=was_read) for truncate in self._truncates)
+        state = state if is_wiped_before else with_owner(state, message)
         # What a delete ends may have no position, so that no truncate of another partition ends it.
         is_end = self._several and message.op in {"d", "tombstone"}
-        if not is_end and any(is_ended(message, truncate, was_read=was_read) for truncate in self._truncates):
+        if is_wiped_before and not is_end:
             return state
         if message.op in {"d", "tombstone"}:
             self._keep(message, ended)
@@ -230,14 +235,14 @@ def identity(message: Message) -> Key | None:
 
 
 def in_order(messages: Iterable[Message]) -> list[Message]:
-    """All messages, those of each key in one order, in which each partition stays in the order of its offsets (§2.2).
+    """The messages of a key, and truncates, in one order, in which each partition stays in that of its offsets (§2.2).
 
     The source's positions decide between partitions; what has none follows the message before it in its partition.
     """
-    reached: dict[tuple[Any, int], tuple[tuple[Position, int], int]] = {}
+    reached: dict[int, tuple[tuple[Position, int], int]] = {}
     placed = []
     for message in sorted(messages, key=lambda one: (one.partition, one.offset)):
-        lane, told = (message.key, message.partition), message.reached or message.position or ()
+        lane, told = message.partition, message.reached or message.position or ()
         place, time = reached.get(lane, (((), 0), 0))
         # At one position a delete comes before what another partition makes of the row (§0.2, §2.4).
         rank = 4 if message.reached else {"r": 1, "c": 2, "u": 3}.get(message.op or "", 0)

@@ -96,6 +96,7 @@ MUTANTS = {
     "a truncate that is sent again is another one": Mutant(
         "earlier", "first_sent", _instead(lambda truncates, *_: tuple(truncates)), 517
     ),
+    "a truncate leaves out what it wipes ahead of it": Mutant("life", "outlives", _instead(lambda *_: False), 550),
     "rows number the changes of a transaction": Mutant(
         "resends", "without_row", _instead(lambda position, _: position), 220
     ),

@@ -3,9 +3,9 @@
 Hundreds of random lives share one table, with keys of their own and their events mixed in one log, so that they cost
 a few batches; others, which are truncated, have a table each. Their topics have some partitions and may get more, are
 sent with crashes, and are read in batches of any size, in several runs that end anywhere. A third kind shares a table
-of which a column is dropped and added now and then. Each run is killed at each table once, at a point of one of its
-commits, and begun again. With CDCM_TESTS=all there are more lives, and longer ones; with CDCM_SEED=17 the first of them
-is that one.
+of which a column is dropped and added now and then, and the database of a fourth is restored in the end. Each run is
+killed at each table once, at a point of one of its commits, and begun again. With CDCM_TESTS=all there are more lives,
+and longer ones; with CDCM_SEED=17 the first of them is that one.
 """
 
 import os
@@ -37,8 +37,8 @@ _ALL = os.environ.get("CDCM_TESTS") == "all"
 _FIRST_SEED = int(os.environ.get("CDCM_SEED", "1"))
 #: Lives that share a table, lives that have their own, events of each life, and runs.
 _SHARING, _ALONE, _EVENTS, _RUNS = (1_000, 8, 60, 4) if _ALL else (200, 1, 20, 2)
-#: Lives that share a table whose columns change.
-_CHANGING = 300 if _ALL else 60
+#: Lives that share a table whose columns change; and those with a table of their own whose database is restored.
+_CHANGING, _RESTORED = (300, 8) if _ALL else (60, 1)
 #: Where runs are killed: at every point of the commits that each batch makes.
 _POINTS = (*commit("raw"), *commit("mirror"))
 
@@ -48,6 +48,9 @@ def _tellings() -> list[Telling]:
     sharing = range(_FIRST_SEED + _ALONE, _FIRST_SEED + _ALONE + _SHARING)
     changing = range(sharing.stop, sharing.stop + _CHANGING)
     found = [Telling([seed], History(seed, 3 * _EVENTS).live(), 25) for seed in alone]
+    restored = range(changing.stop, changing.stop + _RESTORED)
+    # In another partition than a truncate's nothing but its position says that a row is from before that.
+    found += [Telling([seed], History(seed, _EVENTS, restored=True).live(), 25, (1, 1)) for seed in restored]
     altered = lives(changing, _EVENTS, columns_change=True)
     return [
         Telling(sharing, lives(sharing, _EVENTS), 2 * _SHARING, (2, 3)),
@@ -106,5 +109,5 @@ def test_a_mirror_is_its_database_at_every_event(outcome: tuple[list[Telling], l
     """Whatever is sent again, cut, or killed in between; and so do a fold of all of raw and a replay in batches."""
     tables, faults = outcome
 
-    assert sum(len(table.seeds) for table in tables) == _SHARING + _CHANGING + _ALONE
+    assert sum(len(table.seeds) for table in tables) == _SHARING + _CHANGING + _ALONE + _RESTORED
     assert faults == [{}] * (_RUNS + 2)
