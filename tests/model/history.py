@@ -482,7 +482,7 @@ def sent(events: Sequence[Event], seed: int, reach: int = 25, *, alone: bool = F
         at += 1
         reached = max(reached, at)
         if chance.random() < 1 / reach:
-            if event.settled and chance.random() < 0.3:
+            if events[reached - 1].settled and chance.random() < 0.3:
                 yield from ((again, events[again]) for again in _copied(events, before, chance, reach, alone=alone))
             else:
                 at = max(0, at - chance.randint(1, reach))
