@@ -48,6 +48,8 @@ BEFORE = "__cdc_before"
 APPLIED = "__cdc_applied"
 #: Whether the change is the last applied one of its row; a delete that only ends a held state is none.
 WRITTEN = "__cdc_written"
+#: How many truncates are looked at: each is two sums of one query, which is planned and compiled with all of them.
+_TRUNCATES_MAX = 100
 
 
 def outlives(
@@ -56,7 +58,8 @@ def outlives(
     """Whether a row may outlive a truncate by what that has left out of a batch, because it ends it.
 
     A database that was restored begins at lower positions. What its rows replace may be at higher ones, and a truncate
-    leaves those alone. So all states of a row matter there, each with what ends it in its place.
+    leaves those alone. So all states of a row matter there, each with what ends it in its place; and so they may where
+    there are too many truncates to look at each, as there are of a table that is emptied each night.
 
     Args:
         states: from `fold.states`.
@@ -65,6 +68,8 @@ def outlives(
         read: how far the log had been read before the batch in each partition; None where there is no row from then.
     """
     placed = [(one, one.position) for one in (*truncates, *earlier) if one.position is not None]
+    if len(placed) > _TRUNCATES_MAX:
+        return True
     if not placed:
         return False
     counts = []
