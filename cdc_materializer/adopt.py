@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from cdc_materializer import quarantine
+from cdc_materializer.adopted import Accepted, Adoption
 from cdc_materializer.batch import within
 from cdc_materializer.changes.shards import SERVER
 from cdc_materializer.epochs import NEVER as NOT_YET
@@ -26,7 +27,7 @@ from cdc_materializer.lake_errors import translated
 from cdc_materializer.lanes import other_topics, topic_of
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_raw
-from cdc_materializer.marker import Accepted, Adoption, Marker
+from cdc_materializer.marker import Marker
 from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import load

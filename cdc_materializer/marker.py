@@ -7,9 +7,10 @@ progress that cannot be read must never be taken for none.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, Self, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+from cdc_materializer.adopted import Adoption
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.gtids import GtidSets
 from cdc_materializer.offsets import Offsets
@@ -47,38 +48,6 @@ STOPPED = "stopped"
 LEFT = "left "
 
 _DIGEST = re.compile(r"-?[0-9]{1,38}")
-
-Accepted: TypeAlias = Literal["gap", "topic", "positions"]
-
-
-@dataclass(frozen=True)
-class Adoption:
-    """What someone accepted as lost or rewound (`cdcm adopt`), as the markers keep it.
-
-    Attributes:
-        what: `gap` (messages left the topic unread), `topic` (it was made again, or lost its end), or `positions` (the
-            database went back).
-        offsets: where in each partition the table goes on after it.
-        lost: at most so many messages were never read.
-        at: when, ISO 8601 in UTC.
-        by: the name of the user who ran the command.
-        reason: what they said to it.
-        began: where in each partition it had got before; empty for `positions`, and where a version that did not keep
-            it has accepted it.
-    """
-
-    what: Accepted
-    offsets: Mapping[int, int]
-    lost: int
-    at: str
-    by: str
-    reason: str | None = None
-    began: Mapping[int, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, object]:
-        """Return it as JSON has it."""
-        told = {**asdict(self), "offsets": dict(self.offsets), "began": dict(self.began)}
-        return {name: value for name, value in told.items() if name != "began" or value}
 
 
 @dataclass(frozen=True)
@@ -277,7 +246,7 @@ class Marker:
             epochs=tuple(read_offsets(found) for found in _objects(summary, "epochs")),
             logs={name: as_offset(last) for name, last in _object(summary, "logs").items()},
             gtids=GtidSets.from_json(summary.get(MARKER_PREFIX + "gtids")),
-            adopted=tuple(_adoption(found) for found in _objects(summary, "adopted")),
+            adopted=tuple(Adoption.from_json(found) for found in _objects(summary, "adopted")),
             snapshots=Followed.from_json(followed) if (followed := summary.get(MARKER_PREFIX + "snapshots")) else None,
             source_table=summary.get(MARKER_PREFIX + "source-table"),
             topics=tuple(as_text(topic) for topic in _list(summary, "topics")),
@@ -382,19 +351,3 @@ def _list(summary: Mapping[str, str], name: str) -> list[object]:
 def _objects(summary: Mapping[str, str], name: str) -> list[dict[str, object]]:
     """The JSON objects of an optional list."""
     return [one if isinstance(one, dict) else refuse(f"`{name}` that are none") for one in _list(summary, name)]
-
-
-def _adoption(found: Mapping[str, object]) -> Adoption:
-    what, offsets, reason = found.get("what"), found.get("offsets"), found.get("reason")
-    began = found.get("began", {})
-    if what not in ("gap", "topic", "positions") or not isinstance(offsets, dict) or not isinstance(began, dict):
-        refuse("an adoption that is none")
-    return Adoption(
-        what=what,
-        offsets=read_offsets(offsets),
-        lost=as_offset(found.get("lost")),
-        at=as_text(found.get("at")),
-        by=as_text(found.get("by")),
-        reason=None if reason is None else as_text(reason),
-        began=read_offsets(began),
-    )

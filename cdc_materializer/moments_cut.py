@@ -14,9 +14,9 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc_materializer.adopted import Adoption
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import UsageError
-from cdc_materializer.marker import Adoption
 from cdc_materializer.reach import reach_of
 from cdc_materializer.report.wording import quantity
 from cdc_materializer.resends import reach

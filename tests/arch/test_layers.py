@@ -107,6 +107,7 @@ LAYERS = (
         "foreign",
         "gtids",
         "swapped",
+        "adopted",
         "snapshots",
         "reach",
         "lanes",

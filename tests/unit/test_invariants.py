@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from cdc_materializer.adopted import Adoption
 from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
 from cdc_materializer.invariants import broken_between, broken_in, cut_in, foreign, lost_quarantine
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.line import Tables
 from cdc_materializer.line_checks import check_pair
 from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import PLANNED_ON, Adoption, Marker
+from cdc_materializer.marker import PLANNED_ON, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.schema import TableSchema

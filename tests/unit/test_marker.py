@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from cdc_materializer.adopted import Adoption
 from cdc_materializer.marker import (
     LEFT,
     MARKER_PREFIX,
     STOPPED,
-    Adoption,
     Marker,
     beside_mirror,
     is_unnoted,

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_materializer.adopted import Adoption
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
-from cdc_materializer.marker import Adoption, Marker
+from cdc_materializer.marker import Marker
 from cdc_materializer.marker_lost import skip_lost
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.snapshots import Followed, Snapshot
