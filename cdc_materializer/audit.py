@@ -2,7 +2,8 @@
 
 What can be counted is counted in one pass over the columns that the rules name; rules about duplicates, other mirrors,
 queries, and what Great Expectations has to judge itself take jobs of their own. A contract without such rules costs
-nothing. A rule that cannot be judged blocks the batch whatever it says of itself: it never passes unseen.
+nothing. A rule that cannot be judged blocks the batch whatever it says of itself, unless it is only tried; and then
+quarantine is told: it never passes unseen.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from cdc_materializer.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lake_reads import readings
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line
+from cdc_materializer.marker import Marker
 from cdc_materializer.merge import first_rows, one_number, table_path
 from cdc_materializer.names import TableName, quote, shown
 from cdc_materializer.schema import TableSchema
@@ -64,6 +66,25 @@ class Audited:
 
 
 @dataclass(frozen=True)
+class Remarks:
+    """What is found of the rules that do not block: the names of those that are broken, and of those not judged."""
+
+    broken: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+
+    def on(self, marker: Marker, before: Marker | None) -> Marker:
+        """A batch's marker with these, and with what of them quarantine is to be told.
+
+        Args:
+            marker: what is known of the batch without them.
+            before: that of the batch before.
+        """
+        marker = replace(marker, untried=(*marker.untried, *self.untried))
+        untold = [rule for rule in marker.untold(before) if rule in self.untried]
+        return replace(marker, warned=(*self.broken, *untold))
+
+
+@dataclass(frozen=True)
 class Result:
     """The table as a batch would leave it.
 
@@ -84,7 +105,7 @@ class Result:
     key: tuple[str, ...] = ()
 
 
-def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
+def audit(line: Line, stage: Stage, target: TableSchema) -> Remarks:
     """Judge what is staged by the contract's rules about the table.
 
     On a replay's branch, which nobody reads, none blocks: all are judged once it is rebuilt (`broken_by`).
@@ -95,7 +116,7 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
         target: the mirror's columns.
 
     Returns:
-        The names of the rules that are broken and do not block.
+        What is to be said of the rules that do not block.
 
     Raises:
         TableRuleBroken: others are broken, or cannot be judged; nothing is published.
@@ -105,7 +126,7 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
     if line.replays:
         rules = tuple(rule for rule in rules if not rule.enforces)
     if contract is None or not rules:
-        return ()
+        return Remarks()
     # A replay is compared with what it is to replace, not with its own beginning.
     main = replace(stage.lake, branch=MAIN, read_only=True)
     live = main.load(line.mirror) if line.replays else stage.base
@@ -120,7 +141,8 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> tuple[str, ...]:
             _log.warning(
                 "%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, one.rule.name, one.why
             )
-    return tuple(one.rule.name for one in found if one.why is None)
+    broken, untried = (tuple(one.rule.name for one in found if (one.why is None) is known) for known in (True, False))
+    return Remarks(broken, untried)
 
 
 def broken_by(line: Line, table: LakeTable, replaced: LakeTable | None = None) -> list[Audited]:

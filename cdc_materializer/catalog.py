@@ -8,7 +8,7 @@ what a report needs, and PyIceberg the rest.
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from urllib.parse import quote
 
 from cdc_materializer.config import CatalogConfig, reveal
@@ -114,10 +114,10 @@ class Tables:
         from pyiceberg import expressions
 
         # The types that PyIceberg declares for this class are not those of its constructor.
-        is_one_of: Any = expressions.In
-        taken = is_one_of("offset", {offset for _, offset in places})
-        rows = self.rows(table, ("partition", "offset", *columns), taken).to_pylist()
-        return [row for row in rows if (row["partition"], row["offset"]) in places]
+        taken = cast("Any", expressions.In)("offset", {offset for _, offset in places})
+        known = {"partition", "offset", *columns} & {*table.schema().column_names}  # of an earlier version are fewer
+        rows = self.rows(table, tuple(known), taken).to_pylist()
+        return [{**dict.fromkeys(columns), **row} for row in rows if (row["partition"], row["offset"]) in places]
 
     def lines_of(self, name: TableName) -> tuple[SnapshotLine, ...]:
         """Return the snapshots of the table's main that are kept, newest first; none when there is no such table."""

@@ -329,31 +329,44 @@ def _parquet_rows(location: str, fields: Mapping[str, int]) -> list[dict[str, An
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def _parquet_columns(location: str, fields: Mapping[str, int]) -> tuple[dict[str, "pa.ChunkedArray | None"], int]:
-    """Return ``fields`` (id by name) of a Parquet file, None for one that it has not, and how many rows it has."""
+def _parquet_columns(
+    location: str, fields: Mapping[str, int], group: int | None = None
+) -> tuple[dict[str, "pa.ChunkedArray | None"], int]:
+    """Return ``fields`` (id by name) of a Parquet file, None for one that it has not, and how many rows it has.
+
+    Of a file with several row groups one, by its number, where that is asked for.
+    """
     from pyarrow.parquet import ParquetFile
 
     with _intact(), ParquetFile(_path(location), memory_map=True) as file:
         name_by_id = {_field_id(field): field.name for field in file.schema_arrow}
         taken = {name: name_by_id.get(field_id) for name, field_id in fields.items()}
-        table = file.read(columns=[name for name in taken.values() if name is not None])
+        groups = range(file.num_row_groups) if group is None else [group]
+        table = file.read_row_groups(groups, columns=[name for name in taken.values() if name is not None])
     return {name: None if own is None else table.column(own) for name, own in taken.items()}, table.num_rows
 
 
 def _rows_at(location: str, fields: Mapping[str, int], places: Collection[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """Give the rows of a Parquet file that have the messages at ``places``; of the others no more is read than where.
+    """Give the rows of a Parquet file that have the messages at ``places``.
 
-    Row by row, as Arrow's own filters would import pandas.
+    Of row groups without any of them no more is read than where, as bytes of messages are large. Row by row, as Arrow's
+    own filters would import pandas.
     """
-    columns, _ = _parquet_columns(location, fields)
-    partitions, offsets = columns["partition"], columns["offset"]
-    if partitions is None or offsets is None:
-        raise NotReadable
-    wanted = {offset for _, offset in places}
-    for at in [at for at, offset in enumerate(_values(offsets)) if offset in wanted]:
-        row = {name: None if column is None else _values(column.slice(at, 1))[0] for name, column in columns.items()}
-        if (row["partition"], row["offset"]) in places:
-            yield row
+    from pyarrow.parquet import ParquetFile
+
+    with _intact(), ParquetFile(_path(location), memory_map=True) as file:
+        groups = file.num_row_groups
+    for group in range(groups):
+        where = _parquet_columns(location, {name: fields[name] for name in ("partition", "offset")}, group)[0].values()
+        if any(column is None for column in where):
+            raise NotReadable
+        lying = zip(*[_values(column) for column in where if column is not None], strict=True)
+        found = [at for at, place in enumerate(lying) if place in places]
+        columns = _parquet_columns(location, fields, group)[0] if found else {}
+        for at in found:
+            yield {
+                name: None if column is None else _values(column.slice(at, 1))[0] for name, column in columns.items()
+            }
 
 
 def _field_id(field: "pa.Field") -> int:
@@ -369,7 +382,7 @@ def _values(column: "pa.ChunkedArray") -> list[Any]:
     types = pa.types
     if types.is_timestamp(column.type):
         return [moment for chunk in column.chunks for moment in _moments(chunk)]
-    plain = (types.is_string, types.is_large_string, types.is_int32, types.is_int64, types.is_boolean)
+    plain = (types.is_string, types.is_large_string, types.is_int32, types.is_int64, types.is_boolean, types.is_binary)
     if not any(is_plain(column.type) for is_plain in plain):
         raise NotReadable
     values: list[Any] = column.to_pylist()

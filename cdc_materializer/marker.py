@@ -93,7 +93,8 @@ class Marker:
             has found wrong adds up to (`tally.wrongs`); None where it ends nothing.
         settled: on quarantine, the newest batch of which that was written; behind LEFT, one that was given up.
         warned: on a mirror, the rules about the table that the batch breaks and that only warn, which quarantine is
-            told behind its commit too.
+            told behind its commit too; and those of `untried` that it is to be told of then.
+        untried: on a mirror, the rules that are only tried and that the batch could not judge.
         noted: on quarantine, the newest batch of which it was told so.
         swapped: on a mirror that was swapped in or taken back, what quarantine is to become; on quarantine, the newest
             of which that was done.
@@ -130,6 +131,7 @@ class Marker:
     settles: str | None = None
     settled: str | None = None
     warned: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
     noted: str | None = None
     swapped: Swapped | None = None
     home: str | None = None
@@ -143,12 +145,21 @@ class Marker:
         fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
         fresh = replace(fresh, readings={}, deleted_at={})
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
-        return replace(fresh, held_table=None)
+        return replace(fresh, untried=(), held_table=None)
 
     @property
     def state(self) -> str:
         """What tells the state that it marks from others: one that was swapped in may end with the batch of another."""
         return self.batch if self.swapped is None else f"{self.batch} {self.swapped.to_text()}"
+
+    def untold(self, before: Self | None) -> tuple[str, ...]:
+        """Those of `untried` that quarantine has not been told of since a batch could judge them.
+
+        Args:
+            before: the marker of the batch before; None for the first. Under another contract all is told again.
+        """
+        told = before.untried if before is not None and before.contract == self.contract else ()
+        return tuple(rule for rule in self.untried if rule not in told)
 
     def in_table(self, offsets: Mapping[int, int]) -> Offsets:
         """The topic's own offsets as raw counts them; see `bases`."""
@@ -202,6 +213,7 @@ class Marker:
             "settles": self.settles,
             "settled": self.settled,
             "warned": json.dumps(self.warned) if self.warned else None,
+            "untried": json.dumps(self.untried) if self.untried else None,
             "noted": self.noted,
             "swapped": self.swapped.to_text() if self.swapped is not None else None,
             "home": self.home or None,
@@ -257,6 +269,7 @@ class Marker:
             settles=_digest(summary, "settles"),
             settled=summary.get(MARKER_PREFIX + "settled"),
             warned=tuple(as_text(rule) for rule in _list(summary, "warned")),
+            untried=tuple(as_text(rule) for rule in _list(summary, "untried")),
             noted=summary.get(MARKER_PREFIX + "noted"),
             swapped=Swapped.from_text(summary.get(MARKER_PREFIX + "swapped")),
             home=summary.get(MARKER_PREFIX + "home"),
@@ -305,7 +318,7 @@ def beside_mirror(before: Marker, marker: Marker) -> Marker:
     offsets = {p: max(marker.offsets.get(p, 0), before.offsets.get(p, 0)) for p in {**before.offsets, **marker.offsets}}
     stopped = {STOPPED: before.counts[STOPPED]} if before.counts.get(STOPPED) else {}
     known = replace(marker, offsets=Offsets(offsets), counts={**stopped, **marker.counts})
-    known = replace(known, ledger=None, settles=None, warned=(), noted=marker.noted or before.noted)
+    known = replace(known, ledger=None, settles=None, warned=(), untried=(), noted=marker.noted or before.noted)
     return replace(known, settled=marker.settled or before.settled, swapped=marker.swapped or before.swapped)
 
 

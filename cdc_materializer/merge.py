@@ -1,4 +1,4 @@
-"""Every SQL statement of the package, built from parsed names and nothing else.
+"""The SQL statements of the package, built from parsed names and nothing else; `merge_quarantine` has some more.
 
 Names come as `TableName` and column names, and are quoted here. Values never appear in a statement's text: they are
 columns of a view, or parameters that are bound when it is sent (`KeyRanges`, `end_truncated`). Statements that define a
@@ -51,25 +51,6 @@ RAW_SCHEMA = TableSchema(
         *[Column(f"{side}_schema_name", "string") for side in ("key", "value")],
     )
 )
-QUARANTINE_SCHEMA = TableSchema(
-    (
-        Column("topic", "string"),
-        Column("partition", "int"),
-        Column("offset", "bigint"),
-        Column("timestamp", "timestamp"),
-        Column("key", "string", "The key as JSON text"),
-        Column("code", "string"),
-        Column("rule", "string"),
-        Column("severity", "string"),
-        Column("action", "string"),
-        Column("status", "string", "open, superseded or released"),
-        Column("column", "string"),
-        Column("detected_at", "timestamp"),
-        Column("batch_id", "string"),
-    )
-)
-#: What tells two violations of one key apart.
-VIOLATION_ID = ("topic", "partition", "offset", "code", "rule")
 
 
 def history_schema(schema: TableSchema) -> TableSchema:
@@ -314,33 +295,6 @@ def mark_deleted(catalog: str, table: TableName, branch: str, view: str, schema:
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
         f"WHEN MATCHED AND NOT t.{cdc}.{DELETED} THEN UPDATE SET t.{cdc} = s.{cdc}"
-    )
-
-
-def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Give the quarantine rows that a view names (partition, offset, key, code, rule) the status in its column `to`."""
-    named = ("partition", "offset", "key", "code", "rule")
-    match = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in named)
-    match += " AND t.status <> 'released'"
-    return (
-        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s ON {match} "
-        f"WHEN MATCHED THEN UPDATE SET status = s.{quote('to')}"
-    )
-
-
-def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
-    """Put a view's violations into quarantine; of those that are there, one that had ended is open, and acts as now.
-
-    One that was held before any table told how keys are read has none, and gets that of the only one (`named`).
-    """
-    names = [quote(column.name) for column in QUARANTINE_SCHEMA.columns]
-    same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in VIOLATION_ID)
-    return (
-        f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s "
-        f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named AND t.batch_id <> '')) "
-        "WHEN MATCHED AND (NOT t.key <=> s.key OR s.status = 'open' AND (t.status <> 'open' OR t.action <> s.action)) "
-        "THEN UPDATE SET key = s.key, status = s.status, action = s.action "
-        f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     )
 
 

@@ -317,9 +317,10 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         raw_table=raw.uuid,
         contract=line.contract.fingerprint if line.contract is not None else None,
         counts=decided.counts | {"read": read},
+        untried=decided.untried,
     )
     tally.check_keys(line, decided)
-    held = quarantine.hold(line, tables.quarantine, reached, marker, decided)
+    held = quarantine.hold(line, tables.quarantine, reached, marker, decided, marker.untold(earlier))
     stops.stop_if_asked(line, decided)
     if mirror is None:
         stops.refuse_without_mirror(line, decided)
@@ -333,24 +334,25 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     counts = {**marker.counts, **({"swept": gone} if gone else {})}
     marker = replace(marker, counts=counts, ledger=kept.text, settles=decided.wrongs if settles else None)
     marker = replace(marker, held_table=held.uuid if held is not None else None)
-    warned: list[str] = []
+    audited: list[audit.Remarks] = []
 
     def stage_and_audit(stage: Stage) -> None:
         _stage(stage, mirror, decided, unseen)
         kept.check(stage, decided.decoders.plan.target)
         # In a replay nobody reads what lies between its beginning and its end.
         if not line.replays or span.end == marker_of(raw).offsets:
-            warned.extend(audit.audit(line, stage, decided.decoders.plan.target))
-        if warned:
-            stage.tell(replace(marker, warned=tuple(warned)))
+            audited.append(audit.audit(line, stage, decided.decoders.plan.target))
+            if (told := audited[-1].on(marker, earlier)) != marker:
+                stage.tell(told)
         remember(line.lake, line.mirror, line.bound if decided.published else None)
 
     # History behind the audit: what a rule about the table blocks, the next run may decide otherwise.
     keep = partial(history.keep, line, tables, reached, marker, decided, unseen)
     head = line.lake.publish(mirror, marker, stage_and_audit, keep)
-    tell_quarantine(line, raw, held, replace(marker, warned=tuple(warned)), decided)
+    remarks = audited[-1] if audited else audit.Remarks()
+    tell_quarantine(line, raw, held, remarks.on(marker, earlier), decided)
     offsets = marker_of(raw).in_topic(marker.offsets)
-    violations = decided.violations_with(len(warned))
+    violations = decided.violations_with(len(remarks.broken))
     return Batch(decided.counts, violations, offsets, raw.head or 0, head, gone, covered=span.count)
 
 

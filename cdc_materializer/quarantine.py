@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, doubts, fold, rows, verdict
+from cdc_materializer import batch, doubts, rows, verdict
 from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
@@ -20,8 +20,16 @@ from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line import Line, Tables, marker_of, new_marker, reload
 from cdc_materializer.marker import STOPPED, Marker, beside_mirror
-from cdc_materializer.merge import QUARANTINE_SCHEMA, VIOLATION_ID, hold_again, resolve_quarantine
+from cdc_materializer.merge_quarantine import (
+    QUARANTINE_SCHEMA,
+    VIOLATION_ID,
+    forget_remarks,
+    hold_again,
+    resolve_quarantine,
+)
+from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.quarantine_ends import ENDED, ended_by
 
 _PROPERTIES = {
     "format-version": "2",
@@ -32,10 +40,6 @@ _PROPERTIES = {
 }
 _CHANGES_VIEW = "__cdc_quarantined"
 OPEN = verdict.OPEN
-#: What says which rows of quarantine are ended. A message that breaks two rules has a row for each.
-_ENDED = ("partition", "offset", "key", "code", "rule")
-#: Where a state's message lies, and how quarantine calls that.
-_PLACE = {m.KEY: "key", m.PARTITION: "partition", m.OFFSET: "offset"}
 #: The action of a row of a stop that no message carries.
 _STOP = "stop"
 #: Codes of stops that are noted beside the messages, because no message of the batch carries them.
@@ -135,13 +139,18 @@ def _note(
     # A rule that was broken there may have been changed to one that cannot be judged, and back.
     if open_rows.agg(F.max_by("action", "detected_at")).collect()[0][0] == action:
         return
-    said = _said_of(line, rule) if rule is not None else {}
+    said, known = (_said_of(line, rule) if rule is not None else {}), marker_of(table)
+    if rule is not None and line.contract is not None:
+        # Otherwise nothing was judged, and the newest contract that has judged stays so.
+        known = replace(known, contract=line.contract.fingerprint)
     row = _row_without_message(line, code, place, {**said, "action": action, "status": verdict.OPEN})
-    line.lake.publish(table, replace(marker_of(table), counts={STOPPED: 1}), lambda stage: stage.append(row))
+    line.lake.publish(table, replace(known, counts={STOPPED: 1}), lambda stage: stage.append(row))
 
 
-def warn_of(line: Line, rules: Sequence[str], marker: Marker) -> LakeTable:
+def warn_of(line: Line, rules: Sequence[str], marker: Marker, span: Span | None = None) -> LakeTable:
     """Note rules about the table that a batch broke and that only warn, or are only tried; quarantine as it is then.
+
+    Of those that are only tried some could not be judged (`Marker.untried`).
 
     After the mirror's commit, as `settle`, and before that: what was settled was noted.
 
@@ -149,19 +158,27 @@ def warn_of(line: Line, rules: Sequence[str], marker: Marker) -> LakeTable:
         line: the table's way.
         rules: their names.
         marker: the batch's.
+        span: what it has read, where that is known.
     """
     table = line.lake.load(line.mirror.quarantine) or create(line, None)
-    place = _end_of(marker)
-    told = {rule: {**_said_of(line, rule), "status": verdict.RELEASED} for rule in rules}
-    rows_of = [_row_without_message(line, Code.CONTRACT, place, told[rule]) for rule in rules]
+    place = _end_of(marker, span)
+    rows_of = [_remark(line, rule, place, is_judged=rule not in marker.untried) for rule in rules]
     row = functools.reduce(DataFrame.unionByName, rows_of)
-    line.lake.publish(table, replace(marker_of(table), noted=marker.batch), lambda stage: stage.append(row))
+    line.lake.publish(table, after(table, replace(marker, noted=marker.batch)), lambda stage: stage.append(row))
     return reload(line, line.mirror.quarantine)
 
 
-def _end_of(marker: Marker) -> tuple[int, int]:
-    """Where a batch has ended, for rows of quarantine that no message carries."""
-    return next(iter(marker.offsets.items()), (0, 0))
+def _remark(line: Line, rule: str, place: tuple[int, int], *, is_judged: bool) -> DataFrame:
+    """A quarantine row of a rule that no message of a batch tells of and nothing stops for."""
+    action = {} if is_judged else {"action": TRIED_UNJUDGED}
+    said = {**_said_of(line, rule), "status": verdict.RELEASED, **action}
+    return _row_without_message(line, Code.CONTRACT, place, said)
+
+
+def _end_of(marker: Marker, span: Span | None = None) -> tuple[int, int]:
+    """Where a batch has ended, for rows of quarantine that no message carries; best where it has read something."""
+    read = [(partition, end) for partition, _, end in span.ranges()] if span is not None else []
+    return next(iter([*read, *marker.offsets.items()]), (0, 0))
 
 
 def _said_of(line: Line, name: str) -> dict[str, str | None]:
@@ -227,20 +244,21 @@ def is_noted() -> Column:
 def is_warning() -> Column:
     """Whether a quarantine row tells of a batch what no message carries and nothing stops for.
 
-    A rule about the table that only warns and was broken (`warn_of`), or one that is only tried and could not be judged
-    (`hold`). It lies where its batch ended: no message is there, or one of a later batch.
+    A rule about the table that only warns and was broken, or one that is only tried and could not be judged (`warn_of`,
+    `hold`). It lies where its batch ended: no message is there, or one of a later batch.
     """
     is_stop = F.coalesce(F.col("action").isin(_STOP, UNJUDGED), F.lit(False))
     return (F.col("code") == str(Code.CONTRACT)) & F.col("batch_id").eqNullSafe(F.lit("")) & ~is_stop
 
 
-def release_stops(line: Line, quarantine: LakeTable) -> None:
-    """End the stops that no message carries: the table goes on."""
+def release_stops(line: Line, quarantine: LakeTable, contract: str | None = None) -> None:
+    """End the stops that no message carries: the table goes on, as the contract of a fingerprint judged, if given."""
     if not has_stops(quarantine):
         return
     stops = line.lake.rows(quarantine).where(is_noted())
-    ended = stops.select(*_ENDED, F.lit(verdict.RELEASED).alias("to")).distinct()
-    _end(line, quarantine, replace(marker_of(quarantine), counts={STOPPED: 0}), ended)
+    ended = stops.select(*ENDED, F.lit(verdict.RELEASED).alias("to")).distinct()
+    known = marker_of(quarantine)
+    _end(line, quarantine, replace(known, counts={STOPPED: 0}, contract=contract or known.contract), ended)
 
 
 def create(line: Line, topic_id: str | None) -> LakeTable:
@@ -251,11 +269,17 @@ def create(line: Line, topic_id: str | None) -> LakeTable:
 
 
 def hold(
-    line: Line, quarantine: LakeTable | None, reached: Offsets, marker: Marker, decided: Decided
+    line: Line,
+    quarantine: LakeTable | None,
+    reached: Offsets,
+    marker: Marker,
+    decided: Decided,
+    untold: Sequence[str] = (),
 ) -> LakeTable | None:
     """Commit the batch's violations; one that was tried before finds its own already there and adds none twice.
 
-    So does one whose messages were all read before (`cdcm quarantine release`).
+    So does one whose messages were all read before (`cdcm quarantine release`). What was remarked of messages that are
+    not published is told anew: with another contract it may not be so, and another batch may come to publish them.
 
     Args:
         line: the table's way.
@@ -263,23 +287,28 @@ def hold(
         reached: how far the mirror has got.
         marker: the batch's.
         decided: the batch.
+        untold: the rules about rows that are only tried and that it could not judge, other than the one before.
     """
-    if not decided.violations and not decided.untried:
+    is_behind = is_ahead(quarantine, reached)
+    if not decided.violations and not untold and not is_behind:
         return quarantine
     found = rows.violation_rows(decided.states, marker.batch, line.now())
-    for rule in decided.untried:
+    for rule in untold:
         # Nobody could tell otherwise that it was not kept: nothing breaks it, and nothing stops for it.
-        said = {**_said_of(line, rule), "action": TRIED_UNJUDGED, "status": verdict.RELEASED}
-        found = found.unionByName(_row_without_message(line, Code.CONTRACT, _end_of(marker), said))
+        found = found.unionByName(_remark(line, rule, _end_of(marker, decided.span), is_judged=False))
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
-    was_tried = is_ahead(quarantine, reached) or marker_of(quarantine).batch == marker.batch
+    was_tried = is_behind or marker_of(quarantine).batch == marker.batch
     # Of messages that are read once more it may have some from a batch that failed long ago.
     if was_tried or decided.span.is_empty or decided.again:
         # MERGE takes one row for each of its target, and two changes of a message without keys are found as one.
         each = found.dropDuplicates([*VIOLATION_ID, "key"])
         named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(Window.partitionBy(*VIOLATION_ID)) == 1)
-        _merge(line, quarantine, marker, each.withColumn("named", named), hold_again)
+
+        def forget(catalog: str, table: TableName, branch: str, _: str) -> str:
+            return forget_remarks(catalog, table, branch, reached)
+
+        _merge(line, quarantine, marker, each.withColumn("named", named), forget, hold_again)
     else:
         line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
@@ -304,82 +333,42 @@ def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) 
     After the mirror's commit and not before: where a run is killed between, keys are folded from their first message
     once more that need not be, and the next run ends them (`settling`).
     """
-    _resolve(line, quarantine, replace(marker, settled=marker.batch), decided)
+    # What a batch behind this one has tried is not this one's to end.
+    reached = Span(line.table.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
+    held = line.lake.rows(quarantine).where(batch.within(reached, "partition", "offset"))
+    _end(line, quarantine, replace(marker, settled=marker.batch), ended_by(decided.states, held))
 
 
-def go_on(line: Line, quarantine: LakeTable, *, has_read: bool) -> LakeTable:
+def go_on(line: Line, quarantine: LakeTable, contract: str | None = None, *, has_read: bool) -> LakeTable:
     """End the stops that a batch which readers see has overcome, and return quarantine as it is then.
 
     That a topic has lost its end is never overcome: when it has grown again, the stop is all that still tells of it,
     and a person decides (`cdcm adopt`). Nor is any loss by a batch that has read nothing new.
+
+    Args:
+        line: the table's way.
+        quarantine: the table as it was loaded.
+        contract: fingerprint of the contract that judged the batch.
+        has_read: whether it has read something new.
     """
     is_kept = bool(rewound_topics(line, quarantine)) if has_read else has_losses(line, quarantine)
     if is_kept or not has_stops(quarantine):
         return quarantine
-    release_stops(line, quarantine)
+    release_stops(line, quarantine, contract)
     return reload(line, quarantine.name)
 
 
-def _resolve(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) -> None:
-    """End violations that hold no more: superseded where a later message of the key was published, else released.
-
-    A message is released when the batch read it once more and did not find the violation again: its schema is known by
-    now, or the rule or setting that stopped its batch was changed. What a batch behind this one has tried is not this
-    one's to end.
-    """
-    reached = Span(line.table.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
-    held = line.lake.rows(quarantine).where(F.col("status") != verdict.RELEASED)
-    held = held.where(batch.within(reached, "partition", "offset"))
-    # What is only reported by now holds no more.
-    standing = F.filter(verdict.VIOLATIONS, lambda found: found["status"] != verdict.RELEASED)
-    broken = F.transform(standing, lambda found: F.struct(found["code"], found["rule"])).alias("broken")
-    place = [F.col(name).alias(short) for name, short in _PLACE.items()]
-    # Cut off from its plan: Spark finds a cached frame only once in a plan, and would plan the other use from the
-    # start.
-    ends = F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False)).alias("ends")
-    told = decided.states.select(*place, m.PART, ends, fold.CURRENT, verdict.PUBLISHED, verdict.OVERTAKEN, broken)
-    told = told.localCheckpoint()
-    is_past = F.col(verdict.PUBLISHED) & ~F.col(fold.CURRENT)
-    # Of the changes that a message makes of one row the last one says whether it passes as a whole.
-    fate = (F.min(verdict.OVERTAKEN).alias("overtaken"), F.max_by(is_past, m.PART).alias("passes"))
-    # What a snapshot's last record ends of other rows is no change that a message makes.
-    fates = told.where(~F.col("ends")).groupBy(*_PLACE.values()).agg(*fate)
-    # A key with open messages is folded with its past, so they are all there, in their order.
-    met = held.where(F.col("status") == verdict.OPEN).join(fates, list(_PLACE.values()))
-    to = F.when(F.col("overtaken"), verdict.RESOLVED).when(F.col("passes"), verdict.RELEASED)
-    ended = met.select(*_ENDED, to.alias("to")).where(F.col("to").isNotNull())
-    again = _broken_again(told)
-    mended = held.join(again, ["partition", "offset"]).where(~_is_among("broken"))
-    read = mended.select(*_ENDED, F.lit(verdict.RELEASED).alias("to"))
-    # A message that waited for its schema has been read, whatever came after it.
-    is_overtaken = F.array_contains("found", verdict.RESOLVED) & (F.col("code") != str(Code.SCHEMA_UNKNOWN))
-    to = F.when(is_overtaken, verdict.RESOLVED).otherwise(F.array_min("found")).alias("to")
-    both = ended.unionByName(read).groupBy(*_ENDED).agg(F.collect_set("to").alias("found"))
-    _end(line, quarantine, marker, both.select(*_ENDED, to))
-
-
 def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) -> None:
-    """Give quarantine rows (_ENDED; each once) the status in the column `to`."""
+    """Give quarantine rows (ENDED; each once) the status in the column `to`."""
     _merge(line, quarantine, marker, ended, resolve_quarantine)
 
 
 def _merge(
-    line: Line, quarantine: LakeTable, marker: Marker, changes: DataFrame, statement: Callable[..., str]
+    line: Line, quarantine: LakeTable, marker: Marker, changes: DataFrame, *statements: Callable[..., str]
 ) -> None:
     def end(stage: Stage) -> None:
         stage.name(_CHANGES_VIEW, changes)
-        stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW))
+        for statement in statements:
+            stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW))
 
     line.lake.publish(quarantine, after(quarantine, marker), end)
-
-
-def _broken_again(told: DataFrame) -> DataFrame:
-    """The codes and rules that each message which was read again was found to break, in all of its changes together."""
-    own = told.where(F.col(fold.CURRENT))
-    return own.groupBy("partition", "offset").agg(F.flatten(F.collect_list("broken")).alias("broken"))
-
-
-def _is_among(broken: str) -> Column:
-    """Whether a quarantine row's code and rule are among those of a column; most codes have no rule."""
-    own = (F.col("code"), F.col("rule"))
-    return F.exists(broken, lambda one: (one["code"] == own[0]) & one["rule"].eqNullSafe(own[1]))

@@ -19,6 +19,7 @@ from cdc_materializer.errors import Code, UsageError
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.line import Line, marker_of, reload
+from cdc_materializer.marker import Marker
 from cdc_materializer.merge import delete_keys
 from cdc_materializer.offsets import Span, batch_id
 from cdc_materializer.schema import SchemaPlan, TableSchema
@@ -50,22 +51,29 @@ def repair(line: Line, mirror: LakeTable, decided: DataFrame, expected: DataFram
     wrong = difference.missing + difference.unexpected + difference.different
     kept = ledger.of_rows(expected, target) if line.table.ledger else None
     marker = replace(known, batch=_id_of(line, mirror), counts={"read": 0, "repaired": wrong}, ledger=kept)
-    marker = replace(marker, settles=None, warned=())
+    # Rules about rows judge none of them anew.
+    marker = replace(marker, settles=None, warned=(), untried=_of_rows(line, known))
     right = expected.join(F.broadcast(keys.drop(_KEY)), list(target.key), "left_semi").select(*expected.columns)
-    warned: list[str] = []
+    audited: list[Marker] = []
 
     def stage_and_audit(stage: Stage) -> None:
         stage.name(_KEYS_VIEW, keys.drop(_KEY))
         stage.execute(delete_keys(stage.lake.catalog, mirror.name, stage.branch, _KEYS_VIEW, target))
         stage.append(right)
-        warned.extend(audit.audit(line, stage, target))
-        if warned:
-            stage.tell(replace(marker, warned=tuple(warned)))
+        audited.append(audit.audit(line, stage, target).on(marker, known))
+        if audited[-1] != marker:
+            stage.tell(audited[-1])
 
     line.lake.publish(mirror, marker, stage_and_audit)
-    if warned:
-        quarantine.warn_of(line, warned, marker)
+    if audited[-1].warned:
+        quarantine.warn_of(line, audited[-1].warned, audited[-1])
     return reload(line, line.mirror)
+
+
+def _of_rows(line: Line, known: Marker) -> tuple[str, ...]:
+    """The rules about rows that the newest batch could not judge."""
+    of_rows = {rule.name for rule in (line.contract.row_rules if line.contract is not None else ())}
+    return tuple(rule for rule in known.untried if rule in of_rows)
 
 
 def seal(line: Line, mirror: LakeTable, expected: DataFrame) -> None:

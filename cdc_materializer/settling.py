@@ -48,9 +48,9 @@ def tell_quarantine(line: Line, raw: LakeTable, held: LakeTable | None, marker: 
     """
     try:
         if marker.warned:
-            held = quarantine.warn_of(line, marker.warned, marker)
+            held = quarantine.warn_of(line, marker.warned, marker, decided.span)
         if held is not None and marker.settles is not None:
-            quarantine.settle(line, _gone_on(line, raw, held, decided.span), marker, decided)
+            quarantine.settle(line, _gone_on(line, raw, held, decided.span, marker), marker, decided)
     except CommitConflict as lost:
         if decided.span.is_empty:  # No look ends what was read again, and reading it again does.
             raise
@@ -58,14 +58,14 @@ def tell_quarantine(line: Line, raw: LakeTable, held: LakeTable | None, marker: 
         _LOG.warning(what, line.mirror, lost.what)
 
 
-def _gone_on(line: Line, raw: LakeTable, held: LakeTable, span: Span) -> LakeTable:
-    """Quarantine, once the stops are ended that a batch has overcome which reads a span, to where the mirror is.
+def _gone_on(line: Line, raw: LakeTable, held: LakeTable, span: Span, marker: Marker) -> LakeTable:
+    """Quarantine, once the stops are ended that the mirror's newest batch has overcome, which has read a span.
 
     One that reads nothing new (`release`) overcomes nothing that keeps messages waiting.
     """
     if span.is_empty and span.end != marker_of(raw).offsets:
         return held
-    return quarantine.go_on(line, held, has_read=not span.is_empty)
+    return quarantine.go_on(line, held, marker.contract, has_read=not span.is_empty)
 
 
 def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables, Span], Decided]) -> Tables:
@@ -94,7 +94,7 @@ def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables,
     fingerprint = line.contract.fingerprint if line.contract is not None else None
     reached = marker_of(before).offsets if before is not None else marker.offsets
     span = batch.whole(reached, marker.offsets, line.table.topic)
-    held = _gone_on(line, raw, held, span)
+    held = _gone_on(line, raw, held, span, marker)
     if before is None or span.is_empty or fingerprint != marker.contract:
         _leave(line, held, marker)
     else:

@@ -23,6 +23,8 @@ from cdc_materializer.audit import Result, judge_table
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract, Rule, load_contract
 from cdc_materializer.contract.table_rules import ROW_CHANGE
+from cdc_materializer.decode.framing import BLOCK, names_schema, schema_block
+from cdc_materializer.decode.told_schema import of_block, of_selector
 from cdc_materializer.decoders import find_decoders
 from cdc_materializer.epochs import Recorded
 from cdc_materializer.errors import Code, UsageError
@@ -171,7 +173,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
             line, folded.states, judgement, lambda by: _counted(folded.states, by, since)
         )
         decided, counted, sums = judged
-        found = _broken(counted, history.stored) if sums["broken"] else {}
+        found = _broken(counted, history.stored, line.id_bytes) if sums["broken"] else {}
         codes = _codes(counted)
         counted.unpersist()
         of_table = _table_rules(line, contract, decided, target)
@@ -248,7 +250,7 @@ def _counted(states: DataFrame, judgement: Judgement, since: datetime | None) ->
     return decided, counted, sums.collect()[0]
 
 
-def _broken(counted: DataFrame, stored: DataFrame) -> Mapping[str, RuleTrial]:
+def _broken(counted: DataFrame, stored: DataFrame, id_bytes: int) -> Mapping[str, RuleTrial]:
     """Each rule that something breaks, with how often, where from and where to, and under which schemas."""
     broken = counted.where(F.size("broken") > 0).select("*", F.explode("broken").alias("rule"))
     is_open = F.exists(
@@ -262,13 +264,26 @@ def _broken(counted: DataFrame, stored: DataFrame) -> Mapping[str, RuleTrial]:
         F.min(place).alias("first"),
         F.max(place).alias("last"),
     )
-    ids = stored.select("partition", "offset", F.coalesce("value_schema_id", "key_schema_id").alias("schema_id"))
-    same = (F.col(m.PARTITION) == F.col("partition")) & (F.col(m.OFFSET) == F.col("offset"))
-    by_schema = broken.join(ids, same).groupBy("rule", "schema_id").agg(F.count_distinct(message).alias("messages"))
-    schemas: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in by_schema.orderBy("rule", "schema_id").collect():
-        schemas[row["rule"]][str(row["schema_id"] or _NO_SCHEMA)] = row["messages"]
+    schemas = _by_schema(broken, stored, id_bytes)
     return {row["rule"]: _trial(row, schemas[row["rule"]]) for row in sums.collect()}
+
+
+def _by_schema(broken: DataFrame, stored: DataFrame, id_bytes: int) -> Mapping[str, dict[str, int]]:
+    """How many messages break each rule, by what their schemas are called; those with a number first."""
+    same = (F.col(m.PARTITION) == F.col("partition")) & (F.col(m.OFFSET) == F.col("offset"))
+    there = broken.select("rule", *_MESSAGE).distinct().join(stored.drop("topic"), same)
+    value, key = (batch.writer(stored, side, id_bytes) for side in ("value", "key"))
+    is_values = names_schema(value)
+    writer = F.when(is_values, value).when(names_schema(key), key)
+    block = F.when(writer.startswith(BLOCK), schema_block(F.when(is_values, F.col("value")).otherwise(F.col("key"))))
+    found = there.select("rule", writer.alias("writer"), block.alias("block"))
+    sums = found.groupBy("rule", "writer").agg(F.first("block").alias("block"), F.count(F.lit(1)).alias("messages"))
+    schemas: dict[str, dict[str, int]] = defaultdict(dict)
+    told = [(of_block(row["block"]) if row["block"] else of_selector(row["writer"]), row) for row in sums.collect()]
+    for schema, row in sorted(told, key=lambda one: (one[0].number is None, one[0].number or 0, one[0].text or "")):
+        known, name = schemas[row["rule"]], schema.text or _NO_SCHEMA
+        known[name] = known.get(name, 0) + row["messages"]
+    return schemas
 
 
 def _trial(row: Row, schemas: dict[str, int]) -> RuleTrial:

@@ -26,7 +26,8 @@ from cdc_materializer.contract.types import INTEGER_FORMATS, PLAIN, SIZED, Famil
 from cdc_materializer.demo import DemoReport
 from cdc_materializer.environment import VARIABLES
 from cdc_materializer.errors import EXIT_CODES_WORST_FIRST, CdcError, Code, Handling
-from cdc_materializer.merge import QUARANTINE_SCHEMA, RAW_SCHEMA, cdc_struct, history_schema
+from cdc_materializer.merge import RAW_SCHEMA, cdc_struct, history_schema
+from cdc_materializer.merge_quarantine import QUARANTINE_SCHEMA
 from cdc_materializer.report import (
     maintain_models,
     models,

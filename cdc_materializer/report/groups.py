@@ -68,6 +68,20 @@ def is_of_table(row: Row) -> bool:
     return not row["batch_id"]
 
 
+def is_unpublished(row: Row, reached: Mapping[int, int]) -> bool:
+    """Tell whether a quarantine row remarks something of a message that no batch has published: its batch was stopped.
+
+    Args:
+        row: of quarantine.
+        reached: how far the mirror has got, by partition.
+    """
+    if row["status"] != RELEASED or treatment(row) != "reported":
+        return False
+    at = reached.get(row["partition"], 0)
+    # What no message carries lies where its batch has ended.
+    return bool(row["offset"] > at if is_of_table(row) else row["offset"] >= at)
+
+
 def about(row: Row) -> About:
     """Tell what a quarantine row is about."""
     if row["action"] in {UNJUDGED, TRIED_UNJUDGED}:
@@ -88,13 +102,16 @@ def places(rows: Iterable[Row]) -> set[tuple[str, int, int]]:
 def latest_rows(rows: Iterable[Row]) -> list[Row]:
     """Keep one row a message, key, code, rule and column: a message that was tried again is one violation, not two.
 
-    One message can be about several keys; where the key could not be read at first, it is another row than later.
+    One message can be about several keys; where the key could not be read at first, it is another row than later. What
+    is about the table and over is told of a batch, or of a stop, each time anew: it may lie where the one before lies.
 
     The one detected last says how it stands; of two at the same time, the one that is no longer open.
     """
     kept: dict[tuple[object, ...], Row] = {}
+    names = ("topic", "partition", "offset", "key", "code", "rule", "column")
     for row in rows:
-        identity = (row["topic"], row["partition"], row["offset"], row["key"], row["code"], row["rule"], row["column"])
+        of_once = row["detected_at"] if is_of_table(row) and row["status"] != OPEN else None
+        identity = (*[row[name] for name in names], of_once)
         if identity not in kept or _standing(row) >= _standing(kept[identity]):
             kept[identity] = row
     return list(kept.values())

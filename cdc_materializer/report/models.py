@@ -42,6 +42,17 @@ class MessagePlace(Report):
     offset: int = Field(description="Offset.")
     timestamp: datetime | None = Field(default=None, description="Timestamp of the message; null: it has none.")
     schema_id: int | None = Field(default=None, description="Registry's id of its schema; null: none, or not told.")
+    schema_name: str | None = Field(
+        default=None,
+        description="Its schema as the message names it: `id:17`, `guid:`, `fingerprint:`, from Apicurio's headers "
+        "`content:`, `global:`, `hash:` or `artifact:`; of one that the message brings itself `inline:` with its name "
+        "and a digest; null: none, or not told.",
+    )
+
+    @property
+    def written_with(self) -> str | None:
+        """The id or the name of its schema."""
+        return str(self.schema_id) if self.schema_id is not None else self.schema_name
 
 
 # --- cdcm run -----------------------------------------------------------------------------------------------------

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cdc_materializer.decode.told_schema import ToldSchema
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import shown
 from cdc_materializer.report.groups import Row, about, in_utc, latest_rows, treatment
 from cdc_materializer.report.remedies import explanation, remedy
 from cdc_materializer.report.violation_models import QuarantineDetails, QuarantineList, QuarantineRow, ViolationDetail
-from cdc_materializer.report.violations import REPORT_COLUMNS, QuarantineLake, ReportedTable, schema_ids
+from cdc_materializer.report.violations import (
+    REPORT_COLUMNS,
+    QuarantineLake,
+    ReportedTable,
+    schema_fields,
+    schemas_of,
+)
 
 Place = tuple[int, int]
 #: No longer than an offset is: Python reads no number of thousands of digits.
@@ -96,21 +103,22 @@ def quarantine_details(
             f"Quarantine of {table.mirror} has nothing of {' and '.join(filter(None, asked)) or 'any message'}.",
             f"See `cdcm quarantine list --table {table.mirror} --status all`.",
         )
-    ids = schema_ids(table.mirror, lake, {(row["partition"], row["offset"]) for row in taken})
-    details = [_detail(str(table.mirror), row, ids) for row in taken]
+    told = schemas_of(table.mirror, lake, {(row["partition"], row["offset"]) for row in taken})
+    details = [_detail(str(table.mirror), row, told) for row in taken]
     details.sort(key=_newness, reverse=True)
     return QuarantineDetails(pipeline=pipeline, as_of=as_of, table=str(table.mirror), violations=details)
 
 
-def _detail(table: str, row: Row, ids: Mapping[Place, int | None]) -> ViolationDetail:
+def _detail(table: str, row: Row, told: Mapping[Place, ToldSchema]) -> ViolationDetail:
     code, rule, of_what, done = row["code"], row["rule"], about(row), treatment(row)
-    schema_id = ids.get((row["partition"], row["offset"])) if of_what == "messages" else None
+    schema = schema_fields(told if of_what == "messages" else {}, (row["partition"], row["offset"]))
+    has_schema = any(part is not None for part in schema.values())
     return ViolationDetail(
         **_listed(table, row),
         done=done,
-        schema_id=schema_id,
+        **schema,
         explanation=explanation(code, rule, about=of_what, done=done),
-        remedy=remedy(code, rule, table, about=of_what, done=done, has_schema=schema_id is not None),
+        remedy=remedy(code, rule, table, about=of_what, done=done, has_schema=has_schema),
     )
 
 

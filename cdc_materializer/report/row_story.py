@@ -230,7 +230,7 @@ def _message(
     if any(found.status == "released" and found.action in HELD_ACTIONS for found in violations):
         batch = None  # a later batch read it, and no snapshot says which
     return RowMessage(
-        **told.place.model_dump(),
+        **told.place.model_dump(exclude={"schema_name"}),
         schema_name=told.schema,
         op=told.op,
         source_ts=told.source_ts,

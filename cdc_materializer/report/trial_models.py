@@ -30,7 +30,9 @@ class RuleTrial(Report):
     first: MessagePlace | None = Field(default=None, description="First message that breaks it, by its timestamp.")
     last: MessagePlace | None = Field(default=None, description="Last message that breaks it.")
     schemas: dict[str, int] = Field(
-        default_factory=dict, description="Messages that break it by the registry's id of their schema; `none`: no id."
+        default_factory=dict,
+        description="Messages that break it by the registry's id of their schema, or what it is called as in "
+        "`schema_name`; `none`: they have no schema.",
     )
     why: str | None = Field(
         default=None, description="What went wrong where it is only tried and cannot be judged, by its name."

@@ -260,6 +260,9 @@ class ViolationDetail(QuarantineRow):
     schema_id: int | None = Field(
         default=None, description="Registry's id of the schema the message was written with; null: it has none."
     )
+    schema_name: str | None = Field(
+        default=None, description="That schema as the message names it, as in the places of reports; null: it has none."
+    )
     explanation: str = Field(description="What the code means, in one sentence.")
     remedy: str = Field(description="What to do about it.")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from cdc_materializer.decode.told_schema import ToldSchema, of_bytes, of_side
 from cdc_materializer.errors import MAX_QUARANTINED, UsageError
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
@@ -24,6 +25,7 @@ from cdc_materializer.report.groups import (
     group_of,
     grouped,
     is_of_table,
+    is_unpublished,
     latest_rows,
     oldest,
     places,
@@ -62,7 +64,7 @@ REPORT_COLUMNS = (
     "batch_id",
 )
 #: The columns of a raw table that say which schema a message was written with.
-SCHEMA_COLUMNS = ("key_schema_id", "value_schema_id")
+SCHEMA_COLUMNS = ("key_schema_id", "value_schema_id", "key_schema_name", "value_schema_name")
 
 
 class QuarantineLake(Protocol):
@@ -181,6 +183,8 @@ def _table_violations(
     head = lines.quarantine[0].snapshot_id if lines.quarantine else None
     rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []
     latest = latest_rows(rows)
+    if (published := _newest(lines.mirror)) is not None:
+        latest = [row for row in latest if not is_unpublished(row, published.offsets)]
     rules = contract.by_name if contract is not None else {}
     members = grouped(latest)
     violations = _with_schemas(
@@ -299,38 +303,49 @@ def _with_schemas(name: TableName, lake: QuarantineLake, groups: Iterable[Violat
     """
     groups = list(groups)
     ends = [place for group in groups if group.about == "messages" for place in (group.first, group.last)]
-    ids = schema_ids(name, lake, {(place.partition, place.offset) for place in ends})
-    return [_with_schema(str(name), group, ids) for group in groups]
+    told = schemas_of(name, lake, {(place.partition, place.offset) for place in ends})
+    return [_with_schema(str(name), group, told) for group in groups]
 
 
-def _with_schema(table: str, group: ViolationGroup, ids: Mapping[tuple[int, int], int | None]) -> ViolationGroup:
+def _with_schema(table: str, group: ViolationGroup, told: Mapping[tuple[int, int], ToldSchema]) -> ViolationGroup:
     ends = {
-        end: place.model_copy(update={"schema_id": ids.get((place.partition, place.offset))})
+        end: place.model_copy(update=schema_fields(told, (place.partition, place.offset)))
         for end, place in (("first", group.first), ("last", group.last))
     }
-    if group.about != "messages" or any(place.schema_id is None for place in ends.values()):
+    if group.about != "messages" or any(place.written_with is None for place in ends.values()):
         return group.model_copy(update=ends)
     said = remedy(group.code, group.rule, table, done=group.action, has_schema=True)
     return group.model_copy(update={**ends, "remedy": said})
 
 
-def schema_ids(
+def schemas_of(
     name: TableName, lake: QuarantineLake, places: Collection[tuple[int, int]]
-) -> dict[tuple[int, int], int | None]:
-    """Return the registry's ids of the schemas that messages were written with: the value's, else the key's.
+) -> dict[tuple[int, int], ToldSchema]:
+    """Return the schemas that messages were written with: the value's, else the key's.
 
     Args:
         name: the mirror.
         lake: reader of the tables.
         places: (partition, offset) of the messages.
     """
-    rows = lake.values_at(name.raw, SCHEMA_COLUMNS, places) if places else []
-    return {
-        (row["partition"], row["offset"]): row["value_schema_id"]
-        if row["value_schema_id"] is not None
-        else row["key_schema_id"]
-        for row in rows
-    }
+    rows = {_place_of(row): row for row in (lake.values_at(name.raw, SCHEMA_COLUMNS, places) if places else [])}
+    told = {place: (of_side(row, "value"), of_side(row, "key")) for place, row in rows.items()}
+    # Bytes are asked for only where a schema may be told by nothing else.
+    untold = {place for place, (value, _) in told.items() if value.text is None}
+    for row in lake.values_at(name.raw, ("key", "value"), untold) if untold else []:
+        _, key = told[_place_of(row)]
+        told[_place_of(row)] = of_bytes(row["value"]), key if key.text is not None else of_bytes(row["key"])
+    return {place: value if value.text is not None else key for place, (value, key) in told.items()}
+
+
+def _place_of(row: Row) -> tuple[int, int]:
+    return row["partition"], row["offset"]
+
+
+def schema_fields(told: Mapping[tuple[int, int], ToldSchema], place: tuple[int, int]) -> dict[str, Any]:
+    """Return what a model of a message has of its schema."""
+    found = told.get(place, ToldSchema())
+    return {"schema_id": found.number, "schema_name": found.name}
 
 
 def _verdict(groups: Iterable[ViolationGroup]) -> TableVerdict:

@@ -247,7 +247,7 @@ def standing(table: TableViolations) -> str:
 
 def place_words(place: MessagePlace) -> str:
     """Say where a message lies: ``partition 0, offset 9, schema 4``."""
-    schema = f", schema {place.schema_id}" if place.schema_id is not None else ""
+    schema = f", schema {printable(place.written_with)}" if place.written_with is not None else ""
     return f"partition {place.partition}, offset {place.offset}{schema}"
 
 
@@ -269,8 +269,8 @@ def time_of(group: ViolationGroup, end: End) -> datetime | None:
 
 def schema_words(group: ViolationGroup) -> str:
     """Say which schemas the first and the last message were written with: ``63 at first, 67 at last``."""
-    first, last = group.first.schema_id, group.last.schema_id
-    return f"{first}" if last in {None, first} else f"{first} at first, {last} at last"
+    first, last = (printable(place.written_with or "none") for place in (group.first, group.last))
+    return first if last in {"none", first} else f"{first} at first, {last} at last"
 
 
 def found_words(group: ViolationGroup) -> str:

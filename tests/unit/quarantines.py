@@ -14,6 +14,10 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CANARY = "ann@example.test"
 
 
+#: What tells the schema of a key or value.
+Told = int | str | bytes | None
+
+
 @dataclass(frozen=True)
 class Table:
     """A configured table, as far as the report looks."""
@@ -35,14 +39,15 @@ class Lake:
         ran: mirrors that have been published to.
         messages: messages in raw, by the mirror's name.
         lines: snapshots by the table's name, newest first, where a test has more to say of them.
-        schemas: the schema ids (of key and value) of messages, by partition and offset.
+        schemas: what tells the schemas of key and value of messages, by partition and offset: an id, the name that a
+            header gives, or the bytes.
     """
 
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     ran: set[str] = field(default_factory=set)
     messages: dict[str, int] = field(default_factory=dict)
     lines: dict[str, Sequence[SnapshotLine]] = field(default_factory=dict)
-    schemas: dict[tuple[int, int], tuple[int | None, int | None]] = field(default_factory=dict)
+    schemas: dict[tuple[int, int], tuple[Told, Told]] = field(default_factory=dict)
 
     def values_of(self, name: TableName, columns: Sequence[str], at: int | None = None) -> list[dict[str, Any]] | None:
         """Return the asked columns only, as the catalog's reader does."""
@@ -52,10 +57,18 @@ class Lake:
     def values_at(
         self, name: TableName, columns: Sequence[str], places: Collection[tuple[int, int]]
     ) -> list[dict[str, Any]]:
-        """Return the schema ids that the test gave."""
+        """Return what the test gave that is of a column."""
         assert name.name.endswith("__raw")
-        found = [(place, ids) for place, ids in self.schemas.items() if place in places]
-        return [{"partition": p, "offset": o} | dict(zip(columns, ids, strict=True)) for (p, o), ids in found]
+        kinds = {"key": bytes, "value": bytes, "schema_id": int, "schema_name": str}
+        found = []
+        for place in self.schemas.keys() & set(places):
+            row: dict[str, Any] = {"partition": place[0], "offset": place[1]}
+            for column in columns:
+                side, _, part = column.partition("_")
+                told = self.schemas[place][side == "value"]
+                row[column] = told if isinstance(told, kinds[part or side]) else None
+            found.append(row)
+        return found
 
     def lines_of(self, name: TableName) -> Sequence[SnapshotLine]:
         """Return the snapshots that the test gave, else one for each table that is there."""
@@ -91,8 +104,8 @@ def row(offset: int, **changes: object) -> dict[str, Any]:
 def line(
     number: int, minutes: int, batch: str | None = None, contract: str | None = None, **counts: int
 ) -> SnapshotLine:
-    """A snapshot that was made some minutes before `NOW`, the child of the number before; marked if it has a batch."""
-    marker = Marker("shop", batch or "", "t", None, Offsets({0: number}), {}, None, contract, counts)
+    """A snapshot made some minutes before `NOW`, the child of the number before; a hundred messages each, if marked."""
+    marker = Marker("shop", batch or "", "t", None, Offsets({0: 100 * number}), {}, None, contract, counts)
     summary = marker.to_summary() if batch is not None else {}
     at = int((NOW - timedelta(minutes=minutes)).timestamp() * 1000)
     return SnapshotLine(number, number - 1 or None, number, summary, at)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cdc_materializer.adopted import Adoption
+from cdc_materializer.audit import Remarks
 from cdc_materializer.marker import (
     LEFT,
     MARKER_PREFIX,
@@ -56,6 +57,29 @@ def test_what_a_batch_warns_of_is_told_in_quarantine_once() -> None:
     ]
     assert not is_unnoted(BATCH, None)
     assert Marker.begin(WARNED).warned == ()
+
+
+def test_a_tried_rule_that_cannot_be_judged_is_told_once_until_one_batch_judges_it() -> None:
+    """The mirror's marker has all of them, whichever were told; quarantine's has none, as each is a row there."""
+    unjudged = replace(BATCH, untried=("of digits", "a number"), contract="1")
+    later = replace(unjudged, batch="c")
+
+    assert Marker.from_summary(unjudged.to_summary()) == unjudged
+    assert unjudged.untold(None) == unjudged.untold(replace(BATCH, contract="1")) == ("of digits", "a number")
+    assert later.untold(unjudged) == ()
+    assert later.untold(replace(unjudged, untried=("of digits",))) == ("a number",)
+    assert replace(later, contract="2").untold(unjudged) == ("of digits", "a number")
+    assert (Marker.begin(unjudged).untried, beside_mirror(BEFORE, unjudged).untried) == ((), ())
+
+
+def test_what_is_found_of_rules_about_the_table_is_told_of_those_broken_always_and_of_those_not_judged_once() -> None:
+    """Which of the names could not be judged the marker says beside them."""
+    found, plain = Remarks(("rows at least",), ("a number",)), replace(BATCH, untried=("of digits",))
+
+    first = found.on(plain, None)
+    assert (first.warned, first.untried) == (("rows at least", "a number"), ("of digits", "a number"))
+    assert found.on(plain, first).warned == ("rows at least",)
+    assert Remarks().on(plain, first) == plain
 
 
 def test_a_batch_that_was_given_up_stays_known_while_it_is_the_mirrors_newest() -> None:

@@ -86,7 +86,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> _Lake:
         (quarantine, "hold", "held", held),
         (stops, "stop_if_asked", "may go on", None),
         (pipeline, "_stage", "staged", None),
-        (audit, "audit", "audited", ("many rows",)),
+        (audit, "audit", "audited", audit.Remarks(("many rows",))),
         (history, "keep", "history", None),
         (quarantine, "warn_of", "warned", held),
         (quarantine, "settle", "ended", None),

@@ -208,7 +208,7 @@ REPORTS: list[models.Report] = [
         summary=["The mirror has the row, as it was left by message 0/17."], total=9, limit=1,
         messages=[
             row_models.RowMessage(
-                **PLACE.model_dump(), schema_name="id:63", op="u", source_ts=NOW, position="0" * 70,
+                **PLACE.model_dump() | {"schema_name": "id:63"}, op="u", source_ts=NOW, position="0" * 70,
                 outcome="quarantined", batch="b", snapshot=7, published_at=NOW, columns=["status", "[price]"],
                 kept=["memo"], broke=["CONTRACT known-status"],
                 violations=[

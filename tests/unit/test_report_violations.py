@@ -25,10 +25,11 @@ from cdc_materializer.report.wording import (
     found_words,
     headline,
     masked_line,
+    place_words,
     rule_words,
     standing,
 )
-from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line
+from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, Told, line
 from tests.unit.quarantines import row as _row
 
 
@@ -58,7 +59,7 @@ def test_what_a_schema_tells_is_not_asked_of_the_contract() -> None:
     """Only a time in JSON without a schema needs its unit there; of messages of both kinds both things are said."""
     rows = [_row(offset, code="SCHEMA_INCOMPATIBLE", rule=None, action="hold") for offset in (1, 2)]
 
-    def said(schemas: dict[tuple[int, int], tuple[int | None, int | None]]) -> str:
+    def said(schemas: dict[tuple[int, int], tuple[Told, Told]]) -> str:
         lake = Lake({"shop.orders__quarantine": rows}, {"shop.orders"}, schemas=schemas)
         return violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0].violations[0].remedy
 
@@ -132,6 +133,40 @@ def test_published_remarks_are_counted_apart_from_held_messages() -> None:
     assert {group.action for group in table.violations} == {"reported"}
 
 
+def test_remarks_of_a_batch_that_was_stopped_are_none_of_what_is_published() -> None:
+    """Its messages wait in raw; what is held of them is told. A rule has its row where its batch ended."""
+    untried = {"action": "shadow_unjudged", "status": "released", "batch_id": "", "key": None}
+    rows = [
+        *[_row(offset, action="warn", status="released") for offset in (99, 100)],
+        _row(7, partition=1, action="report", code="ORDER_AMBIGUOUS", rule=None, status="released"),
+        *[_row(100 + behind, rule=f"tried-{behind}", **untried) for behind in (0, 1)],
+        _row(101),
+    ]
+
+    def told(lines: list[SnapshotLine]) -> tuple[int, int, list[tuple[str | None, int]]]:
+        lake = Lake({"shop.orders__quarantine": rows}, lines={"shop.orders": lines})
+        table = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0]
+        return table.reported, table.held_open, [(group.rule, group.count) for group in table.violations]
+
+    assert told([line(1, 60, "b1", read=9)]) == (1, 1, [("known-status", 1), ("known-status", 1), ("tried-0", 1)])
+    # What no marker tells of is taken as it is.
+    assert told([line(1, 60)])[0] == 3
+
+
+def test_what_is_about_a_table_and_over_is_counted_each_time_though_it_lies_in_one_place() -> None:
+    """The partition that names the place of a batch may be quiet; one stop that is told anew is one while it lasts."""
+    of_table = {"batch_id": "", "key": None, "timestamp": None}
+    times = [NOW - timedelta(hours=hours) for hours in (3, 2, 1)]
+    warned = [_row(9, rule="few", action="warn", status="released", detected_at=at, **of_table) for at in times]
+    stopped = [_row(9, rule="sum", action="stop", detected_at=at, **of_table) for at in times]
+    over = [{**row, "status": "released"} for row in stopped[:2]]
+
+    def count(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
+        return [(group.count, group.open) for group in _orders(*rows).violations]
+
+    assert (count(warned), count(stopped), count([*over, stopped[2]])) == ([(3, 0)], [(1, 1)], [(3, 1)])
+
+
 def test_an_empty_lake_answers_well() -> None:
     """Before the first run there are no tables; a table that ran without violations is clean."""
     report = violation_report("shop", [ORDERS, PAYMENTS], Lake(ran={"shop.payments"}), as_of=NOW)
@@ -148,6 +183,39 @@ def test_a_group_tells_the_schema_that_it_started_with() -> None:
     group = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0].violations[0]
 
     assert (group.first.schema_id, group.last.schema_id) == (63, 67)
+
+
+_GUID = "0F3C61B28AD84A1C9C0D5E6F70819203"
+_INLINE = b'{"schema":{"type":"struct","name":"shop.Envelope\\u001b","fields":[]},"payload":{"a":%d}}'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (3, f"guid:{_GUID}", "guid:0f3c61b2-8ad8-4a1c-9c0d-5e6f70819203"),
+        (3, b"\x01" + bytes.fromhex(_GUID) + b"a", "guid:0f3c61b2-8ad8-4a1c-9c0d-5e6f70819203"),
+        (None, "artifact:73686F70/6F72646572/31", "artifact:shop/order/1"),
+        (None, b"\xc3\x01" + bytes(range(8)) + b"a", "fingerprint:0001020304050607"),
+        (3, b"\x00" + (5_000_000_000).to_bytes(8, "big") + b"a", "5000000000"),
+        (3, _INLINE % 7, "inline:shop.Envelope?/7b0c18c3"),
+        (3, _INLINE % 8, "inline:shop.Envelope?/7b0c18c3"),
+        (None, b'{"schema":{"type":"struct","fields":[]},"payload":{}}', "inline:1b8a79a4"),
+        (3, b'{"id":1,"schema":"a"}', "3"),
+        (3, None, "3"),
+        (_INLINE % 7, b'{"id":1}', "inline:shop.Envelope?/7b0c18c3"),
+        (None, b'{"schema":{"type":"struct"},"payload":' + b"[" * 100_000, None),
+        (None, b'{"schema":{"name":"a"},"payload":1}', None),
+        (None, None, None),
+    ],
+)
+def test_a_schema_is_told_by_its_name_where_it_has_no_number(key: Told, value: Told, told: str | None) -> None:
+    """As headers and bytes name it; one that the message brings is told apart from another of its name by a digest."""
+    lake = Lake({"shop.orders__quarantine": [_row(1)]}, {"shop.orders"}, schemas={(0, 1): (key, value)})
+
+    group = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0].violations[0]
+
+    assert group.first.written_with == told
+    assert place_words(group.first) == "partition 0, offset 1" + (f", schema {told}" if told is not None else "")
 
 
 def test_a_rule_is_told_in_the_contracts_words_beside_those_that_were_kept() -> None:
@@ -412,8 +480,8 @@ def test_messages_that_wait_for_a_stopped_table_are_counted() -> None:
     )
     table = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0]
 
-    assert table.unpublished == 28
-    assert "28 messages wait in raw until the table goes on." in standing(table)
+    assert table.unpublished == 2800
+    assert "2,800 messages wait in raw until the table goes on." in standing(table)
 
 
 def test_masked_columns_are_told_from_the_mirrors_own_marker() -> None:
