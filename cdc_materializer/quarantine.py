@@ -170,9 +170,9 @@ def warn_of(line: Line, rules: Sequence[str], marker: Marker, span: Span | None 
 
 def _remark(line: Line, rule: str, place: tuple[int, int], *, is_judged: bool) -> DataFrame:
     """A quarantine row of a rule that no message of a batch tells of and nothing stops for."""
-    action = {} if is_judged else {"action": TRIED_UNJUDGED}
-    said = {**_said_of(line, rule), "status": verdict.RELEASED, **action}
-    return _row_without_message(line, Code.CONTRACT, place, said)
+    # Of a rule that the contract has no more since, that much is known.
+    said = {"action": str(Action.WARN), **_said_of(line, rule), "status": verdict.RELEASED}
+    return _row_without_message(line, Code.CONTRACT, place, said if is_judged else {**said, "action": TRIED_UNJUDGED})
 
 
 def _end_of(marker: Marker, span: Span | None = None) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from cdc_materializer.status import configured_tables
 
 if TYPE_CHECKING:
     from cdc_materializer.contract import Contract
+    from cdc_materializer.names import TableName
 
 
 def review(
@@ -80,10 +81,16 @@ def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Co
         try:
             contract = load_contract(table.contract, name, config.root)
             refuse_without_key(contract, config)
-            found[name] = contract
+            found[name] = contract.of_table(_key_of(config, table.mirror)) if contract.of_key else contract
         except UsageError as error:
             found[name] = error
     return found
+
+
+def _key_of(config: Config, mirror: TableName) -> frozenset[str]:
+    """The columns by which a mirror tells rows apart; none where there is no mirror yet."""
+    columns = open_tables(config.catalog).columns_of(mirror)
+    return columns[1] if columns is not None else frozenset()
 
 
 def _as_reported(contract: Contract) -> ContractFile:

@@ -192,7 +192,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         in_force=mirror is not None and marker_of(mirror).contract == contract.fingerprint,
         read_from="raw" if history.raw is not None else "topic",
         since=since,
-        rules=_rules(contract.row_rules, found, unjudged, sums["judged"]),
+        rules=_rules(contract.of_table(target.key).row_rules, found, unjudged, sums["judged"]),
         table_rules=of_table,
         codes=codes,
         **counts,

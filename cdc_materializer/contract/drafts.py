@@ -28,6 +28,8 @@ _MISPLACED = {
     "action": "a rule, under `quality`",
 }
 
+#: The kind of a rule that a primary key states: none of its columns is NULL.
+OF_KEY = "primary_key"
 _KINDS = {
     "expect_column_values_to_not_be_null": "not_null",
     "expect_column_values_to_be_null": "null",

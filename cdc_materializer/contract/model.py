@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Context, Decimal
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from cdc_materializer.decode.units import DeclaredType, TimeUnit, WrittenAs
 from cdc_materializer.masks import Mask, Masks
@@ -172,7 +172,8 @@ class Contract:
 
     ``judge`` says whether rules see values before or after their masks, ``max_quarantined`` from where on a batch is
     blocked for what it would hold, ``freshness`` how far the table may be behind its source. ``mask_key`` is the secret
-    of the hashes, which no file states (`with_key`); it is never shown. ``contacts`` are whom to tell.
+    of the hashes, which no file states (`with_key`); it is never shown. ``contacts`` are whom to tell. ``of_key`` are
+    the rules that columns of the primary key state, see `of_table`.
     """
 
     path: Path
@@ -185,6 +186,17 @@ class Contract:
     freshness: timedelta | None = field(default=None, compare=False)
     mask_key: bytes | None = field(default=None, repr=False, compare=False)
     contacts: tuple[Contact, ...] = field(default=(), compare=False)
+    of_key: tuple[Rule, ...] = field(default=(), compare=False)
+
+    def of_table(self, key: Collection[str]) -> Self:
+        """The contract of a table that tells rows apart by some columns: what else its primary key has is required.
+
+        Its own fingerprint stays the contract's: what it judges more the primary key says. Rows without a value of the
+        table's key are held for that.
+        """
+        known = {name.casefold() for name in key}
+        more = [rule for rule in self.of_key if known and (rule.column or "").casefold() not in known]
+        return replace(self, rules=(*self.rules, *more)) if more else self
 
     @property
     def row_rules(self) -> tuple[Rule, ...]:
@@ -252,7 +264,7 @@ class Contract:
         content: dict[str, object] = {
             "columns": sorted((_column(c) for c in self.columns), key=str),
             "rules": sorted(
-                (_rule(rule) for rule in self.rules),
+                (_rule(rule) for rule in self.rules if rule not in self.of_key),
                 key=str,
             ),
         }

@@ -16,7 +16,7 @@ from cdc_materializer.contract.checks import check_draft, named_columns
 from cdc_materializer.contract.clock_times import clocks_of, in_microseconds
 from cdc_materializer.contract.contradictions import check_further, check_rows_together, check_tables_together
 from cdc_materializer.contract.document import Findings, Place, find_unknown_keys, read_document
-from cdc_materializer.contract.drafts import Draft, named, refuse_misplaced
+from cdc_materializer.contract.drafts import OF_KEY, Draft, named, refuse_misplaced
 from cdc_materializer.contract.expectations import ROW
 from cdc_materializer.contract.json_schemas import tell_formats
 from cdc_materializer.contract.masking import (
@@ -182,7 +182,8 @@ def _read(
         known_so_far = len(findings.problems)
         draft = in_microseconds(one, clocks[one.scope], findings)
         drafts.append(draft)
-        if len(findings.problems) > known_so_far:
+        # What the table's own key says already judges nothing, and contradicts nothing.
+        if len(findings.problems) > known_so_far or draft.kind == OF_KEY:
             continue
         names = named_columns(draft) if draft.expectation in ROW else columns_of(draft)
         is_stored = draft.scope is Scope.TABLE or judge == "after"
@@ -210,9 +211,11 @@ def _read(
         plain = {column.name: types.get(column.name) for column in columns if column.mask is None}
         check_further(sound[Scope.TABLE], sound[Scope.ROW], plain, findings)
     name = document.name or document.id or found.name or findings.path.stem
+    rules = list(zip(drafts, named(drafts, findings), strict=True))
+    own, of_key = (tuple(rule for draft, rule in rules if (draft.kind == OF_KEY) is keys) for keys in (False, True))
     contract = Contract(
-        findings.path, name, document.version or "", columns, named(drafts, findings), judge, limit,
-        read_freshness(document, found, findings, lints=lints), contacts=read_contacts(document, found),
+        findings.path, name, document.version or "", columns, own, judge, limit,
+        read_freshness(document, found, findings, lints=lints), contacts=read_contacts(document, found), of_key=of_key,
     )  # fmt: skip
     if len(findings.problems) == before:
         check_masks(contract, [(*place, "properties", index) for index in range(len(columns))], findings)

@@ -14,7 +14,15 @@ from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from cdc_materializer.contract import table_rules
 from cdc_materializer.contract.document import Findings, Place, path_text
-from cdc_materializer.contract.drafts import NOT_AVAILABLE, REMOVE, Draft, read_flag, refuse_misplaced, refuse_unclear
+from cdc_materializer.contract.drafts import (
+    NOT_AVAILABLE,
+    OF_KEY,
+    REMOVE,
+    Draft,
+    read_flag,
+    refuse_misplaced,
+    refuse_unclear,
+)
 from cdc_materializer.contract.logical_types import contradiction
 from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
@@ -133,6 +141,8 @@ def _column_rules(declared: SchemaProperty, name: str, here: Place, findings: Fi
     at = (*here, "logicalTypeOptions")
     if declared.required:
         yield Draft((*here, "required"), "expect_column_values_to_not_be_null", {}, name, kind="required")
+    elif declared.primaryKey:
+        yield Draft((*here, "primaryKey"), "expect_column_values_to_not_be_null", {}, name, kind=OF_KEY)
     if declared.enum == []:
         findings.add((*here, "enum"), f"enum lists no value, so column {name} could have none.", "Add values.")
     if declared.enum:

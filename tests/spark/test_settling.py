@@ -6,13 +6,16 @@ Kills are exceptions here, at the named points; `test_crash` kills processes.
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
-from cdc_materializer import crash_points, pipeline, quarantine
+from cdc_materializer import crash_points, pipeline, quarantine, rows
 from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
+from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
     EXIT_BUG,
     EXIT_SOURCE,
@@ -24,8 +27,9 @@ from cdc_materializer.errors import (
     RegistryUnavailable,
 )
 from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line
+from cdc_materializer.line import Line, marker_of, reload
 from cdc_materializer.marker import STOPPED, Marker, is_unsettled
+from cdc_materializer.merge_quarantine import QUARANTINE_SCHEMA
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.proof import VerifyOptions, verify_tables
@@ -40,12 +44,13 @@ from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.processes import CHANGES, MIRROR, TOPIC, WARNS, add_changes, content
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
 #: How many messages the first batch of each test has; the last of them is held.
 _FIRST = 3
+_GAP, _BLOCKED = OffsetGap("a", "b", (0, _FIRST)), ContractBlocked("a", "b", ("few rows",))
 
 
 @pytest.fixture
@@ -129,6 +134,64 @@ def test_what_is_no_batchs_in_quarantine_keeps_no_batch_from_being_settled(
     assert run_once(config, spark).tables[0].batches == 1
     assert _commits(config) == commits
     assert _markers(config)[0] == replace(_markers(config)[0] or mirror, settles=None)
+
+
+def test_what_is_tried_again_takes_no_note_about_the_table_for_one_of_its_messages(
+    spark: "SparkSession", config: Config
+) -> None:
+    """A message that was held without its key gets it; remarks of what is not published go, those of batches stay."""
+    line, marker = _line(config, spark), replace(_marker(config), contract="judged")
+    known = quarantine.warn_of(line, ["known"], marker)
+    names, place = QUARANTINE_SCHEMA.types, (TOPIC, 0, _FIRST)
+
+    def lying(*told: tuple[str | None, ...]) -> "DataFrame":
+        schema = "rule string, key string, action string, status string, batch_id string"
+        found = spark.createDataFrame(list(told), schema)
+        given = dict(zip(("topic", "partition", "offset"), map(F.lit, place), strict=True))
+        given |= {"code": F.lit("CONTRACT"), **{name: F.col(name) for name in found.columns}}
+        return found.select(*[given.get(name, F.lit(None)).cast(ddl).alias(name) for name, ddl in names.items()])
+
+    remarked = [(rule, "k", action, "released", "b") for rule, action in (("warns", "warn"), ("tried", "shadow"))]
+    earlier = lying(("other", None, "quarantine", "open", "b"), *remarked)
+    line.lake.publish(known, marker_of(known), lambda stage: stage.append(earlier))
+    again = lying(*((rule, "k", "quarantine", "open", "c") for rule in ("known", "other")))
+    held = reload(line, MIRROR.quarantine)
+    states: Any = SimpleNamespace(states=None, violations={"CONTRACT": 2}, span=Span(TOPIC, Offsets(), Offsets()))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rows, "violation_rows", lambda *_: again)
+        patched.setattr(quarantine, "is_ahead", lambda *_: True)
+        quarantine.hold(line, held, marker.offsets, replace(marker, batch="c"), states)
+
+    noted = [row for row in content(config)[str(MIRROR.quarantine)] if row["code"] == "CONTRACT"]
+    assert sorted((row["rule"], row["key"], row["status"], row["batch_id"]) for row in noted if row["key"]) == [
+        ("known", "k", "open", "c"),
+        ("other", "k", "open", "b"),
+    ]
+    assert [(row["rule"], row["action"], row["batch_id"]) for row in noted if not row["key"]] == [("known", "warn", "")]
+
+
+def test_what_is_noted_beside_a_batch_is_committed_under_the_contract_that_judged_it(
+    spark: "SparkSession", config: Config, tmp_path: Path
+) -> None:
+    """Also where quarantine was last written under another one; a stop that no contract is about leaves that there."""
+    (tmp_path / "contract.yaml").write_text(WARNS, encoding="utf-8")
+    contract = load_contract(tmp_path / "contract.yaml")
+    line = replace(_line(config, spark), stated=contract)
+
+    def judged_by() -> str | None:
+        return marker_of(reload(line, MIRROR.quarantine)).contract
+
+    before = judged_by()
+    with pytest.raises(OffsetGap), quarantine.noting_stops(line, pipeline.load(line)):
+        raise _GAP
+    assert judged_by() == before
+    with pytest.raises(ContractBlocked), quarantine.noting_stops(line, pipeline.load(line)):
+        raise _BLOCKED
+    assert judged_by() == contract.fingerprint
+    quarantine.warn_of(line, ["many rows"], replace(_marker(config), contract="warned"))
+    assert judged_by() == "warned"
+    quarantine.go_on(line, reload(line, MIRROR.quarantine), "went on", has_read=True)
+    assert judged_by() == "went on"
 
 
 def _warning(root: Path) -> Config:
@@ -238,9 +301,6 @@ def test_a_stop_that_only_a_person_ends_is_ended_by_no_batch(spark: "SparkSessio
     assert quarantine.go_on(line, held, has_read=True) == held
     assert quarantine.has_losses(line, held)
     assert (3, "OFFSET_REGRESSION", "open") in _statuses(config)
-
-
-_GAP, _BLOCKED = OffsetGap("a", "b", (0, _FIRST)), ContractBlocked("a", "b", ("few rows",))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """A contract that is tried on history: since when, under which writers' schemas, and with nothing written."""
 
 import json
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
+from cdc_materializer.review import review
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import EPOCH, TopicBuilder, confluent_avro
 from cdc_materializer.trial import try_contract
@@ -127,6 +129,34 @@ def test_a_message_of_several_rows_is_one_message(lake_config: Config, spark: "S
     assert (found.read_from, found.messages, found.judged, found.broken) == ("topic", 2, 2, 1)
     (rule,) = found.rules
     assert (rule.messages, rule.share, rule.held, rule.keys, rule.schemas) == (1, 0.5, 1, 2, {"none": 1})
+
+
+def test_a_schema_that_messages_bring_is_called_the_same_by_a_trial_and_a_report(
+    lake_config: Config, spark: "SparkSession"
+) -> None:
+    """By its name and a digest: a producer that added a column is another one than before."""
+    folder, topic = lake_config.root / "tried_inline", TopicBuilder("orders")
+    folder.mkdir()
+    fields = [{"type": kind, "optional": False, "field": name} for name, kind in (("id", "int64"), ("price", "int32"))]
+    for key, note in enumerate(([], [{"type": "string", "optional": True, "field": "note"}]), 1):
+        schema = {"type": "struct", "fields": [*fields, *note], "optional": False, "name": "shop.Order"}
+        value = {"schema": schema, "payload": {"id": key, "price": -key, **({"note": None} if note else {})}}
+        topic.add(json.dumps({"id": key}).encode(), json.dumps(value).encode())
+    topic.write(folder)
+    _contract(folder / "kept.yaml", 0)
+    table = {"topic": "orders", "mirror": "tried.inline", "format": "upsert", "key": ["id"]}
+    table["contract"] = "tried_inline/kept.yaml"
+    path = lake_config.root / "tried_inline.yaml"
+    path.write_text(yaml.safe_dump({"name": "tests", "source": {"files": folder.name}, "tables": [table]}), "utf-8")
+    config = load_config(path)
+    assert run_once(config, spark).exit_code == 0
+
+    (tried,) = try_contract(config, "tried.inline", folder / "kept.yaml", None, spark).rules
+    (found,) = review(config, datetime.now(UTC)).tables[0].violations
+
+    assert sorted(tried.schemas) == sorted(name or "" for name in (found.first.schema_name, found.last.schema_name))
+    assert tried.schemas == dict.fromkeys(sorted(tried.schemas), 1)
+    assert all(re.fullmatch("inline:shop.Order/[0-9a-f]{8}", name) for name in tried.schemas)
 
 
 def _snapshots(spark: "SparkSession") -> dict[str, int]:

@@ -236,6 +236,25 @@ def test_a_primary_key_that_is_called_unique_is_held_to_it(write_contract: "Writ
     assert [rule.name for rule in load_contract(path).rules] == ["id.unique", "code.unique"]
 
 
+def test_what_the_primary_key_has_beside_the_tables_key_is_required(write_contract: "Write") -> None:
+    """As ODCS says of its columns. Rows without the table's own key are held for that, so that says nothing more."""
+    path = write_contract("- {name: Region, physicalType: text, primaryKey: true}\n- {name: a, physicalType: int}")
+    contract = load_contract(path)
+
+    found = contract.of_table(("ID",))
+    assert [(rule.name, rule.column, rule.told_action, rule.line) for rule in found.row_rules] == [
+        ("Region.primary_key", "Region", "quarantine", 10)
+    ]
+    assert found.fingerprint == contract.fingerprint
+    assert contract.rules == contract.of_table(()).rules == contract.of_table(("id", "region")).rules == ()
+    required = path.read_text().replace("text, primaryKey", "text, required: true, primaryKey")
+    path.write_text(required)
+    assert [rule.name for rule in load_contract(path).of_table(("id",)).rules] == ["Region.required"]
+    shadowed = "- name: orders\n    customProperties: [{property: shadow, value: true}]"
+    path.write_text(required.replace("required: true, ", "").replace("- name: orders", shadowed))
+    assert [rule.shadow for rule in load_contract(path).of_table(("id",)).rules] == [True]
+
+
 def test_rule_names_are_unique_and_stable(write_contract: "Write") -> None:
     """Unnamed rules are numbered; a name given twice is a problem."""
     twice = "{{type: library, metric: nullValues, mustBe: 0{}}}"
