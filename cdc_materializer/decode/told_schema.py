@@ -69,7 +69,8 @@ def of_bytes(octets: bytes | None) -> ToldSchema:
 
 
 def _of_schema(schema: object) -> ToldSchema:
-    if not isinstance(schema, dict) or "type" not in schema:
+    # A row may have columns of these names, and none of its values is to be shown for one of a schema.
+    if not isinstance(schema, dict) or schema.get("type") != "struct" or not isinstance(schema.get("fields"), list):
         return ToldSchema()
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"))
     name = schema.get("name") if isinstance(schema.get("name"), str) else None

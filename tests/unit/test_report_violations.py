@@ -204,7 +204,8 @@ _INLINE = b'{"schema":{"type":"struct","name":"shop.Envelope\\u001b","fields":[]
         (3, None, "3"),
         (_INLINE % 7, b'{"id":1}', "inline:shop.Envelope?/7b0c18c3"),
         (None, b'{"schema":{"type":"struct"},"payload":' + b"[" * 100_000, None),
-        (None, b'{"schema":{"name":"a"},"payload":1}', None),
+        (None, b'{"schema":{"type":"x","name":"a"},"payload":1}', None),
+        (None, b'{"schema":{"type":"struct","name":"a","fields":2},"payload":1}', None),
         (None, None, None),
     ],
 )
