@@ -75,7 +75,7 @@ _UNJUDGED = (
 )
 _TRIED_UNJUDGED = (
     "The rule is only tried and could not be judged: what breaks it passed unseen, and nothing is held for it.",
-    "Mend the rule so that it can judge every row; `cdcm contract test --table …` says what goes wrong.",
+    "Mend the rule so that it can be judged; `cdcm contract test --table …` says what goes wrong.",
 )
 #: Of a row, where it is not held.
 _OF_ROW: Mapping[str, tuple[str, str]] = {
