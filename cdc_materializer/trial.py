@@ -33,6 +33,7 @@ from cdc_materializer.judging import cached, without_failing
 from cdc_materializer.lake import Lake, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, marker_of
+from cdc_materializer.line_checks import check_layout
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by
@@ -102,7 +103,7 @@ def try_contract(
         spark: a session with Iceberg's extensions, where there is one.
 
     Raises:
-        ContractInvalid: the contract cannot be followed.
+        ContractInvalid: the contract cannot be followed, or calls key what is not the table's.
         RuleNotJudged: one of its rules that is not only tried fails at a row.
         UsageError: there are no messages, or none that can be read as changes of a row.
         CdcError: the tables, the source or the registry cannot be used.
@@ -160,6 +161,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."
         raise UsageError(what, "Run `cdcm doctor`; JSON without a schema needs a contract with columns and a key.")
     target = decoders.plan.target
+    check_layout(line, mirror, target)
     epochs, alone = (marker_of(mirror).epochs, marker_of(mirror).alone) if mirror is not None else ((), 0)
     routed = mirror is not None and mirror.routed
     partitions = len(history.span.end)

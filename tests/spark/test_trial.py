@@ -11,6 +11,7 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
+from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.review import review
 from cdc_materializer.run import run_once
 from cdc_materializer.testing import EPOCH, TopicBuilder, confluent_avro
@@ -108,6 +109,17 @@ def test_a_trial_writes_to_no_table(config: Config, spark: "SparkSession") -> No
     try_contract(config, _TABLE, _contract(config.root / "tried" / "stricter.yaml", 10), None, spark)
 
     assert _snapshots(spark) == before
+
+
+def test_a_trial_refuses_the_primary_key_that_a_run_would_refuse(config: Config, spark: "SparkSession") -> None:
+    """Whoever tries a contract hears of it before it stops the table."""
+    path = _contract(config.root / "tried" / "other_key.yaml", 0)
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("- name: id\n    physicalType: bigint", "- name: note\n    physicalType: text")
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ContractInvalid, match=r"the primary key is note, and tried\.orders tells rows apart by id"):
+        try_contract(config, _TABLE, path, None, spark)
 
 
 def test_a_message_of_several_rows_is_one_message(lake_config: Config, spark: "SparkSession") -> None:
