@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cdc_materializer.merge import Origin, end_truncated
+from cdc_materializer.merge_quarantine import forget_remarks
 from cdc_materializer.names import TableName
 from cdc_materializer.truncates import Truncate
 
@@ -52,3 +53,17 @@ def test_a_row_that_a_truncate_ends_is_left_by_its_message() -> None:
 def test_a_truncate_of_the_only_source_table_asks_for_no_table() -> None:
     """The field is not there to be asked for."""
     assert "source_table" not in _ended(Truncate("1", 0, 7, table="t"), soft=False)[0]
+
+
+def test_remarks_go_that_lie_where_no_batch_has_published() -> None:
+    """Of a partition that the mirror knows from its offset on, where a batch may have ended; of another one all."""
+    is_remark = "t.status = 'released' AND t.action IN ('report', 'warn', 'shadow', 'shadow_unjudged')"
+
+    def where(reached: dict[int, int]) -> str:
+        return forget_remarks("lake", TableName.parse("shop.orders"), "b", reached).partition(f" {is_remark} AND ")[2]
+
+    assert where({0: 5, 2: 7}) == (
+        "NOT ((t.partition = 0 AND (t.offset < 5 OR t.offset = 5 AND t.batch_id = ''))"
+        " OR (t.partition = 2 AND (t.offset < 7 OR t.offset = 7 AND t.batch_id = '')))"
+    )
+    assert where({}) == "NOT (false)"
