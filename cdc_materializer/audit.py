@@ -136,13 +136,12 @@ def audit(line: Line, stage: Stage, target: TableSchema) -> Remarks:
         refused = refusal(line, found)
         if refused is not None:
             raise refused
-    for one in found:
-        if one.why is not None:
-            _log.warning(
-                "%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, one.rule.name, one.why
-            )
-    broken, untried = (tuple(one.rule.name for one in found if (one.why is None) is known) for known in (True, False))
-    return Remarks(broken, untried)
+    # On a replay's branch others may be unjudged, which its end says (`broken_by`).
+    untried = [one for one in found if one.why is not None and one.rule.shadow]
+    for one in untried:
+        _log.warning("%s: the rule %s, which is only tried, cannot be judged (%s)", line.mirror, one.rule.name, one.why)
+    broken = tuple(one.rule.name for one in found if one.why is None)
+    return Remarks(broken, tuple(one.rule.name for one in untried))
 
 
 def broken_by(line: Line, table: LakeTable, replaced: LakeTable | None = None) -> list[Audited]:
