@@ -256,7 +256,7 @@ class Line:
             folded: the batch; None for states of which nothing else is known.
         """
         contract, types = self.contract, judged_types(target)
-        contract = contract.of_table(target.key) if contract is not None else None
+        contract = contract.of_table(target.key, types) if contract is not None else None
         stated, file = (contract.row_rules, contract.path.name) if contract is not None else ((), None)
         rules, refused = compile_to_judge(stated, types, file)
         known = Judgement(rules, self.table.strict, self.table.truncate, recorded, refused=refused)

@@ -22,8 +22,9 @@ from cdc_materializer.line_checks import masked_otherwise
 from cdc_materializer.line_then import at_snapshot
 from cdc_materializer.marker import GENESIS_TAG, Marker
 from cdc_materializer.merge import CDC, cdc_struct
-from cdc_materializer.offsets import Offsets
+from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.rebuild_start import Start, is_before, wanted_offsets
+from cdc_materializer.verdict import RELEASED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,8 +58,11 @@ class Base:
         if self.quarantine is None:
             return None
         read = batch.whole(Offsets(), marker_of(self.mirror).offsets, line.table.topic)
-        # What the table as a whole broke is no message's, and was told where the batch ended.
-        is_then = batch.within(read, "partition", "offset") | (F.col("batch_id") == "")
+        # What the table as a whole broke is no message's, and lies where its batch has ended. Remarks of a batch that
+        # was not published then are told anew; stops stay until somebody ends them.
+        ended = Span(read.topic, read.start, Offsets({number: end + 1 for number, end in read.end.items()}))
+        is_told = (F.col("status") != RELEASED) | batch.within(ended, "partition", "offset")
+        is_then = batch.within(read, "partition", "offset") | ((F.col("batch_id") == "") & is_told)
         return line.lake.rows(self.quarantine).where(is_then)
 
 

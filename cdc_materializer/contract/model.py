@@ -188,14 +188,20 @@ class Contract:
     contacts: tuple[Contact, ...] = field(default=(), compare=False)
     of_key: tuple[Rule, ...] = field(default=(), compare=False)
 
-    def of_table(self, key: Collection[str]) -> Self:
+    def of_table(self, key: Collection[str], columns: Collection[str] | None = None) -> Self:
         """The contract of a table that tells rows apart by some columns: what else its primary key has is required.
 
         Its own fingerprint stays the contract's: what it judges more the primary key says. Rows without a value of the
         table's key are held for that.
+
+        Args:
+            key: the table's own key.
+            columns: those that the table has, where they are known; of one that it has not got yet nothing is required.
         """
         known = {name.casefold() for name in key}
-        more = [rule for rule in self.of_key if known and (rule.column or "").casefold() not in known]
+        there = None if columns is None else {name.casefold() for name in columns}
+        named = [(rule, (rule.column or "").casefold()) for rule in self.of_key if known]
+        more = [rule for rule, name in named if name not in known and (there is None or name in there)]
         return replace(self, rules=(*self.rules, *more)) if more else self
 
     @property
@@ -270,6 +276,9 @@ class Contract:
         }
         if self.masks.judged or (self.masks.methods and self.judge == "after"):
             content["judge"] = self.judge
+        if len(self.of_key) > 1:
+            # It requires what the table's own key does not have of it (`of_table`).
+            content["primary_key"] = "required"
         if self.max_quarantined is not None:
             content["max_quarantined"] = str(self.max_quarantined)
         text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from uuid import RFC_4122, UUID
 
 from cdc_materializer.decode.naming import LEGACY_ID_BYTES, SchemaName, named_in_bytes
 from cdc_materializer.names import shown
@@ -62,6 +63,9 @@ def of_bytes(octets: bytes | None) -> ToldSchema:
         return ToldSchema()
     # A number that raw has no column for has more than four bytes.
     name, _ = named_in_bytes(octets, LEGACY_ID_BYTES)
+    if name is not None and name.kind == "guid" and UUID(name.text).variant != RFC_4122:
+        # Bytes of a row that begin alike: none of its values is to be shown for a schema.
+        return ToldSchema()
     if name is not None:
         return of_selector(str(name))
     wrapped = _read(octets) if octets[:1] == b"{" else None

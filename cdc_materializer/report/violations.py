@@ -65,6 +65,8 @@ REPORT_COLUMNS = (
 )
 #: The columns of a raw table that say which schema a message was written with.
 SCHEMA_COLUMNS = ("key_schema_id", "value_schema_id", "key_schema_name", "value_schema_name")
+#: Of so many messages the bytes are read for their schema: each can be a row group of raw.
+_READ_MAX = 20
 
 
 class QuarantineLake(Protocol):
@@ -331,7 +333,7 @@ def schemas_of(
     rows = {_place_of(row): row for row in (lake.values_at(name.raw, SCHEMA_COLUMNS, places) if places else [])}
     told = {place: (of_side(row, "value"), of_side(row, "key")) for place, row in rows.items()}
     # Bytes are asked for only where a schema may be told by nothing else.
-    untold = {place for place, (value, _) in told.items() if value.text is None}
+    untold = sorted(place for place, (value, _) in told.items() if value.text is None)[:_READ_MAX]
     for row in lake.values_at(name.raw, ("key", "value"), untold) if untold else []:
         _, key = told[_place_of(row)]
         told[_place_of(row)] = of_bytes(row["value"]), key if key.text is not None else of_bytes(row["key"])

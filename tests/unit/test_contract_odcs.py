@@ -246,6 +246,8 @@ def test_what_the_primary_key_has_beside_the_tables_key_is_required(write_contra
         ("Region.primary_key", "Region", "quarantine", 10)
     ]
     assert found.fingerprint == contract.fingerprint
+    assert contract.of_table(("id",), ("id", "a")).rules == ()
+    assert contract.of_table(("id",), ("id", "REGION")).rules == found.rules
     assert contract.rules == contract.of_table(()).rules == contract.of_table(("id", "region")).rules == ()
     required = path.read_text().replace("text, primaryKey", "text, required: true, primaryKey")
     path.write_text(required)

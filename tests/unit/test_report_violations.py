@@ -194,6 +194,8 @@ _INLINE = b'{"schema":{"type":"struct","name":"shop.Envelope\\u001b","fields":[]
     [
         (3, f"guid:{_GUID}", "guid:0f3c61b2-8ad8-4a1c-9c0d-5e6f70819203"),
         (3, b"\x01" + bytes.fromhex(_GUID) + b"a", "guid:0f3c61b2-8ad8-4a1c-9c0d-5e6f70819203"),
+        # Bytes of a row that begin alike.
+        (3, b"\x01secret-card-1234x", "3"),
         (None, "artifact:73686F70/6F72646572/31", "artifact:shop/order/1"),
         (None, b"\xc3\x01" + bytes(range(8)) + b"a", "fingerprint:0001020304050607"),
         (3, b"\x00" + (5_000_000_000).to_bytes(8, "big") + b"a", "5000000000"),
