@@ -27,6 +27,7 @@ class Reading:
         earlier: the other messages before the span; None where there are none.
         retried: where the messages from before the span lie; None where the batch has none.
         decoders: for the batch's own messages.
+        limit: how many offsets the span could have had; 0 where that was not asked.
     """
 
     span: Span
@@ -34,6 +35,7 @@ class Reading:
     earlier: DataFrame | None
     retried: Span | None
     decoders: Decoders
+    limit: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Batch:
     """What one batch did: nothing but landing, where the mirror has no snapshot yet.
 
     Rows that a snapshot did not show are no message's; they are counted in `swept` alone. In `foreign` are the commits
-    of other programs that it found in the tables. It has `covered` so many offsets of raw's.
+    of other programs that it found in the tables. It has `covered` so many offsets of raw's, of `limit` that it could.
     """
 
     counts: dict[str, int]
@@ -85,3 +87,4 @@ class Batch:
     swept: int = 0
     foreign: int = 0
     covered: int = 0
+    limit: int = 0

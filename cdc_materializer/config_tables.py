@@ -174,7 +174,9 @@ class TableSettings(Settings):
         "than your longest transaction.",
         json_schema_extra={"default": "1h"},
     )
-    records_max: int = Field(default=500_000, ge=1, description="The most messages that one batch reads.")
+    records_max: int = Field(
+        default=500_000, ge=1, description="The most messages that one batch reads; fewer where they are large."
+    )
     batch_duration: Duration = Field(
         default=timedelta(minutes=5),
         description="How long a batch is to take. After one that took longer, or that hardly found room in memory, the "

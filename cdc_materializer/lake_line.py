@@ -105,6 +105,31 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
     return found
 
 
+def landings(table: Any, head: int | None, since: Offsets, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - as above
+    """Where the landings of raw ended, and how many bytes their files have, oldest first.
+
+    The first one ended at `since` or before it, unless there is none such any more.
+
+    Args:
+        table: raw.
+        head: the snapshot to begin with.
+        since: offsets that are of interest.
+        limit: how many snapshots to look at.
+    """
+    found: list[tuple[Offsets, int]] = []
+    snapshot = table.snapshot(head) if head is not None else None
+    while snapshot is not None and limit:
+        told = summary_of(snapshot)
+        if snapshot.operation() == "append" and f"{MARKER_PREFIX}offsets" in told:
+            end = Offsets.from_json(told[f"{MARKER_PREFIX}offsets"])
+            found.append((end, _told(told, "added-files-size")))
+            if not end.is_ahead_of(since):
+                break
+        parent = snapshot.parentId()
+        snapshot, limit = table.snapshot(parent) if parent is not None else None, limit - 1
+    return found[::-1]
+
+
 def brought_by_others(table: Any, head: int | None) -> list[int]:  # noqa: ANN401 - a Java object
     """The snapshots that brought or changed rows and that no batch of ours has made, newest first.
 

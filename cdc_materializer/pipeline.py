@@ -32,6 +32,7 @@ from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
 from cdc_materializer.past import Past
 from cdc_materializer.pipeline_aliases import told_by_raw
 from cdc_materializer.pipeline_landing import append_read
+from cdc_materializer.pipeline_size import offsets_max
 from cdc_materializer.progress import plan_up_to
 from cdc_materializer.quarantine_retries import as_waiting, find_retries, limited, turn_of
 from cdc_materializer.settling import settled, tell_quarantine
@@ -98,7 +99,8 @@ def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool 
         decided = decide(line, tables, reading)
         try:
             # Step 5. Publish what is held and why, then the rows with their marker: or nothing.
-            return publish(line, raw, tables, decided)
+            done = publish(line, raw, tables, decided)
+            return replace(done, limit=reading.limit) if done is not None else None
         finally:
             decided.states.unpersist()
 
@@ -200,19 +202,19 @@ def plan_folding(line: Line, raw: LakeTable, mirror: LakeTable | None) -> Span:
 def read(line: Line, raw: LakeTable, tables: Tables) -> Reading | None:
     """The next messages, and those that can be read only now, with their decoders; None where there are none.
 
-    A batch has at most `records_max` messages. Before there is a mirror it has more, if that many are needed to find
+    A batch has at most `offsets_max` messages. Before there is a mirror it has more, if that many are needed to find
     out what the mirror's columns and key are: a topic may begin with tombstones, a truncate or garbage.
     """
     waiting = plan_folding(line, raw, tables.mirror)
     retried = find_retries(line, raw, tables)
     if waiting.is_empty and retried is None:
         return None
-    limit = line.table.records_max
+    limit = offsets_max(line, raw, waiting.start)
     while True:
         span = plan_span(waiting.topic, waiting.start, waiting.start, waiting.end, limit)
         reading = reading_of(line, line.lake.rows(raw), span, retried, tables)
         if tables.mirror is not None or reading.decoders.make_a_table or span.end == waiting.end:
-            return reading
+            return replace(reading, limit=limit)
         limit *= 4
 
 

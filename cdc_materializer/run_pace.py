@@ -48,7 +48,7 @@ class Pace:
         """The pace with which a table begins."""
         return cls(line.table.records_max, line.table.batch_duration.total_seconds(), line.table.records_max)
 
-    def note(self, covered: int, seconds: float, collecting: float) -> None:
+    def note(self, covered: int, seconds: float, collecting: float, limit: int = 0) -> None:
         """Learn from a batch.
 
         Args:
@@ -56,8 +56,10 @@ class Pace:
                 there was no more, and what it costs is what each batch does.
             seconds: how long it took, landing included.
             collecting: for how many of them Java did nothing but collect garbage.
+            limit: how many offsets it could have covered, where that was less than this pace's limit: messages are
+                large, or a mirror had to be made.
         """
-        if 2 * covered < self.limit:
+        if 2 * covered < (min(limit, self.limit) or self.limit):
             return
         if collecting > COLLECTING_MAX * seconds:
             self._last, self._other, wanted = None, None, covered / 2
@@ -93,7 +95,7 @@ class Pace:
         began, collecting = clock.monotonic(), collecting_seconds(spark)
         done = advance(self._at_pace(line))
         if done is not None:
-            self.note(done.covered, clock.monotonic() - began, collecting_seconds(spark) - collecting)
+            self.note(done.covered, clock.monotonic() - began, collecting_seconds(spark) - collecting, done.limit)
         return done
 
     def _at_pace(self, line: Line) -> Line:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_materializer import run_pace
+from cdc_materializer import pipeline_size, run_pace
 from cdc_materializer.config import Config
 from cdc_materializer.run import RunOptions, run_once
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
@@ -37,3 +37,21 @@ def test_batches_that_take_too_long_become_smaller(
     assert report.exit_code == 0
     assert found == [(8, shop.mirror), (4, shop.mirror)]
     assert shop.rows() == {1: 11, 3: 30} | {100 + at: at for at in range(12)}
+
+
+def test_large_messages_come_in_small_batches(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by itself where there is no room for two: raw tells how large they are once they have landed."""
+    shop = Shop(lake_config, spark, "large")
+    shop.send(*[("c", 100 + at, at) for at in range(4)])
+    monkeypatch.setattr(pipeline_size, "SHARE", 0)
+    found: list[int] = []
+
+    report = run_once(
+        shop.config, spark, RunOptions(on_batch=lambda _, batch: found.append(sum(batch.counts.values())))
+    )
+
+    assert report.exit_code == 0
+    assert found == [1, 1, 1, 1]
+    assert pipeline_size.memory_for_data(spark) > 2**28

@@ -40,6 +40,15 @@ def test_a_batch_tells_how_much_the_next_one_reads(
     assert pace.limit == wanted
 
 
+def test_a_batch_that_was_cut_by_the_size_of_its_messages_tells_how_long_it_takes() -> None:
+    """It is far from the pace's limit, and as large as it could be."""
+    pace = Pace(MOST, 300.0, MOST)
+
+    pace.note(57_000, 3_000.0, 2_500.0, limit=57_000)
+
+    assert pace.limit == 28_500
+
+
 @pytest.mark.parametrize(
     ("seconds", "low", "high"),
     [
