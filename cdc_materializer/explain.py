@@ -30,7 +30,16 @@ from cdc_materializer.merge import CDC, DELETED
 from cdc_materializer.quarantine import as_held
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import RowNow, WhyReport
-from cdc_materializer.report.row_story import HELD_ACTIONS, SEEN, Kept, Publication, Told, publications, story
+from cdc_materializer.report.row_story import (
+    HELD_ACTIONS,
+    SEEN,
+    Kept,
+    Publication,
+    Told,
+    judged_otherwise,
+    publications,
+    story,
+)
 from cdc_materializer.report.row_summary import Standing, summary
 from cdc_materializer.why_changes import changed_columns, changed_values, told_changes
 from cdc_materializer.why_held import violations_of
@@ -113,7 +122,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         table=str(line.mirror),
         topic=line.table.topic,
         key=key,
-        summary=summary(standing, row, judged_otherwise=marker_of(mirror).contract != fingerprint, stop=stop),
+        summary=summary(standing, row, judged_otherwise=judged_otherwise(told, batches, fingerprint), stop=stop),
         row=row,
         total=total,
         limit=asked.limit,

@@ -59,6 +59,7 @@ class Publication:
         at: when it was made.
         open_snapshots: the last records so far (`Sweep.last`) of the source's snapshots that it left open; None
             where it did not follow them.
+        contract: the fingerprint of the contract that it was judged by; None: there was none, or nothing tells.
     """
 
     start: Offsets
@@ -67,6 +68,7 @@ class Publication:
     snapshot: int | None = None
     at: datetime | None = None
     open_snapshots: frozenset[tuple[int, int]] | None = frozenset()
+    contract: str | None = None
 
     def ends_before(self, reached: Offsets) -> bool:
         """Whether all that it read lies before some offsets."""
@@ -100,7 +102,7 @@ def publications(line: Sequence[Kept]) -> list[Publication]:
             continue
         at, followed = datetime.fromtimestamp(kept.at / 1000, UTC), kept.marker.snapshots
         left_open = frozenset(min(one.ends.items()) for one in followed.running) if followed is not None else None
-        batch = Publication(reached, here, kept.marker.batch, kept.snapshot, at, left_open)
+        batch = Publication(reached, here, kept.marker.batch, kept.snapshot, at, left_open, kept.marker.contract)
         if not (is_told or kept.is_first):
             # An older snapshot is gone, and with it which of these messages were read together.
             batch = Publication(reached, here, open_snapshots=left_open or frozenset())
@@ -216,6 +218,18 @@ def story(
         )
         for told, other in zip(life, others, strict=True)
     ]
+
+
+def judged_otherwise(life: Sequence[Told], batches: Sequence[Publication], today: str | None) -> bool:
+    """Whether a batch that read one of these messages was judged by another contract than today's.
+
+    Args:
+        life: the messages that are told.
+        batches: from `publications`; of one whose snapshot is not kept nothing tells.
+        today: the contract's fingerprint; None where there is none.
+    """
+    read = {told.number for told in life if told.number is not None and told.number < len(batches)}
+    return any(batches[number].batch is not None and batches[number].contract != today for number in read)
 
 
 def _same(one: MessagePlace, other: MessagePlace) -> bool:

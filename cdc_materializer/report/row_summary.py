@@ -45,7 +45,7 @@ def summary(
     Args:
         standing: what its messages say.
         row: what the mirror has; None where there is no key.
-        judged_otherwise: whether the newest batch was judged by another contract than today's.
+        judged_otherwise: whether a batch that read one of them was judged by another contract than today's.
         stop: what keeps the mirror from reading on, so that later messages are not among those that are told.
     """
     if row is None:
@@ -56,7 +56,7 @@ def summary(
         sentences.append(f"The mirror does not hold what the messages give{other}: see `cdcm verify`.")
     if judged_otherwise:
         sentences.append(
-            "The newest batch was judged by another contract than today's, which is the one that speaks here."
+            "Batches that read them were judged by another contract than today's, which is the one that speaks here."
         )
     if stop is not None:
         sentences.append(f"Messages that the mirror has not read are left out, for they cannot be: {stop}")

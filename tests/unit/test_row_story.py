@@ -14,7 +14,15 @@ from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.row_models import Became, ColumnChange, RowViolation, WhyReport
-from cdc_materializer.report.row_story import Kept, Publication, Told, publications, story, sweeping_batches
+from cdc_materializer.report.row_story import (
+    Kept,
+    Publication,
+    Told,
+    judged_otherwise,
+    publications,
+    story,
+    sweeping_batches,
+)
 from cdc_materializer.report.terminal import render
 from cdc_materializer.snapshots import Followed, Snapshot
 from cdc_materializer.why_key import keeps_digits, key_values
@@ -191,6 +199,25 @@ def test_a_change_that_came_late_names_the_one_that_readers_had_by_then() -> Non
     assert found[1].by == place(2)
     assert found[1].reason == "It was good; 0/2 comes after it, and readers had that from an earlier batch."
     assert story([replace(life[1], number=None), *life[2:]], published(2), [])[0].by is None
+
+
+def test_the_contract_is_held_against_those_of_all_batches_that_read_the_messages() -> None:
+    """Not the newest batch's alone; nothing is known of one whose snapshot is gone, or that has not come."""
+    contracts = {1: "old", 2: "new", 3: None}
+    line = [
+        replace(one, marker=replace(one.marker, contract=contracts[number]))
+        for number in contracts
+        if (one := kept(number, {0: number})).marker is not None
+    ]
+    batches = publications([*line[::-1], kept(0, {0: 0}, is_first=True)])
+
+    def asked(*numbers: int | None, today: str | None = "new") -> bool:
+        return judged_otherwise([told(9, "upserted", number=number) for number in numbers], batches, today)
+
+    assert [one.contract for one in batches] == ["old", "new", None]
+    assert (asked(0, 1), asked(1), asked(1, 2), asked(2)) == (True, False, True, True)
+    assert (asked(2, today=None), asked(0, today=None), asked(None), asked(3)) == (False, True, False, False)
+    assert not judged_otherwise([told(9, "upserted")], publications(line[:1]), "new")
 
 
 def test_a_row_is_told_message_by_message() -> None:

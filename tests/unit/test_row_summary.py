@@ -35,7 +35,7 @@ def test_the_summary_says_why_the_row_is_as_it_is() -> None:
         "1 later message is held back (CONTRACT limit).",
         "1 message waits for the next `cdcm run`.",
         "The mirror does not hold what the messages give in price: see `cdcm verify`.",
-        "The newest batch was judged by another contract than today's, which is the one that speaks here.",
+        "Batches that read them were judged by another contract than today's, which is the one that speaks here.",
         "Messages that the mirror has not read are left out, for they cannot be: Two columns are one.",
     ]
 
