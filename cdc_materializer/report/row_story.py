@@ -23,6 +23,8 @@ TRUNCATE = "t"
 _REPORTED = ("report", "warn", "shadow")
 #: Actions after which a message is read again, on its own, where it is released.
 HELD_ACTIONS = ("hold", "quarantine")
+#: The action of a rule that lets nothing of a batch be published.
+_STOPS = "block"
 #: Held messages that a sentence names; the list beside it has all.
 _NAMED_MAX = 5
 
@@ -300,7 +302,7 @@ _REASONS: Mapping[str, str] = {
 
 def _reason(told: Told, by: Told | None, batch: Publication | None, violations: Sequence[RowViolation]) -> str:
     if told.outcome in _REASONS:
-        return _REASONS[told.outcome]
+        return (told.outcome == "waiting" and _stops(violations)) or _REASONS[told.outcome]
     if told.swept:
         return "A complete snapshot of the table, of which it is the last record, does not show the row: it ended it."
     if told.outcome == "quarantined":
@@ -311,6 +313,14 @@ def _reason(told: Told, by: Told | None, batch: Publication | None, violations: 
         known = f"with {lies_at(by)}" if by else "already"
         return f"The source sent it before: the row knew this position, or a later one, {known}."
     return _published(told, by, violations)
+
+
+def _stops(violations: Sequence[RowViolation]) -> str:
+    """How a message keeps the table from being read on; nothing where it does not."""
+    stops = [found for found in violations if found.status == "open" and found.action == _STOPS]
+    names = ", ".join(dict.fromkeys(_name(found) for found in stops))
+    said = f"It has landed in raw and stops the table ({names}): a run goes on once the data or the rule is mended."
+    return said if stops else ""
 
 
 def _published(told: Told, by: Told | None, violations: Sequence[RowViolation]) -> str:

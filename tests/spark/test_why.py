@@ -414,3 +414,35 @@ def test_a_row_that_stopped_its_table_can_be_released_once_its_rule_only_holds(
     found = release_held(shop.config, shop.mirror, Wanted(), spark)
 
     assert (found.tried, found.released, shop.rows()) == (1, 1, {1: -1, 2: 20})
+
+
+def test_what_a_stopped_table_has_landed_and_not_read_is_told_as_waiting(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """The message that a rule blocks says so; another row's behind it waits, and is as it was left before."""
+    shop = Things(spark, lake_config, "halted", 2)
+    shop.contract("contract.yaml", least=0, action="block")
+    shop.send(("c", 1, 10), ("c", 2, 20))
+    shop.run()
+    shop.send(("u", 1, -1), ("u", 2, 21), ("d", 2, None))
+    assert run_once(shop.config, spark).exit_code == EXIT_BLOCKED
+
+    blocked, behind = shop.why(key='{"id": 1}'), shop.why(key='{"id": 2}')
+
+    assert shop.rows() == {1: 10, 2: 20}
+    assert _fates(blocked)[1:] == [(2, "waiting", [])]
+    assert blocked.messages[-1].reason.startswith("It has landed in raw and stops the table (CONTRACT price-limit)")
+    assert [(found.rule, found.action, found.status) for found in blocked.messages[-1].violations] == [
+        ("price-limit", "block", "open")
+    ]
+    assert _fates(behind)[1:] == [(3, "waiting", []), (4, "waiting", [])]
+    assert (behind.messages[-1].batch, behind.messages[-1].snapshot) == (None, None)
+    said = "The mirror has the row, as it was left by message 0/1."
+    assert behind.summary == [said, "2 messages wait for the next `cdcm run`."]
+    assert behind.row is not None
+    assert (behind.row.present, behind.row.agrees) == (True, True)
+    assert shop.why(place=(0, 4)).key == behind.key
+
+    shop.contract("contract.yaml", least=-5, action="block")
+    shop.run()
+    assert [found.outcome for found in shop.why(key='{"id": 2}').messages] == ["upserted", "upserted", "deleted"]

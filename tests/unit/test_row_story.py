@@ -290,6 +290,19 @@ def test_what_quarantine_says_stands_beside_what_todays_rules_say() -> None:
     assert second.reason.startswith("It breaks today's rules (CONTRACT other), and quarantine has nothing of it")
 
 
+def test_a_message_that_stops_its_table_says_so_and_waits() -> None:
+    """As long as the rule blocks: what was noted for one that holds or warns is no reason why it was not read."""
+    waits = told(5, "waiting", number=None)
+
+    def reason(action: str, status: str = "open") -> str:
+        held = RowViolation(code="CONTRACT", rule="limit", action=action, status=status, batch="b9", detected_at=NOW)
+        return story([waits], published(5), [(place(5), held)])[0].reason
+
+    assert reason("block").startswith("It has landed in raw and stops the table (CONTRACT limit): a run goes on once")
+    lands = "It has landed in raw; the next `cdcm run` reads it."
+    assert [reason("quarantine"), reason("block", "released")] == [lands, lands]
+
+
 def test_a_row_that_a_snapshot_did_not_show_says_so() -> None:
     """At the snapshot's last record, which is a message of another row."""
     life = [told(0, "upserted", passes=True), told(1, "deleted", op="d", swept=True)]
