@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer import crash_points
 from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake import MAIN, Lake, LakeTable
-from cdc_materializer.lake_columns import REBUILT_PREFIX, RETYPED, retyped_ids
+from cdc_materializer.lake_columns import REBUILT_PREFIX, RETYPED, Stored, retyped_ids
 from cdc_materializer.lake_commit import head_of, keep_marker, mark, newest_marker, written_by
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line
@@ -32,7 +32,8 @@ REPLAY_BRANCH = "cdcm-replay-"
 def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Marker, kept: str | None) -> bool:
     """Make a branch the one that readers see, and keep what they saw under a tag; all in one commit.
 
-    Columns that were rebuilt with another type take the places of those that readers saw, in that commit too.
+    Columns that were rebuilt with another type take the places of those that readers saw in that commit too, and those
+    that are to be renamed get their names.
 
     Args:
         lake: the lake, on `main`.
@@ -53,25 +54,28 @@ def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Ma
     there = table.snapshot(branch)
     if there is None or there.snapshotId() != beside.head or not follows(lake, beside, base):
         return False
+    if beside.stored.now and table.schema().schemaId() != beside.schema_id:
+        # What takes which place was told by the columns that it had.
+        return False
     # Its name begins as the branch's: those who publish to `main` must not take it for left over.
     marked = f"{branch}_{lake.spark.sparkContext.applicationId}"
-    with translated(base.name):
-        table.manageSnapshots().createBranch(marked, there.snapshotId()).commit()
-        lake.mark(base.name, marker, marked)
-        table.refresh()
-        head = head_of(table, marked, base.name)
-    crash_points.reach("marked", base.name)
 
-    def commit() -> None:
-        change = table.newTransaction()
-        if beside.stored.now:
-            _put_in_place(table, change, beside.stored.now)
-        update = change.manageSnapshots()
+    def move(update: Any, head: int) -> Any:  # noqa: ANN401 - Java objects
         update = _tagged(table, update, kept, base.head) if kept is not None else update
         update = keep_marker(update.fastForwardBranch(MAIN, marked), table, head)
-        update.removeBranch(branch).removeBranch(marked).commit()
-        change.commitTransaction()
+        return update.removeBranch(branch).removeBranch(marked)
 
+    with translated(base.name):
+        table.manageSnapshots().createBranch(marked, there.snapshotId()).commit()
+        if beside.stored.now:
+            table.refresh()
+            head, commit = _in_their_places(table, beside.stored, marker, marked, move)
+        else:
+            lake.mark(base.name, marker, marked)
+            table.refresh()
+            head = head_of(table, marked, base.name)
+            commit = partial(_commit, table, move, head)
+    crash_points.reach("marked", base.name)
     see_through(partial(lake.iceberg, base.name), base.name, MAIN, head, commit)
     return True
 
@@ -118,14 +122,37 @@ def replace_rows_from(stage: Stage, beginning: DataFrame | None, marker: Marker,
     replace_rows(stage, rows)
 
 
-def _put_in_place(table: Any, change: Any, columns: Mapping[str, str]) -> None:  # noqa: ANN401 - Java objects
-    """Give columns, by the names that they are to have, the places of those that have them."""
-    ids = retyped_ids(table, list(columns.values()))
+def _commit(table: Any, move: Callable[[Any, int], Any], head: int) -> None:  # noqa: ANN401 - a Java object
+    move(table.manageSnapshots(), head).commit()
+
+
+def _in_their_places(
+    table: Any,  # noqa: ANN401 - a Java object
+    columns: Stored,
+    marker: Marker,
+    branch: str,
+    move: Callable[[Any, int], Any],
+) -> tuple[int, Callable[[], object]]:
+    """The snapshot that readers are to see, marked with the columns that it has, and the commit that gives them both.
+
+    Columns get the names that they are to have, and those of another type the places of what readers saw.
+    """
+    # As it is made here, or not at all: by itself a transaction removes the files of a commit that it takes for failed.
+    known, change = table.operations().current(), table.newTransaction()
     update = change.updateSchema()
-    for name, stored in columns.items():
-        update = update.deleteColumn(name).renameColumn(stored, name)
+    for name, stored in columns.now.items():
+        if name in columns.rebuilt:
+            update = update.deleteColumn(stored.removeprefix(REBUILT_PREFIX))
+        update = update.renameColumn(stored, name)
     update.commit()
-    change.updateProperties().set(RETYPED, ids).commit()
+    if columns.rebuilt:
+        ids = retyped_ids(table, [columns.now[name] for name in columns.rebuilt])
+        change.updateProperties().set(RETYPED, ids).commit()
+    # Behind them: what the newest marked snapshot has other names for, another program has renamed since.
+    mark(change, marker.to_summary(), branch)
+    head = int(change.table().snapshot(branch).snapshotId())
+    move(change.manageSnapshots(), head).commit()
+    return head, partial(table.operations().commit, known, change.table().operations().current())
 
 
 def _tagged(table: Any, update: Any, tag: str, head: int | None) -> Any:  # noqa: ANN401 - Java objects

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from cdc_materializer import crash_points, lake_commit, lake_outcome, merge
 from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable
-from cdc_materializer.lake_columns import Stored, columns_of, dropped_columns, rename_column
+from cdc_materializer.lake_columns import Stored, as_seen, columns_of, dropped_columns, rename_column
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import records
 from cdc_materializer.lake_outcome import BRANCH_PREFIX
@@ -86,12 +86,12 @@ class LakeTable:
     foreign: int = 0
     rewritten: bool = False
 
-    def renaming(self, pairs: Sequence[tuple[str, str]]) -> LakeTable:
-        """The same table as it will be when some columns have been renamed, from old to new."""
+    def renaming(self, pairs: Sequence[tuple[str, str]], *, later: bool = False) -> LakeTable:
+        """The same as it will be when columns have been renamed, from old to new; `later`: when readers see it."""
         if not pairs:
             return self
         stored = self.stored.renaming(pairs)
-        return replace(self, schema=renamed(self.schema, pairs), stored=stored, pending=tuple(pairs))
+        return replace(self, schema=renamed(self.schema, pairs), stored=stored, pending=() if later else tuple(pairs))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Lake:
     branch: str = MAIN
     #: What the names of the branches begin with that are staged on for `main`.
     staging: str = BRANCH_PREFIX
-    #: The types that columns of a table have on that branch, by their names, where they are others.
+    #: The types that columns of a table have on that branch, where they are others, by the names that readers see.
     retypes: Mapping[TableName, Mapping[str, str]] = field(default_factory=dict)
 
     def prepare(self, name: TableName) -> None:
@@ -293,10 +293,9 @@ class Lake:
         Raises:
             CommitConflict: another process has changed the table.
         """
-        statements = []
-        if routed and not table.routed:
-            statements.append(merge.name_source_tables(self.catalog, table.name))
-        statements += merge.evolve_table(self.catalog, table.name, plan, inside)
+        later = () if table.pending else table.stored.later
+        statements = [merge.name_source_tables(self.catalog, table.name)] if routed and not table.routed else []
+        statements += merge.evolve_table(self.catalog, table.name, as_seen(plan, later), inside)
         with translated(table.name):
             # What another process has renamed since would be added again, under its old name.
             lake_commit.check_same(self.iceberg(table.name), table)
@@ -311,7 +310,7 @@ class Lake:
             writer = lake_commit.written_by(partial(self.iceberg, table.name), self.branch)
             what = f"Table {table.name} was changed by another writer ({writer}) while its columns were being added."
             raise CommitConflict(what, "Run again; only one process should write a table.")
-        return loaded
+        return loaded.renaming(later, later=True)
 
     def add_column(self, name: TableName, column: Column, behind: str) -> None:
         """Add an empty column to a table, behind another one."""

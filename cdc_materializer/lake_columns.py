@@ -1,8 +1,8 @@
 """The columns that a table stores, and those that it is read and written by.
 
-They are the same but where columns were renamed since a snapshot, and while a mirror is rebuilt with other types
-(`replay`): a schema is the table's and not a branch's, so a column of another type stands beside the one that readers
-see, under a name of ours, until it takes its place.
+They are the same but where columns were renamed since a snapshot, or are to be, and while a mirror is rebuilt with
+other types (`replay`): a schema is the table's and not a branch's, so a column of another type stands beside the one
+that readers see, under a name of ours, until it takes its place, and one that is renamed has its old name until then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cdc_materializer.decode.fit import ddl_of
 from cdc_materializer.lake_metadata import columns_by_id
 from cdc_materializer.merge import CDC
 from cdc_materializer.names import same_name
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema import Column, SchemaPlan, TableSchema, renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,10 +49,23 @@ class Stored:
         """Whether columns have other names by now than in the snapshot; rebuilt ones had a name of ours."""
         return any(old.removeprefix(REBUILT_PREFIX) != name for name, old in self.then.items())
 
+    @property
+    def rebuilt(self) -> tuple[str, ...]:
+        """The columns that are written with another type than readers see."""
+        return tuple(name for name, stored in self.now.items() if stored.startswith(REBUILT_PREFIX))
+
+    @property
+    def later(self) -> tuple[tuple[str, str], ...]:
+        """The columns that readers see under other names, as long as they do: that name, and the schema's."""
+        seen = {name: stored.removeprefix(REBUILT_PREFIX) for name, stored in self.now.items()}
+        return tuple((old, name) for name, old in seen.items() if old != name)
+
     def renaming(self, pairs: Sequence[tuple[str, str]]) -> Stored:
-        """The same when columns of the schema have been renamed, from old to new."""
-        kept = {name: old for name, old in self.then.items() if name not in dict(pairs)}
-        return replace(self, then=kept | {new: self.then.get(old, old) for old, new in pairs})
+        """The same with other names for columns in the schema, from old to new, which the table has yet to get."""
+        names = dict(pairs)
+        then, now = ({name: old for name, old in of.items() if name not in names} for of in (self.then, self.now))
+        then |= {new: self.then.get(old, old) for old, new in pairs}
+        return replace(self, then=then, now=now | {new: self.now.get(old, old) for old, new in pairs})
 
     def told(self, snapshot: DataFrame) -> DataFrame:
         """The rows of a snapshot under the schema's names."""
@@ -67,7 +80,7 @@ class Stored:
 
     def written(self, rows: DataFrame) -> DataFrame:
         """Rows as they are written: each value in its column, NULL in those that are not used."""
-        if not self.unused:
+        if not (self.now or self.unused):
             return rows
         named = rows.withColumnsRenamed(dict(self.now))
         return named.withColumns({name: F.lit(None).cast(ddl) for name, ddl in self.unused.items()})
@@ -85,7 +98,7 @@ def columns_of(
         table: the table in Iceberg's own API.
         snapshot: the one that is read; None where there is none.
         frame: the table as Spark has it.
-        retypes: the types that columns get on the branch that is read, by their names.
+        retypes: the types that columns get on the branch that is read, by the names that readers see.
     """
     keys = set(table.schema().identifierFieldNames())
     rebuilt = {table.schema().findColumnName(number) for number in _retyped_ids(table)}
@@ -117,6 +130,15 @@ def _names_then(
     told = {name: names.get(ids[now.get(name, name)]) for name in ids if not name.startswith(REBUILT_PREFIX)}
     gone = tuple(name for number, name in names.items() if number not in ids.values())
     return {name: old for name, old in told.items() if old is not None and old != name}, gone
+
+
+def as_seen(plan: SchemaPlan, later: Sequence[tuple[str, str]]) -> SchemaPlan:
+    """A plan in the names that readers see, of columns that get others later (`Stored.later`)."""
+    names = {new: old for old, new in later}
+    changes = [replace(one, path=(names.get(one.path[0], one.path[0]), *one.path[1:])) for one in plan.changes]
+    documented = [replace(column, name=names.get(column.name, column.name)) for column in plan.documented]
+    target = renamed(plan.target, list(names.items()))
+    return replace(plan, target=target, changes=tuple(changes), documented=tuple(documented))
 
 
 def newer_columns(table: Any, head: int | None) -> set[str]:  # noqa: ANN401 - a Java object

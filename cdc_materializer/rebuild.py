@@ -33,7 +33,7 @@ from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.line_checks import check_deletes, check_whole
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import CDC
-from cdc_materializer.names import TableName, shown
+from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import fold_next
 from cdc_materializer.progress import landed
 from cdc_materializer.rebuild_base import Base, beginning, find_base, is_of_other_raw
@@ -46,7 +46,6 @@ from cdc_materializer.report.replay_models import ReplayReport, TableReplay
 from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
-from cdc_materializer.schema import SchemaPlan
 from cdc_materializer.session import beside
 from cdc_materializer.table_errors import info_of
 
@@ -248,8 +247,6 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)
-        if not options.publish:
-            _refuse_to_rename(live.mirror)
         with translated(name):
             check_whole(line, live.raw)
             retypes = find_retypes(line, live.raw, live.mirror, live.quarantine)
@@ -272,19 +269,6 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
         line, options = replace(line), replace(options, restart=False)
     what = f"{name} was published to again and again while it was being rebuilt; nothing was swapped."
     raise CommitConflict(what, "What was rebuilt is kept; run the replay again when less comes in.")
-
-
-def _refuse_to_rename(mirror: LakeTable) -> None:
-    """Rename nothing that readers see where nothing is to be published: names are the table's, and no branch's own.
-
-    Raises:
-        UsageError: columns are to be renamed.
-    """
-    if mirror.pending:
-        pairs = ", ".join(f"{shown(old)} to {shown(new)}" for old, new in mirror.pending)
-        what = f"To rebuild {mirror.name}, its columns have to be renamed ({pairs}), which readers would see."
-        do = "`cdcm run` renames them with its next batch, and a replay with `--publish` before it rebuilds."
-        raise UsageError(what, do)
 
 
 @dataclass(frozen=True)
@@ -324,11 +308,9 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     What is to be swapped in has to follow on what readers see; where that has moved, it is put on top of it anew.
     """
     lake = sides.beside.lake
-    if mirror.pending:
-        # Names are the table's, and what was rebuilt may have to be written to it before the first batch.
-        mirror = sides.live.lake.evolve(mirror, SchemaPlan(mirror.schema))
     make_room(lake, mirror, lake.retypes[mirror.name])
-    begun, mirror = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name) or mirror
+    begun, now = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name)
+    mirror = now.renaming(sides.live.evolution.pending(now.schema), later=True) if now is not None else mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.
     is_left = begun is not None and (begun.mirror.dropped or _is_ahead(begun.mirror, mirror))
@@ -364,25 +346,28 @@ def _put(lake: Lake, base: LakeTable, marker: Marker, rows: DataFrame | None = N
 
 def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
     """Fold raw up to where the live mirror is; how many batches that took."""
-    count = 0
+    count, name = 0, sides.live.mirror
     while True:
-        options.check_time(sides.live.mirror)
+        options.check_time(name)
         tables = load_all(sides.beside)
         if tables.raw is None:
             return count
         if marker_of(tables.raw).refilled != sides.refilled:
-            what = f"{tables.raw.name} was filled from the topic while {sides.live.mirror} was being rebuilt."
+            what = f"{tables.raw.name} was filled from the topic while {name} was being rebuilt."
             raise CommitConflict(what, _AGAIN)
         if sides.live.follows_aliases and sides.live.gathered(tables.raw).pairs != sides.live.aliases:
             # A run has renamed columns, or is about to: under their old names they would be added to what readers see.
-            what = f"Schemas that came while {sides.live.mirror} was being rebuilt rename columns of it."
+            what = f"Schemas that came while {name} was being rebuilt rename columns of it."
             raise CommitConflict(what, _AGAIN)
+        if tables.mirror is not None and len(tables.mirror.stored.rebuilt) < len(sides.beside.lake.retypes[name]):
+            # What was rebuilt of a column is beside the one that had its name.
+            raise CommitConflict(f"Columns of {name} were renamed by a run while it was being rebuilt.", _AGAIN)
         raw = replace(tables.raw, marker=replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets))
         done = fold_next(sides.beside, raw, _with_alone(tables, marker_of(mirror).alone))
         if done is None:
             return count
         count += 1
-        crash_points.reach("folded", sides.live.mirror)
+        crash_points.reach("folded", name)
         options.on_batch(sides.live.table, done)
 
 

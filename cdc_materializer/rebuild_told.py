@@ -15,6 +15,7 @@ from cdc_materializer.lake_columns import newer_columns
 from cdc_materializer.line import Line, Tables, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.rebuild_types import as_rebuilt
+from cdc_materializer.report.plan_models import RenamePlan
 from cdc_materializer.report.replay_models import RebuiltType, TableReplay
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ def compared(
     if live.mirror is None or rebuilt.mirror is None:
         what = f"The branch on which {line.mirror} was rebuilt is gone."
         raise CommitConflict(what, "Another replay of the table has run; run this one again.")
-    target, retypes = rebuilt.mirror.schema, way.lake.retypes[line.mirror]
+    target, stored = rebuilt.mirror.schema, rebuilt.mirror.stored
     expected, found = way.lake.rows(rebuilt.mirror), line.lake.rows(live.mirror)
-    found = as_rebuilt(found, target) if retypes else found
+    found = as_rebuilt(found, target) if stored.rebuilt else found
     if rebuilt.mirror.routed:
         expected = rows.with_source_tables(expected, marker_of(rebuilt.mirror).source_table)
         found = rows.with_source_tables(found, marker_of(live.mirror).source_table)
@@ -74,7 +75,11 @@ def compared(
         different=difference.different,
         columns=difference.columns,
         added=[name for name in target.types if name in newer],
-        types=[RebuiltType(column=name, old=live.mirror.schema.types[name], new=ddl) for name, ddl in retypes.items()],
+        types=[
+            RebuiltType(column=name, old=live.mirror.schema.types[name], new=target.types[name])
+            for name in stored.rebuilt
+        ],
+        renamed=[RenamePlan(old=old, new=new) for old, new in stored.later],
         places=difference.places,
         keys=difference.told_keys(plain=plain_keys),
         held_live=_open_codes(line.lake, live.quarantine, marker_of(live.mirror)),

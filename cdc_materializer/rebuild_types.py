@@ -32,7 +32,9 @@ _PLACE = ("partition", "offset")
 
 
 def find_retypes(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | None) -> dict[str, str]:
-    """The types that columns of a mirror would have, were it made for all writers that raw knows, by their names.
+    """The types that columns of a mirror would have, were it made for all writers that raw knows.
+
+    By the names that readers see, also of columns that are to be renamed.
 
     A message that could not be decoded is none of its writer's: anyone can put a schema's id before other bytes.
 
@@ -53,19 +55,16 @@ def find_retypes(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable 
         garbage = line.lake.rows(held).where(is_garbage).select(*_PLACE).distinct()
         rows = rows.join(garbage, list(_PLACE), "left_anti")
     messages = batch.messages(rows, span, line.id_bytes)
-    found = dict(find_decoders(messages, line.lookup(mirror.schema)).outgrown)
+    names = {new: old for old, new in mirror.pending}
+    outgrown = find_decoders(messages, line.lookup(mirror.schema)).outgrown
+    found = {names.get(name, name): ddl for name, ddl in dict(outgrown).items()}
     table = line.lake.iceberg(mirror.name)
     laid_out = {field.sourceId() for part in (table.spec(), table.sortOrder()) for field in part.fields()}
-    fixed = sorted(name for name in found if table.schema().findField(_stored(mirror, name)).fieldId() in laid_out)
+    fixed = sorted(name for name in found if table.schema().findField(name).fieldId() in laid_out)
     if fixed:
         what = f"{mirror.name} is partitioned or sorted by {', '.join(fixed)}, whose type its source has changed."
         raise SchemaRefused(what, "Such a column keeps its type: mirror the topic under another `mirror` name.")
     return found
-
-
-def _stored(mirror: LakeTable, name: str) -> str:
-    """The name of a column that is still to be renamed."""
-    return next((old for old, new in mirror.pending if new == name), name)
 
 
 def make_room(lake: Lake, mirror: LakeTable, types: Mapping[str, str]) -> None:
@@ -74,8 +73,9 @@ def make_room(lake: Lake, mirror: LakeTable, types: Mapping[str, str]) -> None:
     frame = lake.spark.table(merge.table_path(lake.catalog, mirror.name))
     missing = drop_left_over(lake.iceberg(mirror.name), wanted, frame)
     for name in missing:
-        column = mirror.schema.column(name.removeprefix(REBUILT_PREFIX))
-        lake.add_column(mirror.name, replace(column, name=name, type=wanted[name]), behind=column.name)
+        seen = name.removeprefix(REBUILT_PREFIX)
+        column = mirror.schema.column(dict(mirror.pending).get(seen, seen))
+        lake.add_column(mirror.name, replace(column, name=name, type=wanted[name]), behind=seen)
 
 
 def as_rebuilt(rows: DataFrame, target: TableSchema) -> DataFrame:

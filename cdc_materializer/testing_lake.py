@@ -265,9 +265,6 @@ class _Table:
     def newFastAppend(self) -> _Append:  # noqa: N802
         return _Append(self)
 
-    def newTransaction(self) -> _Transaction:  # noqa: N802
-        return _Transaction(self)
-
     def schemas(self) -> _EveryNumber:
         return _EveryNumber(self)
 
@@ -280,22 +277,6 @@ class _EveryNumber:
 
     def get(self, _number: int | None) -> _Table:
         return self._thing
-
-
-class _Transaction:
-    """Iceberg's Transaction, of one update of references."""
-
-    def __init__(self, table: _Table) -> None:
-        self._references = _References(table)
-        self.commitTransaction = self._references.commit
-        self._references.commit = _nothing  # type: ignore[method-assign]
-
-    def manageSnapshots(self) -> _References:  # noqa: N802
-        return self._references
-
-
-def _nothing() -> None:
-    """What a part of a transaction commits."""
 
 
 class _References:

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from cdc_materializer.report.models import ErrorInfo, MessagePlace, Report
+from cdc_materializer.report.plan_models import RenamePlan
 
 
 class RebuiltType(Report):
@@ -38,6 +39,9 @@ class TableReplay(Report):
     columns: dict[str, int] = Field(default_factory=dict, description="Differing keys by column.")
     added: list[str] = Field(default_factory=list, description="Columns that only the rebuilt mirror has.")
     types: list[RebuiltType] = Field(default_factory=list, description="Columns that were rebuilt with another type.")
+    renamed: list[RenamePlan] = Field(
+        default_factory=list, description="Columns that readers see under their old names until it is published."
+    )
     places: list[MessagePlace] = Field(
         default_factory=list, description="Where the first differing keys were last written; never their values."
     )
@@ -65,7 +69,12 @@ class TableReplay(Report):
     @property
     def changes(self) -> bool:
         """Whether to publish it changes what readers see, rows or columns, or what is held."""
-        return not self.equal or bool(self.added or self.types) or self.held_live != self.held_rebuilt
+        return not self.equal or self.has_other_columns or self.held_live != self.held_rebuilt
+
+    @property
+    def has_other_columns(self) -> bool:
+        """Whether the rebuilt mirror has columns that the live one has not, or others names or types for them."""
+        return bool(self.added or self.types or self.renamed)
 
 
 class ReplayReport(Report):

@@ -113,7 +113,7 @@ def replay_view(report: ReplayReport, now: datetime, steps: NextSteps) -> Render
             lacked = quantity(found.refilled, "message")
             parts.append(Text(f"{found.table}: raw lacked {lacked}, and has them now, from Kafka."))
         is_compared = found.rebuilt_snapshot is not None or not (found.error or _is_of_before(found))
-        is_other = found.types or found.added or _is_judged_otherwise(found)
+        is_other = found.has_other_columns or _is_judged_otherwise(found)
         if is_compared and (not found.equal or is_other):
             rows = "rebuilt with other types" if found.types else "rebuilt, with the same rows"
             said = rows if found.equal else "rebuilt, and not the same"
@@ -162,6 +162,8 @@ def _replay_facts(found: TableReplay, now: datetime) -> RenderableType:
         facts.append(("new columns", ", ".join(found.added)))
     if found.types:
         facts.append(("types", ", ".join(f"{one.column} {one.old} → {one.new}" for one in found.types)))
+    if found.renamed:
+        facts.append(("renamed", ", ".join(f"{one.old} → {one.new}" for one in found.renamed)))
     if found.columns:
         facts.append(("columns", ", ".join(f"{name} × {count}" for name, count in found.columns.items())))
     for title, counts in (

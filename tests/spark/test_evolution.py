@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from cdc_materializer.lake import Lake
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.plan import plan_tables
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.rebuild_base import carried
 from cdc_materializer.report.plan_models import TablePlan
@@ -28,13 +29,14 @@ from cdc_materializer.testing import (
     debezium_json,
 )
 from cdc_materializer.trial import try_contract
-from tests.spark.marks import TURNS
+from tests.spark.kills import is_killed
+from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.unit.contracts import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, TURNS]
+pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]
 
 _ID = {"id": {"type": "int64", "optional": False}}
 _ENVELOPE = connect_envelope_schema("t", _ID)
@@ -179,22 +181,72 @@ def test_a_table_is_rebuilt_under_other_rules(spark: "SparkSession", lake_config
     assert held.is_proved()
 
 
-def test_a_replay_that_publishes_nothing_renames_nothing(spark: "SparkSession", lake_config: Config) -> None:
-    """The name of a column is that of all branches: whoever reads it by the old one would not find it any more."""
+def test_a_replay_that_publishes_nothing_renames_nothing(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a column is that of all branches: it gets the new one in the commit of the swap, and no sooner.
+
+    Whoever reads it by the old one would not find it any more: so it is where a rule blocks, or the process was killed.
+    """
     named = Table(lake_config, spark, "named")
-    named.send({"name": _TEXT}, {"id": 1, "name": "a"})
+    named.settings = {"ledger": True, "records_max": 1, "incompatible_schema": "new_column"}
+    named.send({"name": _TEXT, "code": _NUMBER}, {"id": 1, "name": "a", "code": 1}, {"id": 2, "name": "b", "code": 2})
     named.run()
-    named.settings = {"renames": {"name": "label"}}
+    renames = {"renames": {"name": "label", "code": "number"}, **named.settings}
+    rule = {"type": "expect_column_values_to_be_in_set", "kwargs": {"value_set": ["a"]}}
+    blocks = [{"property": "action", "value": "block"}]
+    asked = {"type": "custom", "engine": "greatExpectations", "implementation": rule, "customProperties": blocks}
+    contract = write(lake_config.root, yaml.safe_dump([{"name": "label", "quality": [asked]}]))
+    before, seen = named.fields(), named.rows()
 
-    (found,) = replay_tables(named.config, (named.mirror,), ReplayOptions(), spark).tables
+    named.settings = {**renames, "contract": str(contract)}
+    (blocked,) = replay_tables(named.config, (named.mirror,), ReplayOptions(publish=True), spark).tables
+    left = (named.fields(), named.rows())
+    named.settings = renames
+    tried = replay_tables(named.config, (named.mirror,), ReplayOptions(), spark)
+    publish = partial(replay_tables, named.config, (named.mirror,), ReplayOptions(publish=True), spark)
+    assert is_killed(monkeypatch, "replay.marked", publish)
+    left_again = (named.fields(), named.rows())
+    (done,) = publish().tables
 
-    assert found.error is not None
-    assert (found.error.code, "(name to label)" in found.error.message) == ("UsageError", True)
-    assert named.rows() == [{"id": 1, "name": "a"}]
-    named.send({"label": _TEXT}, {"id": 2, "label": "b"})
+    assert blocked.error is not None
+    assert blocked.error.message.startswith("The contract of evolution.named blocks"), blocked.error
+    assert (blocked.error.code, blocked.published, blocked.only_live) == ("CONTRACT", False, 1)
+    assert left == left_again == (before, seen)
+    (found,) = tried.tables
+    pairs = [("name", "label"), ("code", "number")]
+    assert (found.error, found.equal, [(one.old, one.new) for one in found.renamed]) == (None, True, pairs)
+    assert exit_code_of_replay(tried) == EXIT_DIFFERENCE
+    assert (done.error, done.published) == (None, True)
+    assert named.rows() == [{"id": 1, "label": "a", "number": 1}, {"id": 2, "label": "b", "number": 2}]
+    assert named.fields()["label"] == before["name"]
+    assert verify_tables(named.config, spark, VerifyOptions(ledger=True)).tables[0].equal
+    named.send({"label": _TEXT, "number": _TEXT}, {"id": 3, "label": "c", "number": "many"})
     named.run()
-    (found,) = replay_tables(named.config, (named.mirror,), ReplayOptions(), spark).tables
-    assert (found.error, found.equal, found.changes) == (None, True, False)
+    again = replay_tables(named.config, (named.mirror,), ReplayOptions(), spark).tables[0]
+    assert (again.error, again.equal, again.changes) == (None, True, False)
+    assert named.is_proved()
+
+
+def test_a_column_whose_new_name_waits_is_widened_under_the_one_that_readers_see(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Widths and comments are the table's too, and change nothing that readers ask for."""
+    wide = Table(lake_config, spark, "wide")
+    wide.send({"code": _NUMBER}, {"id": 1, "code": 1})
+    wide.run()
+    contract = write(lake_config.root, "- {name: number, physicalType: bigint}")
+    wide.settings = {"renames": {"code": "number"}, "contract": str(contract)}
+
+    (tried,) = replay_tables(wide.config, (wide.mirror,), ReplayOptions(), spark).tables
+    seen = spark.table(f"lake.{wide.mirror}").dtypes[:-1]
+    (done,) = replay_tables(wide.config, (wide.mirror,), ReplayOptions(publish=True), spark).tables
+
+    assert (tried.error, tried.equal, len(tried.renamed)) == (None, True, 1)
+    assert seen == [("id", "bigint"), ("code", "bigint")]
+    assert (done.error, done.published) == (None, True)
+    assert wide.rows() == [{"id": 1, "number": 1}]
+    assert wide.is_proved()
 
 
 def test_another_type_is_a_difference_that_a_replay_ends_with(spark: "SparkSession", lake_config: Config) -> None:
