@@ -249,6 +249,37 @@ def test_a_column_whose_new_name_waits_is_widened_under_the_one_that_readers_see
     assert wide.is_proved()
 
 
+def test_a_column_gets_another_type_and_its_new_name_with_the_swap_and_loses_both_with_a_rollback(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """In one commit: what was rebuilt of it stands beside the column that readers see under its old name."""
+    both = Table(lake_config, spark, "swapped")
+    both.send({"price": _TEXT}, {"id": 1, "price": "12.50"})
+    both.run()
+    contract = write(lake_config.root, '- {name: cost, physicalType: "decimal(12,2)"}')
+    both.settings = {"renames": {"price": "cost"}, "contract": str(contract)}
+
+    tried = replay_tables(both.config, (both.mirror,), ReplayOptions(), spark).tables[0]
+    seen = spark.table(f"lake.{both.mirror}").select("id", "price").collect()
+    done = replay_tables(both.config, (both.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    swapped, proved = both.rows(), both.is_proved()
+    back = roll_back(both.config, (both.mirror,), spark).tables[0]
+
+    assert (tried.error, tried.equal, [(one.old, one.new) for one in tried.renamed]) == (
+        None,
+        True,
+        [("price", "cost")],
+    )
+    assert [(one.column, one.old, one.new) for one in tried.types] == [("cost", "string", "decimal(12,2)")]
+    assert [tuple(row) for row in seen] == [(1, "12.50")]
+    assert (done.error, done.published, swapped, proved) == (None, True, [{"id": 1, "cost": Decimal("12.50")}], True)
+    assert (back.error, back.rolled_back, both.rows()) == (None, True, [{"id": 1, "price": "12.50"}])
+    both.send({"cost": _TEXT}, {"id": 2, "cost": "1"})
+    both.run()
+    assert both.rows() == [{"id": 1, "cost": "12.50"}, {"id": 2, "cost": "1"}]
+    assert both.is_proved()
+
+
 def test_another_type_is_a_difference_that_a_replay_ends_with(spark: "SparkSession", lake_config: Config) -> None:
     """Also where each value fits the former one, so that rows are equal, until it is published."""
     grown = Table(lake_config, spark, "grown")

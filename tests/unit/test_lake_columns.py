@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
-from cdc_materializer.lake_columns import dropped_columns, hashes_otherwise
+from cdc_materializer.lake_columns import REBUILT_PREFIX, Stored, as_seen, dropped_columns, hashes_otherwise
 from cdc_materializer.lake_commit import marker_at
 from cdc_materializer.line_checks import check_columns
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema import Change, Column, SchemaPlan, TableSchema
 from tests.model.lake_contract import create, marker
 from tests.unit.memory import MemoryBench
 
@@ -146,3 +146,32 @@ def test_a_column_that_is_gone_is_begun_anew_under_none_of_its_names(column: Col
         check_columns(mirror, TableSchema((Column("id", "int"), column), ("id",)))
     assert caught.value.exit_code == EXIT_LAKE
     check_columns(mirror, TableSchema((Column("id", "int"), Column("cost", "int")), ("id",)))
+
+
+def test_what_is_to_be_renamed_is_read_and_written_under_the_names_that_readers_see() -> None:
+    """Until then; a column that is rebuilt with another type too has a name of ours beside the old one."""
+    beside = REBUILT_PREFIX + "code"
+    known = Stored(then={"code": beside, "qty": "amount"}, now={"code": beside}, unused={"code": "int"})
+
+    found = known.renaming([("code", "number"), ("name", "label")])
+
+    assert found.now == {"number": beside, "label": "name"}
+    assert found.then == {"number": beside, "label": "name", "qty": "amount"}
+    assert (found.rebuilt, found.unused) == (("number",), {"code": "int"})
+    assert found.later == (("code", "number"), ("name", "label"))
+    assert (known.later, known.rebuilt) == ((), ("code",))
+
+
+def test_a_plan_changes_columns_by_the_names_that_readers_see() -> None:
+    """New ones have none yet, and come behind what the table calls the one before them."""
+    label, note = Column("label", "bigint", "A label"), Column("note", "string")
+    changes = (Change(("label",), "bigint", "int"), Change(("place", "x"), "int"))
+    target = TableSchema((Column("id", "bigint"), label, note), ("id",))
+    plan = SchemaPlan(target, added=(note,), documented=(label,), changes=changes)
+
+    found = as_seen(plan, [("name", "label")])
+
+    assert [column.name for column in found.target.columns] == ["id", "name", "note"]
+    assert ([one.path for one in found.changes], found.added) == ([("name",), ("place", "x")], (note,))
+    assert found.documented == (replace(label, name="name"),)
+    assert as_seen(plan, []) == plan
