@@ -43,7 +43,7 @@ from cdc_materializer.rebuild_swap import begin_anew, forget, load_all, swap_in,
 from cdc_materializer.rebuild_types import find_retypes, make_room
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.replay_models import ReplayReport, TableReplay
-from cdc_materializer.retry import NEVER, Deadline
+from cdc_materializer.retry import NEVER, REPLAN, Deadline
 from cdc_materializer.run import RunOptions, Work, open_work, session_for
 from cdc_materializer.run_contracts import refuse_all_unreadable, refuse_unreadable
 from cdc_materializer.session import beside
@@ -253,7 +253,7 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             base = find_base(line, live, options.start, retypes)
             raw = marker_of(live.raw)
             sides = _Sides(line, _beside(line, raw, marker_of(live.mirror), retypes, base), base, raw.refilled)
-            _begin(sides, live.mirror, live.quarantine, options)
+            REPLAN.call(partial(_begin, sides, live.mirror, live.quarantine, options), deadline=options.deadline)
             crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = load_all(sides.beside)
@@ -308,7 +308,8 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     What is to be swapped in has to follow on what readers see; where that has moved, it is put on top of it anew.
     """
     lake = sides.beside.lake
-    make_room(lake, mirror, lake.retypes[mirror.name])
+    with translated(mirror.name):
+        make_room(lake, mirror, lake.retypes[mirror.name])
     begun, now = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name)
     mirror = now.renaming(sides.live.evolution.pending(now.schema), later=True) if now is not None else mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
@@ -349,26 +350,30 @@ def _catch_up(sides: _Sides, mirror: LakeTable, options: ReplayOptions) -> int:
     count, name = 0, sides.live.mirror
     while True:
         options.check_time(name)
-        tables = load_all(sides.beside)
-        if tables.raw is None:
-            return count
-        if marker_of(tables.raw).refilled != sides.refilled:
-            what = f"{tables.raw.name} was filled from the topic while {name} was being rebuilt."
-            raise CommitConflict(what, _AGAIN)
-        if sides.live.follows_aliases and sides.live.gathered(tables.raw).pairs != sides.live.aliases:
-            # A run has renamed columns, or is about to: under their old names they would be added to what readers see.
-            what = f"Schemas that came while {name} was being rebuilt rename columns of it."
-            raise CommitConflict(what, _AGAIN)
-        if tables.mirror is not None and len(tables.mirror.stored.rebuilt) < len(sides.beside.lake.retypes[name]):
-            # What was rebuilt of a column is beside the one that had its name.
-            raise CommitConflict(f"Columns of {name} were renamed by a run while it was being rebuilt.", _AGAIN)
-        raw = replace(tables.raw, marker=replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets))
-        done = fold_next(sides.beside, raw, _with_alone(tables, marker_of(mirror).alone))
+        # Runs go on meanwhile, and a commit of theirs, to whatever branch, may be in the way of one.
+        done = REPLAN.call(partial(_fold_next, sides, mirror), deadline=options.deadline)
         if done is None:
             return count
         count += 1
         crash_points.reach("folded", name)
         options.on_batch(sides.live.table, done)
+
+
+def _fold_next(sides: _Sides, mirror: LakeTable) -> Batch | None:
+    """Fold the next batch onto the branch; None where that is where the live mirror is."""
+    name, tables = sides.live.mirror, load_all(sides.beside)
+    if tables.raw is None:
+        return None
+    if marker_of(tables.raw).refilled != sides.refilled:
+        raise CommitConflict(f"{tables.raw.name} was filled from the topic while {name} was being rebuilt.", _AGAIN)
+    if sides.live.follows_aliases and sides.live.gathered(tables.raw).pairs != sides.live.aliases:
+        # A run has renamed columns, or is about to: under their old names they would be added to what readers see.
+        raise CommitConflict(f"Schemas that came while {name} was being rebuilt rename columns of it.", _AGAIN)
+    if tables.mirror is not None and len(tables.mirror.stored.rebuilt) < len(sides.beside.lake.retypes[name]):
+        # What was rebuilt of a column is beside the one that had its name.
+        raise CommitConflict(f"Columns of {name} were renamed by a run while it was being rebuilt.", _AGAIN)
+    raw = replace(tables.raw, marker=replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets))
+    return fold_next(sides.beside, raw, _with_alone(tables, marker_of(mirror).alone))
 
 
 def _with_alone(tables: Tables, alone: int) -> Tables:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc_materializer import crash_points
-from cdc_materializer.branches import drop_tag, go_back, keeps, swap
-from cdc_materializer.errors import UsageError
+from cdc_materializer.branches import drop_branches, drop_tag, go_back, keeps, swap
+from cdc_materializer.errors import CommitConflict, UsageError
 from cdc_materializer.lake import MAIN, LakeTable
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.line import Line, Tables, marker_of
@@ -19,6 +19,7 @@ from cdc_materializer.line_checks import check_dropped, masked_otherwise
 from cdc_materializer.line_schemas import remember
 from cdc_materializer.marker import Marker
 from cdc_materializer.rebuild_base import carried
+from cdc_materializer.retry import COMMIT, REPLAN
 from cdc_materializer.settling import held_with, swap_ended
 from cdc_materializer.swapped import BEFORE_REPLAY, Swapped
 
@@ -55,6 +56,23 @@ def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes:
     Returns:
         False where the live mirror has moved meanwhile, or raw was filled from its topic.
     """
+
+    def once() -> bool:
+        # What an attempt that lost has left: any commit of a run, to whatever branch, may be in the way of one.
+        drop_branches(line.lake, line.mirror, f"{beside.lake.branch}_")
+        return _swap(line, beside, live, rebuilt, changes=changes)
+
+    try:
+        is_swapped = COMMIT.call(once)
+    except CommitConflict:
+        return False
+    if is_swapped:
+        crash_points.reach("swapped", line.mirror)
+        REPLAN.call(lambda: swap_ended(line, load_all(line)))
+    return is_swapped
+
+
+def _swap(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes: bool) -> bool:
     now, lake, new = load_all(line), line.lake, rebuilt.quarantine
     if live.mirror is None or now.mirror is None or now.mirror.head != live.mirror.head:
         return False
@@ -66,11 +84,7 @@ def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes:
     swapped = Swapped(new.head, now.quarantine.head if kept is not None else None)
     remember(lake, line.mirror, beside.bound)
     marker = replace(marker_of(rebuilt.mirror), swapped=swapped)
-    if not swap(lake, live.mirror, rebuilt.mirror, beside.lake.branch, marker, kept):
-        return False
-    crash_points.reach("swapped", line.mirror)
-    swap_ended(line, load_all(line))
-    return True
+    return swap(lake, live.mirror, rebuilt.mirror, beside.lake.branch, marker, kept)
 
 
 def take_back(line: Line) -> None:

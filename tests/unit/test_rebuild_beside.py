@@ -8,18 +8,23 @@ from typing import Any
 import pytest
 
 import cdc_materializer
-from cdc_materializer import rebuild
+from cdc_materializer import rebuild, rebuild_swap
 from cdc_materializer.config import Config
+from cdc_materializer.errors import CommitConflict
 from cdc_materializer.line import Line, marker_of
 from cdc_materializer.marker import Marker
 from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild import ReplayOptions, _begin, _beside, _Sides
+from cdc_materializer.rebuild import ReplayOptions, _begin, _beside, _catch_up, _Sides
 from cdc_materializer.registry import open_registry
+from cdc_materializer.retry import COMMIT, REPLAN
 from cdc_materializer.testing_catalog import MemoryCatalog
 from cdc_materializer.testing_lake import memory_lake
 from tests.model.lake_contract import SCHEMA, marker
 from tests.unit.pipelines import SMALL, load
+
+#: How often a commit is tried.
+COMMITS_MAX = COMMIT.attempts or 0
 
 
 def _of(config: Config, catalog: MemoryCatalog | None = None) -> Line:
@@ -141,3 +146,62 @@ def _publish(line: Line, name: TableName, told: Marker) -> Marker:
     assert base is not None
     line.lake.publish(base, told, lambda _stage: None)
     return told
+
+
+def test_a_batch_that_a_runs_commit_was_in_the_way_of_is_folded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run does: a live pipeline commits to the table all the time, and the replay is not to end for it."""
+    line = _of(load(tmp_path, SMALL))
+    for one in (line.mirror, line.mirror.raw, line.mirror.quarantine):
+        line.lake.create(one, SCHEMA, marker("start", 0), {"format-version": "2"})
+    live, lost = line.lake.load(line.mirror), CommitConflict("Another writer was first.", "Run again.")
+    assert live is not None
+    beside = _beside(line, marker_of(live), marker_of(live), {}, None)
+    answers: list[Any] = [lost, "a batch", lost, lost, "another", None]
+
+    def answer(*_: object) -> Any:  # noqa: ANN401 - a batch or none
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(rebuild, "fold_next", answer)
+    assert _catch_up(_Sides(line, beside, None, 0), live, ReplayOptions()) == 2
+    answers += [lost] * REPLAN.attempts if REPLAN.attempts else []
+    with pytest.raises(CommitConflict):
+        _catch_up(_Sides(line, beside, None, 0), live, ReplayOptions())
+    assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_done"), [(0, True), (COMMITS_MAX - 1, True), (COMMITS_MAX, False)], ids=["none", "some", "all"]
+)
+def test_a_swap_that_loses_to_a_commit_is_tried_again_or_caught_up_with(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    losses: int,
+    is_done: bool,  # noqa: FBT001
+) -> None:
+    """None of it is an error: what was published meanwhile is folded, and the swap is tried once more."""
+    line, left = _of(load(tmp_path, SMALL)), losses
+    for one in (line.mirror, line.mirror.raw, line.mirror.quarantine):
+        line.lake.create(one, SCHEMA, marker("start", 0), {"format-version": "2"})
+    live = rebuild_swap.load_all(line)
+    assert live.mirror is not None
+    beside = _beside(line, marker_of(live.mirror), marker_of(live.mirror), {}, None)
+    ended = []
+
+    def lose(*_: object) -> bool:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            what = "Another writer was first."
+            raise CommitConflict(what, "Run again.")
+        return True
+
+    monkeypatch.setattr(rebuild_swap, "swap", lose)
+    monkeypatch.setattr(rebuild_swap, "swap_ended", lambda *_: ended.append(1))
+
+    assert rebuild_swap.swap_in(line, beside, live, live, changes=True) is is_done
+    assert ended == [1] * is_done
