@@ -214,7 +214,7 @@ def test_a_replay_that_publishes_nothing_renames_nothing(
     assert (blocked.error.code, blocked.published, blocked.only_live) == ("CONTRACT", False, 1)
     assert left == left_again == (before, seen)
     (found,) = tried.tables
-    pairs = [("name", "label"), ("code", "number")]
+    pairs = [("code", "number"), ("name", "label")]
     assert (found.error, found.equal, [(one.old, one.new) for one in found.renamed]) == (None, True, pairs)
     assert exit_code_of_replay(tried) == EXIT_DIFFERENCE
     assert (done.error, done.published) == (None, True)
