@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_materializer import crash_points
 from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake import MAIN, Lake, LakeTable
-from cdc_materializer.lake_columns import REBUILT_PREFIX, RETYPED, Stored, retyped_ids
+from cdc_materializer.lake_columns import REBUILT_PREFIX, RETYPED, retyped_ids
 from cdc_materializer.lake_commit import head_of, keep_marker, mark, newest_marker, written_by
 from cdc_materializer.lake_errors import translated
 from cdc_materializer.lake_line import snapshot_line
@@ -54,7 +54,7 @@ def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Ma
     there = table.snapshot(branch)
     if there is None or there.snapshotId() != beside.head or not follows(lake, beside, base):
         return False
-    if beside.stored.now and table.schema().schemaId() != beside.schema_id:
+    if table.schema().schemaId() != beside.schema_id:
         # What takes which place was told by the columns that it had.
         return False
     # Its name begins as the branch's: those who publish to `main` must not take it for left over.
@@ -69,11 +69,13 @@ def swap(lake: Lake, base: LakeTable, beside: LakeTable, branch: str, marker: Ma
         table.manageSnapshots().createBranch(marked, there.snapshotId()).commit()
         if beside.stored.now:
             table.refresh()
-            head, commit = _in_their_places(table, beside.stored, marker, marked, move)
+            head, commit = _in_their_places(table, base, beside, marker, marked, move)
         else:
             lake.mark(base.name, marker, marked)
             table.refresh()
             head = head_of(table, marked, base.name)
+            if table.snapshot(head).parentId() != there.snapshotId():
+                raise _taken_away(base)
             commit = partial(_commit, table, move, head)
     crash_points.reach("marked", base.name)
     see_through(partial(lake.iceberg, base.name), base.name, MAIN, head, commit)
@@ -126,9 +128,15 @@ def _commit(table: Any, move: Callable[[Any, int], Any], head: int) -> None:  # 
     move(table.manageSnapshots(), head).commit()
 
 
+def _taken_away(base: LakeTable) -> CommitConflict:
+    what = f"What was to be swapped in for {base.name} was removed or moved by another process; nothing was published."
+    return CommitConflict(what, "Run again; one process should write a table.")
+
+
 def _in_their_places(
     table: Any,  # noqa: ANN401 - a Java object
-    columns: Stored,
+    base: LakeTable,
+    beside: LakeTable,
     marker: Marker,
     branch: str,
     move: Callable[[Any, int], Any],
@@ -136,9 +144,20 @@ def _in_their_places(
     """The snapshot that readers are to see, marked with the columns that it has, and the commit that gives them both.
 
     Columns get the names that they are to have, and those of another type the places of what readers saw.
+
+    Raises:
+        CommitConflict: the table is another one by now than the swap was decided on.
     """
+    columns = beside.stored
     # As it is made here, or not at all: by itself a transaction removes the files of a commit that it takes for failed.
-    known, change = table.operations().current(), table.newTransaction()
+    # It begins with the table as it is now, and so does the commit.
+    change = table.newTransaction()
+    known, now = table.operations().current(), change.table()
+    if head_of(now, MAIN, base.name) != base.head or now.schema().schemaId() != beside.schema_id:
+        what = f"{base.name} was published to or got other columns while a rebuilt mirror was being swapped in."
+        raise CommitConflict(what, "Run again; it will be compared with what is there now.")
+    if head_of(now, branch, base.name) != beside.head:
+        raise _taken_away(base)
     update = change.updateSchema()
     for name, stored in columns.now.items():
         if name in columns.rebuilt:

@@ -257,6 +257,9 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
             crash_points.reach("begun", name)
             batches = _catch_up(sides, live.mirror, options)
             rebuilt = load_all(sides.beside)
+            if _has_new_names(sides, rebuilt.mirror):
+                line, options = replace(line), replace(options, restart=False)
+                continue
             own, beside = (line, live), (sides.beside, rebuilt)
             told, broken = rebuild_told.compared(own, beside, base, batches, plain_keys=options.plain_keys)
             crash_points.reach("compared", name)
@@ -369,11 +372,16 @@ def _fold_next(sides: _Sides, mirror: LakeTable) -> Batch | None:
     if sides.live.follows_aliases and sides.live.gathered(tables.raw).pairs != sides.live.aliases:
         # A run has renamed columns, or is about to: under their old names they would be added to what readers see.
         raise CommitConflict(f"Schemas that came while {name} was being rebuilt rename columns of it.", _AGAIN)
-    if tables.mirror is not None and len(tables.mirror.stored.rebuilt) < len(sides.beside.lake.retypes[name]):
-        # What was rebuilt of a column is beside the one that had its name.
+    if _has_new_names(sides, tables.mirror):
         raise CommitConflict(f"Columns of {name} were renamed by a run while it was being rebuilt.", _AGAIN)
     raw = replace(tables.raw, marker=replace(marker_of(tables.raw), offsets=marker_of(mirror).offsets))
     return fold_next(sides.beside, raw, _with_alone(tables, marker_of(mirror).alone))
+
+
+def _has_new_names(sides: _Sides, rebuilt: LakeTable | None) -> bool:
+    """Whether a run has renamed columns that get another type; what was rebuilt stands beside their former names."""
+    wanted = sides.beside.lake.retypes[sides.live.mirror]
+    return rebuilt is not None and len(rebuilt.stored.rebuilt) < len(wanted)
 
 
 def _with_alone(tables: Tables, alone: int) -> Tables:
