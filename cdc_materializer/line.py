@@ -189,7 +189,8 @@ class Line:
         if found.marker is not None and dropped != found.dropped:
             # Ours, for a batch that was killed or a replay that was not published. Hashes of rows are of names too.
             found = replace(found, dropped=dropped, marker=replace(found.marker, ledger=None))
-        return found.renaming(self.evolution.pending(found.schema))
+        # Names are the table's, and no branch's own: what is beside `main` gets them when readers see it.
+        return found.renaming(self.evolution.pending(found.schema), later=self.lake.branch != MAIN)
 
     def recorded(self, mirror: LakeTable | None, partitions: int) -> Recorded:
         """How far the source had got when a mirror was last published, in a topic that has so many partitions now."""
