@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cdc_materializer import branches
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
 from cdc_materializer.lake import Lake
@@ -278,6 +279,33 @@ def test_a_column_gets_another_type_and_its_new_name_with_the_swap_and_loses_bot
     both.run()
     assert both.rows() == [{"id": 1, "cost": "12.50"}, {"id": 2, "cost": "1"}]
     assert both.is_proved()
+
+
+def test_a_swap_that_gives_names_catches_up_with_a_run_that_was_first(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run publishes, and renames the column, once the swap has looked at what it goes in for."""
+    raced = Table(lake_config, spark, "raced")
+    raced.send({"price": _TEXT}, {"id": 1, "price": "12.50"})
+    raced.run()
+    contract = write(lake_config.root, '- {name: cost, physicalType: "decimal(12,2)"}')
+    raced.settings = {"renames": {"price": "cost"}, "contract": str(contract)}
+    follows, runs = branches.follows, iter([raced.run])
+
+    def looked_at(*tables: Any) -> bool:  # noqa: ANN401 - whatever it takes
+        found = follows(*tables)
+        for run in runs:
+            raced.send({"price": _TEXT}, {"id": 2, "price": "3.00"})
+            run()
+        return found
+
+    monkeypatch.setattr(branches, "follows", looked_at)
+    done = replay_tables(raced.config, (raced.mirror,), ReplayOptions(publish=True), spark).tables[0]
+
+    assert next(runs, None) is None
+    assert (done.error, done.published) == (None, True)
+    assert raced.rows() == [{"id": 1, "cost": Decimal("12.50")}, {"id": 2, "cost": Decimal("3.00")}]
+    assert raced.is_proved()
 
 
 def test_another_type_is_a_difference_that_a_replay_ends_with(spark: "SparkSession", lake_config: Config) -> None:
