@@ -235,7 +235,9 @@ def test_a_contract_is_tried_on_every_state_that_rows_have_had(things: Things) -
 
     rule = _limit(found)
     assert (found.messages, found.judged, found.broken, found.read_from) == (10, 7, 4, "raw")
-    assert (rule.messages, rule.keys, rule.held, rule.schemas) == (4, 2, 1, {"none": 4})
+    assert (rule.messages, rule.keys, rule.held) == (4, 2, 1)
+    # They bring it along, and it has no number.
+    assert [(name.partition("/")[0], count) for name, count in rule.schemas.items()] == [("inline:t.Envelope", 4)]
     assert [place.offset for place in (rule.first, rule.last) if place] == [0, 7]
     assert (found.blocks, found.in_force) == (["price-limit"], False)
     assert things.spark.table(f"lake.{_TABLE}.snapshots").count() == snapshots
