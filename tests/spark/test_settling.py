@@ -146,7 +146,7 @@ def test_what_is_tried_again_takes_no_note_about_the_table_for_one_of_its_messag
 
     def lying(*told: tuple[str | None, ...]) -> "DataFrame":
         schema = "rule string, key string, action string, status string, batch_id string"
-        found = spark.createDataFrame(list(told), schema)
+        found = line.lake.spark.createDataFrame(list(told), schema)
         given = dict(zip(("topic", "partition", "offset"), map(F.lit, place), strict=True))
         given |= {"code": F.lit("CONTRACT"), **{name: F.col(name) for name in found.columns}}
         return found.select(*[given.get(name, F.lit(None)).cast(ddl).alias(name) for name, ddl in names.items()])
@@ -162,7 +162,9 @@ def test_what_is_tried_again_takes_no_note_about_the_table_for_one_of_its_messag
         patched.setattr(quarantine, "is_ahead", lambda *_: True)
         quarantine.hold(line, held, marker.offsets, replace(marker, batch="c"), states)
 
-    noted = [row for row in content(config)[str(MIRROR.quarantine)] if row["code"] == "CONTRACT"]
+    table = open_tables(config.catalog).load(MIRROR.quarantine)
+    assert table is not None
+    noted = [row for row in table.scan().to_arrow().to_pylist() if row["code"] == "CONTRACT"]
     assert sorted((row["rule"], row["key"], row["status"], row["batch_id"]) for row in noted if row["key"]) == [
         ("known", "k", "open", "c"),
         ("other", "k", "open", "b"),
