@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Of the memory that Spark has for data, the share that a batch's messages may fill as raw's files have them. These are
 #: compressed, JSON to a tenth or so, and a message is there several times while it is decoded.
 SHARE = 1 / 8
-#: How many snapshots of raw are looked at. What lies further back is taken to be as large as what they tell of.
+#: How many snapshots of raw are looked at. What landed before these is taken to be as large as what they tell of.
 _SNAPSHOTS_MAX = 200
 _NOWHERE: Mapping[int, int] = MappingProxyType({})
 
@@ -47,9 +47,26 @@ class Landing:
 
 def offsets_max(line: Line, raw: LakeTable, start: Offsets) -> int:
     """The most offsets that a batch is to cover which begins somewhere in raw."""
-    found = landings(line.lake.iceberg(raw.name), raw.head, start, _SNAPSHOTS_MAX)
-    landed = [Landing(before, end, stored) for (before, _), (end, stored) in pairwise([(start, 0), *found])]
+    landed = landed_since(start, landings(line.lake.iceberg(raw.name), raw.head, start, _SNAPSHOTS_MAX))
     return fitting(line.table.records_max, landed, start, int(SHARE * memory_for_data(line.lake.spark)))
+
+
+def landed_since(start: Offsets, found: Sequence[tuple[Offsets, int]]) -> list[Landing]:
+    """What raw has got from somewhere on, in order.
+
+    Args:
+        start: where that is.
+        found: where landings ended, and their bytes, oldest first (`lake_line.landings`). Where the first ended behind
+            the start, those before it are not known: expired, or too many.
+    """
+    landed = [Landing(before, end, stored) for (before, _), (end, stored) in pairwise(found)]
+    if not found or not found[0][0].is_ahead_of(start):
+        return landed
+    end, stored = found[0]
+    known = sum(_between(one.start, one.end) for one in landed)
+    if known:
+        stored = sum(one.stored for one in landed) * _between(start, end) // known
+    return [Landing(start, end, stored), *landed]
 
 
 def fitting(most: int, landed: Sequence[Landing], start: Offsets, room: int) -> int:

@@ -1,11 +1,14 @@
 """How many messages fit into a batch."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cdc_materializer.lake_line import landings
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.pipeline_size import Landing, fitting
+from cdc_materializer.pipeline_size import Landing, fitting, landed_since
 
 #: Of a kilobyte each; then of a megabyte each.
 SMALL = Landing(Offsets({0: 0}), Offsets({0: 1_000}), 10**6)
@@ -34,3 +37,46 @@ def test_a_batch_reads_what_fits_into_memory(
 ) -> None:
     """At most as many as are asked for, at least one; by the size of what comes next, whatever came before."""
     assert fitting(500_000, landed, Offsets(start), room) == wanted
+
+
+def _ends(*offsets: tuple[int, int]) -> list[tuple[Offsets, int]]:
+    return [(Offsets({0: end}), stored) for end, stored in offsets]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        pytest.param(_ends((100, 7), (200, 50)), [(100, 200, 50)], id="one ended before"),
+        pytest.param(
+            _ends((150, 7), (250, 50), (350, 150)), [(120, 150, 30), (150, 250, 50), (250, 350, 150)], id="cut"
+        ),
+        pytest.param(_ends((150, 7)), [(120, 150, 7)], id="nothing but the first"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_what_landed_before_the_snapshots_that_are_known_is_as_large_as_they_tell(
+    found: list[tuple[Offsets, int]], wanted: list[tuple[int, int, int]]
+) -> None:
+    """It has no size of its own, and is no free room."""
+    landed = landed_since(Offsets({0: 120}), found)
+
+    assert [(one.start[0], one.end[0], one.stored) for one in landed] == wanted
+
+
+def test_the_landings_of_raw_are_told_by_its_snapshots_down_to_one_that_ended_before() -> None:
+    """Compaction brings nothing, and what is older is not looked at."""
+    told = [("append", 100, 7), ("append", 200, 8), ("replace", 200, 99), ("append", 300, 9)]
+    snapshots: dict[int | None, Any] = {}
+    for number, (operation, end, size) in enumerate(told):
+        summary = {"cdcm.offsets": f'{{"0":{end}}}', "added-files-size": str(size)}
+        snapshots[number] = SimpleNamespace(
+            summary=lambda summary=summary: summary,
+            operation=lambda operation=operation: operation,
+            parentId=lambda number=number: number - 1 if number else None,
+        )
+    table = SimpleNamespace(snapshot=snapshots.get)
+
+    assert landings(table, 3, Offsets({0: 200}), 10) == _ends((200, 8), (300, 9))
+    assert landings(table, 3, Offsets({0: 150}), 10) == _ends((100, 7), (200, 8), (300, 9))
+    assert landings(table, 3, Offsets({0: 0}), 3) == _ends((200, 8), (300, 9))
+    assert landings(table, None, Offsets({0: 0}), 3) == []
