@@ -16,8 +16,8 @@ WORKERS = 2
 class SparkCluster:
     """A master and its workers."""
 
-    def __init__(self, folder: Path) -> None:
-        """Lay them out in a folder; nothing is started."""
+    def __init__(self, folder: Path, *, memory: str = "1g") -> None:
+        """Lay them out in a folder, with what each worker has of memory; nothing is started."""
         self._port, self._pages = free_port(), free_port()
         environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m"}
         run = [str(HOME / "bin" / "spark-class")]
@@ -25,7 +25,7 @@ class SparkCluster:
         master = [*run, f"{_DEPLOY}.master.Master", *here, str(self._pages), "--port", str(self._port)]
         self._processes = [Process("spark-master", master, folder, environment=environment)]
         for at in range(WORKERS):
-            size = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"worker-{at}")]
+            size = ["--cores", "1", "--memory", memory, "--work-dir", str(folder / f"worker-{at}")]
             worker = [*run, f"{_DEPLOY}.worker.Worker", *here, "0", *size, self.url]
             self._processes.append(Process(f"spark-worker-{at}", worker, folder, environment=environment))
 
