@@ -25,6 +25,11 @@ class Lines:
     quarantine: Line = ()
 
 
+def newest_marker(line: Line) -> Marker | None:
+    """Return the newest marker of a line; None where no batch has left one."""
+    return next((marker for snapshot in line if (marker := Marker.from_summary(snapshot.summary)) is not None), None)
+
+
 def parse_time(text: str) -> datetime | None:
     """Read a time in ISO 8601, in UTC where it names no zone; None for what is none."""
     try:

@@ -10,7 +10,8 @@ from typing import Any
 from cdc_materializer.decode.told_schema import ToldSchema
 from cdc_materializer.errors import UsageError
 from cdc_materializer.names import shown
-from cdc_materializer.report.groups import Row, about, in_utc, latest_rows, treatment
+from cdc_materializer.report.groups import Row, about, in_utc, is_unpublished, latest_rows, treatment
+from cdc_materializer.report.past import newest_marker
 from cdc_materializer.report.remedies import explanation, remedy
 from cdc_materializer.report.violation_models import QuarantineDetails, QuarantineList, QuarantineRow, ViolationDetail
 from cdc_materializer.report.violations import (
@@ -139,7 +140,10 @@ def parse_place(text: str) -> Place:
 
 
 def _rows(table: ReportedTable, lake: QuarantineLake) -> list[Mapping[str, Any]]:
-    return latest_rows(lake.values_of(table.mirror.quarantine, REPORT_COLUMNS) or ())
+    """The rows of a quarantine table, without what is remarked of messages that nobody has published."""
+    rows = latest_rows(lake.values_of(table.mirror.quarantine, REPORT_COLUMNS) or ())
+    published = newest_marker(lake.lines_of(table.mirror))
+    return [row for row in rows if published is None or not is_unpublished(row, published.offsets)]
 
 
 def _is_key(held: str | None, asked: str) -> bool:

@@ -32,7 +32,7 @@ from cdc_materializer.report.groups import (
     share_of,
     treatment,
 )
-from cdc_materializer.report.past import Lines, batch_lines, done_at, lines_at, parse_time, unknown_batch
+from cdc_materializer.report.past import Lines, batch_lines, done_at, lines_at, newest_marker, parse_time, unknown_batch
 from cdc_materializer.report.remedies import remedy
 from cdc_materializer.report.samples import Sampling, choose, with_samples
 from cdc_materializer.report.trend import last_published, trend
@@ -185,7 +185,7 @@ def _table_violations(
     head = lines.quarantine[0].snapshot_id if lines.quarantine else None
     rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []
     latest = latest_rows(rows)
-    if (published := _newest(lines.mirror)) is not None:
+    if (published := newest_marker(lines.mirror)) is not None:
         latest = [row for row in latest if not is_unpublished(row, published.offsets)]
     rules = contract.by_name if contract is not None else {}
     members = grouped(latest)
@@ -236,14 +236,9 @@ def _remarked(rows: Iterable[Row]) -> set[tuple[tuple[str, int, int], str]]:
     return {((row["topic"], row["partition"], row["offset"]), row["batch_id"] or "") for row in rows}
 
 
-def _newest(line: Iterable[SnapshotLine]) -> Marker | None:
-    markers = (Marker.from_summary(snapshot.summary) for snapshot in line)
-    return next((marker for marker in markers if marker is not None), None)
-
-
 def _unpublished(lines: Lines) -> int | None:
     """How many messages lie in raw behind those that the mirror was made from; offsets, so there may be fewer."""
-    landed, published = _newest(lines.raw), _newest(lines.mirror)
+    landed, published = newest_marker(lines.raw), newest_marker(lines.mirror)
     if landed is None or published is None:
         return None
     return sum(max(end - published.offsets.get(partition, 0), 0) for partition, end in landed.offsets.items())
@@ -251,7 +246,7 @@ def _unpublished(lines: Lines) -> int | None:
 
 def _masked(lines: Lines) -> dict[str, str]:
     """How the mirror's columns are masked; what tells one key of hashes from another is left out."""
-    newest = _newest(lines.mirror)
+    newest = newest_marker(lines.mirror)
     told = newest.masks if newest is not None else {}
     return {column: how.partition(":")[0] for column, how in sorted(told.items())}
 

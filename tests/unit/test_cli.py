@@ -22,6 +22,7 @@ from cdc_materializer.cli.following import Following
 from cdc_materializer.cli.output import Output
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG, EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
 from cdc_materializer.explain import Asked
+from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.names import TableName
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.report.row_models import WhyReport
@@ -453,6 +454,11 @@ class _Lake:
                 {"offset": 3, "code": "CONTRACT", "rule": "limit", "status": "superseded"},
             )
         ]
+
+    def lines_of(self, name: TableName) -> Sequence[SnapshotLine]:
+        """No batch has been published."""
+        assert name.name == "orders"
+        return ()
 
 
 @pytest.mark.parametrize(

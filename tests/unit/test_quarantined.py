@@ -14,7 +14,7 @@ from cdc_materializer.report.quarantined import (
 from cdc_materializer.report.remedies import remedy
 from cdc_materializer.report.violation_models import QuarantineDetails
 from cdc_materializer.report.violations import REPORT_COLUMNS
-from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake
+from tests.unit.quarantines import CANARY, NOW, ORDERS, PAYMENTS, Lake, line
 from tests.unit.quarantines import row as _row
 
 
@@ -57,6 +57,22 @@ def test_the_list_is_filtered(wanted: QuarantineFilter, offsets: list[int]) -> N
     listed = quarantine_list("shop", [ORDERS, PAYMENTS], lake, as_of=NOW, limit=10, wanted=wanted)
 
     assert [row.offset for row in listed.rows] == offsets
+
+
+def test_remarks_of_a_batch_that_was_stopped_are_not_listed() -> None:
+    """They would stand there as released, and nobody has published their messages; what is held of these is listed."""
+    rows = [
+        *[_row(offset, action="warn", status="released") for offset in (99, 100)],
+        _row(101, rule="tried", action="shadow_unjudged", status="released", batch_id="", key=None),
+        _row(102),
+    ]
+    lake = Lake({"shop.orders__quarantine": rows}, lines={"shop.orders": [line(1, 60, "b1", read=9)]})
+
+    listed = quarantine_list("shop", [ORDERS], lake, as_of=NOW, limit=9, wanted=QuarantineFilter())
+
+    assert [row.offset for row in listed.rows] == [102, 99]
+    with pytest.raises(UsageError, match="has nothing of the message 0/100"):
+        quarantine_details("shop", ORDERS, lake, as_of=NOW, place=(0, 100))
 
 
 def _details(*rows: dict[str, Any], **asked: Any) -> QuarantineDetails:  # noqa: ANN401 - a place or a key
