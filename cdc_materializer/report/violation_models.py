@@ -104,7 +104,7 @@ class RuleState(Report):
     unjudged: bool = Field(
         default=False,
         description="Whether the table stopped because the rule cannot be judged; of one that is only tried, whether "
-        "a batch could not judge it. It is not kept either.",
+        "a batch could not judge it that was judged by the contract of the newest. It is not kept either.",
     )
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from cdc_materializer.decode.told_schema import ToldSchema, of_bytes, of_side
-from cdc_materializer.errors import MAX_QUARANTINED, UsageError
+from cdc_materializer.errors import MAX_QUARANTINED, TRIED_UNJUDGED, UsageError
 from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.marker import Marker
 from cdc_materializer.names import TableName
@@ -186,7 +186,8 @@ def _table_violations(
     rows = (lake.values_of(table.mirror.quarantine, REPORT_COLUMNS, head) if head is not None else None) or []
     latest = latest_rows(rows)
     if (published := newest_marker(lines.mirror)) is not None:
-        latest = [row for row in latest if not is_unpublished(row, published.offsets)]
+        untried = _untried(lines.mirror, published)
+        latest = [row for row in latest if not (is_unpublished(row, published.offsets) or _is_mended(row, untried))]
     rules = contract.by_name if contract is not None else {}
     members = grouped(latest)
     violations = _with_schemas(
@@ -249,6 +250,20 @@ def _masked(lines: Lines) -> dict[str, str]:
     newest = newest_marker(lines.mirror)
     told = newest.masks if newest is not None else {}
     return {column: how.partition(":")[0] for column, how in sorted(told.items())}
+
+
+def _untried(line: Iterable[SnapshotLine], newest: Marker) -> set[str]:
+    """The rules that are only tried and that a batch could not judge, of those that the newest one's contract judged.
+
+    As far back as the mirror keeps its snapshots; the newest is kept in any case.
+    """
+    markers = (Marker.from_summary(snapshot.summary) for snapshot in line)
+    return {rule for found in markers if found and found.contract == newest.contract for rule in found.untried}
+
+
+def _is_mended(row: Row, untried: Collection[str]) -> bool:
+    """Whether a row says of a rule that is only tried that it could not be judged, and the contract in force can."""
+    return row["action"] == TRIED_UNJUDGED and row["rule"] not in untried
 
 
 def _contract_state(

@@ -1,6 +1,7 @@
 """The violation report and the quarantine list, from rows of quarantine tables."""
 
 import io
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +38,11 @@ def _orders(*rows: dict[str, Any], messages: int = 0, contract: ContractFile | N
     lake = Lake({"shop.orders__quarantine": list(rows)}, {"shop.orders"}, {"shop.orders": messages})
     contracts = {"shop.orders": contract} if contract is not None else {}
     return violation_report("shop", [ORDERS], lake, as_of=NOW, contracts=contracts).tables[0]
+
+
+def _untried(batch: SnapshotLine, rule: str) -> SnapshotLine:
+    """The snapshot of a batch that could not judge a rule which is only tried."""
+    return replace(batch, summary={**batch.summary, "cdcm.untried": f'["{rule}"]'})
 
 
 def test_a_group_tells_what_how_many_where_and_since_when() -> None:
@@ -148,7 +154,8 @@ def test_remarks_of_a_batch_that_was_stopped_are_none_of_what_is_published() -> 
         table = violation_report("shop", [ORDERS], lake, as_of=NOW).tables[0]
         return table.reported, table.held_open, [(group.rule, group.count) for group in table.violations]
 
-    assert told([line(1, 60, "b1", read=9)]) == (1, 1, [("known-status", 1), ("known-status", 1), ("tried-0", 1)])
+    published = _untried(line(1, 60, "b1", read=9), "tried-0")
+    assert told([published]) == (1, 1, [("known-status", 1), ("known-status", 1), ("tried-0", 1)])
     # What no marker tells of is taken as it is.
     assert told([line(1, 60)])[0] == 3
 
@@ -420,6 +427,28 @@ def test_a_tried_rule_that_a_batch_could_not_judge_is_not_kept() -> None:
     later = _orders(*quarantine, messages=200, contract=enforced)
     assert later.contract is not None
     assert later.contract.kept == ["of-digits"]
+
+
+def test_a_tried_rule_that_was_mended_in_the_contract_is_no_more_told_as_unjudged() -> None:
+    """What the newest batch was judged by decides; a batch of that contract that could judge it takes nothing back."""
+    contract = ContractFile("Orders", "1.0.1", "f2", [StatedRule("of-digits", "Digits.", "shadow", "row", "status")])
+    said = {"rule": "of-digits", "action": "shadow_unjudged", "status": "released", "column": "status"}
+    rows = [_of_table(100, **said)]
+
+    def told(*batches: tuple[str, bool]) -> tuple[TableVerdict, int, bool]:
+        newest_first: list[SnapshotLine] = []
+        for number, (judged_by, is_untried) in enumerate(batches, start=1):
+            marked = line(number, 60 - number, f"b{number}", judged_by, read=100)
+            newest_first.insert(0, _untried(marked, "of-digits") if is_untried else marked)
+        lake = Lake({"shop.orders__quarantine": rows}, lines={"shop.orders": newest_first})
+        table = violation_report("shop", [ORDERS], lake, as_of=NOW, contracts={"shop.orders": contract}).tables[0]
+        assert table.contract is not None
+        return table.verdict, len(table.violations), table.contract.judged[0].unjudged
+
+    unjudged, judged = (TableVerdict.REPORTED, 1, True), (TableVerdict.CLEAN, 0, False)
+    assert told(("f1", True)) == told(("f1", True), ("f1", False)) == unjudged
+    assert told(("f1", True), ("f2", False)) == told(("f1", True), ("f2", False), ("f2", False)) == judged
+    assert told(("f1", True), ("f2", True)) == unjudged
 
 
 def test_a_rule_that_was_broken_and_cannot_be_judged_is_two_groups() -> None:
