@@ -17,6 +17,7 @@ from cdc_materializer.report.violations import ContractFile, violation_report
 from cdc_materializer.status import configured_tables
 
 if TYPE_CHECKING:
+    from cdc_materializer.catalog import Tables
     from cdc_materializer.contract import Contract
     from cdc_materializer.names import TableName
 
@@ -44,11 +45,11 @@ def review(
     if at is not None and at > now:
         raise UsageError("That time is still to come.", "Name a past one; left out, the report is of now.")
     tables = configured_tables(config, names, refuse=False)
+    lake = open_tables(config.catalog)
     contracts = {
         name: found if isinstance(found, UsageError) else _as_reported(found)
-        for name, found in _contracts(config, tables).items()
+        for name, found in _contracts(config, tables, lake).items()
     }
-    lake = open_tables(config.catalog)
     return violation_report(config.name, tables, lake, as_of=now, when=when, contracts=contracts, sampling=sampling)
 
 
@@ -64,11 +65,11 @@ def reviewed_contracts(config: Config, names: Sequence[str] = ()) -> Mapping[str
     Raises:
         CdcError: as `configured_tables`.
     """
-    read = _contracts(config, configured_tables(config, names))
+    read = _contracts(config, configured_tables(config, names), open_tables(config.catalog))
     return {name: found for name, found in read.items() if not isinstance(found, UsageError)}
 
 
-def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Contract | UsageError]:
+def _contracts(config: Config, tables: Sequence[TableConfig], lake: Tables) -> Mapping[str, Contract | UsageError]:
     """The contracts by name of the mirror, or why one cannot be followed."""
     found: dict[str, Contract | UsageError] = {}
     for table in tables:
@@ -81,15 +82,15 @@ def _contracts(config: Config, tables: Sequence[TableConfig]) -> Mapping[str, Co
         try:
             contract = load_contract(table.contract, name, config.root)
             refuse_without_key(contract, config)
-            found[name] = contract.of_table(_key_of(config, table.mirror)) if contract.of_key else contract
+            found[name] = contract.of_table(_key_of(lake, table.mirror)) if contract.of_key else contract
         except UsageError as error:
             found[name] = error
     return found
 
 
-def _key_of(config: Config, mirror: TableName) -> frozenset[str]:
+def _key_of(lake: Tables, mirror: TableName) -> frozenset[str]:
     """The columns by which a mirror tells rows apart; none where there is no mirror yet."""
-    columns = open_tables(config.catalog).columns_of(mirror)
+    columns = lake.columns_of(mirror)
     return columns[1] if columns is not None else frozenset()
 
 
