@@ -1,18 +1,19 @@
-"""The schemas that the messages of one row were written with, as these name them themselves."""
+"""The schemas that the messages of one row were written with, as reports call them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pyspark.sql import functions as F
+
 from cdc_materializer import batch
-from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.decode.framing import BLOCK, schema_block
+from cdc_materializer.decode.told_schema import ToldSchema, of_block, of_selector
 from cdc_materializer.earlier import lying_at
 from cdc_materializer.report.row_story import Told
 from cdc_materializer.why_held import frame_of
 from cdc_materializer.why_log import Log
-
-_WRITER = "writer"
 
 
 def with_schemas(log: Log, told: Sequence[Told]) -> list[Told]:
@@ -24,14 +25,19 @@ def with_schemas(log: Log, told: Sequence[Told]) -> list[Told]:
         return []
     spark, raw = log.line.lake.spark, log.line.lake.rows(log.raw)
     places = frame_of(spark, {(one.place.partition, one.place.offset) for one in told}).localCheckpoint()
-    found = lying_at(raw, places)
-    writer = batch.writer(raw, "value", log.line.id_bytes).alias(_WRITER)
-    rows = found.select("partition", "offset", writer).collect()
-    schemas = {(row["partition"], row["offset"]): SchemaName.parse(row[_WRITER] or "") for row in rows}
-    return [_with_schema(one, schemas.get((one.place.partition, one.place.offset))) for one in told]
+    writer = batch.writer(raw, "value", log.line.id_bytes)
+    # A text that each message brings along is most of it; messages of one writer have the same.
+    block = F.when(writer.startswith(BLOCK), schema_block(F.col("value")))
+    found = lying_at(raw, places).select("partition", "offset", writer.alias("writer"), block.alias("block"))
+    at = F.collect_list(F.struct("partition", "offset")).alias("at")
+    rows = found.groupBy("writer").agg(F.first("block").alias("block"), at).collect()
+    schemas = {
+        (place["partition"], place["offset"]): of_block(row["block"]) if row["block"] else of_selector(row["writer"])
+        for row in rows
+        for place in row["at"]
+    }
+    return [_with_schema(one, schemas.get((one.place.partition, one.place.offset), ToldSchema())) for one in told]
 
 
-def _with_schema(told: Told, name: SchemaName | None) -> Told:
-    if name is None or not name.is_lookup:
-        return told
-    return replace(told, place=told.place.model_copy(update={"schema_id": name.number}), schema=name.shown)
+def _with_schema(told: Told, schema: ToldSchema) -> Told:
+    return replace(told, place=told.place.model_copy(update={"schema_id": schema.number}), schema=schema.name)

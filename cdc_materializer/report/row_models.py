@@ -39,8 +39,8 @@ class RowMessage(MessagePlace):
     schema_name: str | None = Field(
         default=None,
         description="The schema of its value as the message names it: `id:17`, `guid:`, `fingerprint:`, and from "
-        "Apicurio's headers `content:`, `global:`, `hash:` or `artifact:`; null: it names none, as a tombstone, or "
-        "brings its own.",
+        "Apicurio's headers `content:`, `global:`, `hash:` or `artifact:`; of one that the message brings itself "
+        "`inline:` with its name and a digest; null: none, as of a tombstone.",
     )
     op: str | None = Field(
         default=None,

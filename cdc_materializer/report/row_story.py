@@ -161,7 +161,7 @@ class Told:
         number: its batch, counted in the order of publications; None where it was not read yet.
         swept: whether it is the end of a complete snapshot that does not show the row, and so ended it.
         values: what those columns were and became; None where nobody asked for it.
-        schema: the schema of its value as it names it; None where it names none.
+        schema: what the schema of its value is called; None where it has none.
     """
 
     place: MessagePlace

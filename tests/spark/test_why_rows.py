@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
 from cdc_materializer.explain import Asked, why
+from cdc_materializer.names import TableName
 from cdc_materializer.report.row_models import WhyReport
+from cdc_materializer.report.violations import schemas_of
 from cdc_materializer.run import run_once
 from cdc_materializer.schema import Column, TableSchema
 from cdc_materializer.why_key import typed_key
@@ -125,6 +128,16 @@ def test_each_message_is_told_with_the_schema_that_its_value_was_written_with(
     names = [one.schema_name or "" for one in (known, held)]
     assert all(re.fullmatch("fingerprint:[0-9A-F]{16}", name) for name in names)
     assert names[0] != names[1]
+
+
+def test_a_schema_that_a_message_brings_is_told_as_reports_tell_it(config: Config, spark: "SparkSession") -> None:
+    """Its name and a digest of its text, so that what `why` tells and what a report tells are known for one schema."""
+    (found,) = _why(config, spark, "6").messages
+
+    place, mirror = (found.partition, found.offset), TableName.parse(f"{_SPACE}.rows")
+    told = schemas_of(mirror, open_tables(config.catalog), {place})[place]
+    assert re.fullmatch("inline:.+/[0-9a-f]{8}", found.schema_name or "")
+    assert (found.schema_id, found.schema_name) == (told.number, told.name)
 
 
 @pytest.mark.parametrize(("text", "key"), [("1.505", None), ("1.510", Decimal("1.51")), ("1.5O", None)])
