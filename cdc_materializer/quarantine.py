@@ -251,14 +251,22 @@ def is_warning() -> Column:
     return (F.col("code") == str(Code.CONTRACT)) & F.col("batch_id").eqNullSafe(F.lit("")) & ~is_stop
 
 
-def release_stops(line: Line, quarantine: LakeTable, contract: str | None = None) -> None:
-    """End the stops that no message carries: the table goes on, as the contract of a fingerprint judged, if given."""
+def release_stops(line: Line, quarantine: LakeTable, judged: Marker | None = None) -> None:
+    """End the stops that no message carries: the table goes on.
+
+    Args:
+        line: the table's way.
+        quarantine: the table as it was loaded.
+        judged: the marker of the batch that has overcome them: by its contract the end is told, also where it has none
+            any more. None where a person ends them, who judges nothing.
+    """
     if not has_stops(quarantine):
         return
     stops = line.lake.rows(quarantine).where(is_noted())
     ended = stops.select(*ENDED, F.lit(verdict.RELEASED).alias("to")).distinct()
     known = marker_of(quarantine)
-    _end(line, quarantine, replace(known, counts={STOPPED: 0}, contract=contract or known.contract), ended)
+    contract = judged.contract if judged is not None else known.contract
+    _end(line, quarantine, replace(known, counts={STOPPED: 0}, contract=contract), ended)
 
 
 def create(line: Line, topic_id: str | None) -> LakeTable:
@@ -339,7 +347,7 @@ def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) 
     _end(line, quarantine, replace(marker, settled=marker.batch), ended_by(decided.states, held))
 
 
-def go_on(line: Line, quarantine: LakeTable, contract: str | None = None, *, has_read: bool) -> LakeTable:
+def go_on(line: Line, quarantine: LakeTable, marker: Marker, *, has_read: bool) -> LakeTable:
     """End the stops that a batch which readers see has overcome, and return quarantine as it is then.
 
     That a topic has lost its end is never overcome: when it has grown again, the stop is all that still tells of it,
@@ -348,13 +356,13 @@ def go_on(line: Line, quarantine: LakeTable, contract: str | None = None, *, has
     Args:
         line: the table's way.
         quarantine: the table as it was loaded.
-        contract: fingerprint of the contract that judged the batch.
+        marker: the batch's.
         has_read: whether it has read something new.
     """
     is_kept = bool(rewound_topics(line, quarantine)) if has_read else has_losses(line, quarantine)
     if is_kept or not has_stops(quarantine):
         return quarantine
-    release_stops(line, quarantine, contract)
+    release_stops(line, quarantine, marker)
     return reload(line, quarantine.name)
 
 

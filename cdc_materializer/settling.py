@@ -65,7 +65,7 @@ def _gone_on(line: Line, raw: LakeTable, held: LakeTable, span: Span, marker: Ma
     """
     if span.is_empty and span.end != marker_of(raw).offsets:
         return held
-    return quarantine.go_on(line, held, marker.contract, has_read=not span.is_empty)
+    return quarantine.go_on(line, held, marker, has_read=not span.is_empty)
 
 
 def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables, Span], Decided]) -> Tables:

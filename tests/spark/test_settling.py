@@ -190,10 +190,16 @@ def test_what_is_noted_beside_a_batch_is_committed_under_the_contract_that_judge
     with pytest.raises(ContractBlocked), quarantine.noting_stops(line, pipeline.load(line)):
         raise _BLOCKED
     assert judged_by() == contract.fingerprint
-    quarantine.warn_of(line, ["many rows"], replace(_marker(config), contract="warned"))
+    marker = _marker(config)
+    quarantine.warn_of(line, ["many rows"], replace(marker, contract="warned"))
     assert judged_by() == "warned"
-    quarantine.go_on(line, reload(line, MIRROR.quarantine), "went on", has_read=True)
+    quarantine.go_on(line, reload(line, MIRROR.quarantine), replace(marker, contract="went on"), has_read=True)
     assert judged_by() == "went on"
+    with pytest.raises(ContractBlocked), quarantine.noting_stops(line, pipeline.load(line)):
+        raise _BLOCKED
+    # The table has no contract any more.
+    quarantine.go_on(line, reload(line, MIRROR.quarantine), replace(marker, contract=None), has_read=True)
+    assert judged_by() is None
 
 
 def _warning(root: Path) -> Config:
@@ -300,7 +306,7 @@ def test_a_stop_that_only_a_person_ends_is_ended_by_no_batch(spark: "SparkSessio
     held = line.lake.load(MIRROR.quarantine)
     assert held is not None
 
-    assert quarantine.go_on(line, held, has_read=True) == held
+    assert quarantine.go_on(line, held, _marker(config), has_read=True) == held
     assert quarantine.has_losses(line, held)
     assert (3, "OFFSET_REGRESSION", "open") in _statuses(config)
 
