@@ -81,7 +81,7 @@ class Remarks:
         """
         marker = replace(marker, untried=(*marker.untried, *self.untried))
         untold = [rule for rule in marker.untold(before) if rule in self.untried]
-        return replace(marker, warned=(*self.broken, *untold))
+        return replace(marker, warned=(*marker.warned, *self.broken, *untold))
 
 
 @dataclass(frozen=True)

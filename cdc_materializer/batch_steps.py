@@ -65,6 +65,11 @@ class Decided:
     #: How many messages from before its span it reads once more.
     again: int = 0
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether it reads messages once more that an earlier batch has read."""
+        return self.span.is_empty or bool(self.again)
+
     def violations_with(self, of_table: int) -> dict[str, int]:
         """The violations by code, with so many rules about the table that only warn."""
         code = str(Code.CONTRACT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from cdc_materializer.errors import TRIED_UNJUDGED
 from cdc_materializer.merge import branch_path
@@ -46,13 +46,18 @@ def resolve_quarantine(catalog: str, table: TableName, branch: str, view: str) -
 def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
     """Put a view's violations into quarantine; of those that are there, one that had ended is open, and acts as now.
 
-    One that was held before any table told how keys are read has none, and gets that of the only one (`named`).
+    What is remarked of a message is a row of its own beside what held it: that it was held is not forgotten where the
+    rule only warns by now. One that was held before any table told how keys are read has none, and gets that of the
+    only one (`named`).
     """
     names = [quote(column.name) for column in QUARANTINE_SCHEMA.columns]
     same = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in VIOLATION_ID)
+    is_key = "(t.key <=> s.key OR (t.key IS NULL AND s.named AND t.batch_id <> ''))"
+    is_remark = f"coalesce(t.action, '') IN ({_listed(REMARKS)})"
+    is_kind = f"CASE WHEN s.status = 'released' THEN t.action <=> s.action ELSE NOT {is_remark} END"
     return (
         f"MERGE INTO {branch_path(catalog, table, branch)} t USING {quote(view)} s "
-        f"ON {same} AND (t.key <=> s.key OR (t.key IS NULL AND s.named AND t.batch_id <> '')) "
+        f"ON {same} AND {is_key} AND {is_kind} "
         "WHEN MATCHED AND (NOT t.key <=> s.key OR s.status = 'open' AND (t.status <> 'open' OR t.action <> s.action)) "
         "THEN UPDATE SET key = s.key, status = s.status, action = s.action "
         f"WHEN NOT MATCHED THEN INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
@@ -60,20 +65,24 @@ def hold_again(catalog: str, table: TableName, branch: str, view: str) -> str:
 
 
 def forget_remarks(catalog: str, table: TableName, branch: str, reached: Mapping[int, int]) -> str:
-    """Remove what quarantine remarks of messages that no batch has published: from an offset of each partition on.
+    """Remove what quarantine remarks of messages that no batch has published; `unpublished_remarks` says which."""
+    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {unpublished_remarks(reached)}"
+
+
+def unpublished_remarks(reached: Mapping[int, int]) -> str:
+    """The condition of what quarantine (`t`) remarks of messages from an offset of each partition on.
 
     What no message carries lies where its batch has ended, so what lies at the offset is of one that was published.
 
     Args:
-        catalog: the catalog.
-        table: the quarantine table.
-        branch: of it.
         reached: how far the mirror has got, by partition; of others nothing was published.
     """
     places = [
         f"t.partition = {p} AND (t.offset < {at} OR t.offset = {at} AND t.batch_id = '')" for p, at in reached.items()
     ]
     published = " OR ".join(f"({place})" for place in places) or "false"
-    actions = ", ".join(f"'{action}'" for action in REMARKS)
-    is_remark = f"t.status = 'released' AND t.action IN ({actions})"
-    return f"DELETE FROM {branch_path(catalog, table, branch)} t WHERE {is_remark} AND NOT ({published})"
+    return f"t.status = 'released' AND t.action IN ({_listed(REMARKS)}) AND NOT ({published})"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return ", ".join(f"'{text}'" for text in texts)

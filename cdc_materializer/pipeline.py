@@ -322,7 +322,10 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         untried=decided.untried,
     )
     tally.check_keys(line, decided)
-    held = quarantine.hold(line, tables.quarantine, reached, marker, decided, marker.untold(earlier))
+    untold = marker.untold(earlier)
+    if span.is_empty:  # Where it ends, a batch has ended that was published: it is told behind the commit.
+        marker, untold = replace(marker, warned=untold), ()
+    held = quarantine.hold(line, tables.quarantine, reached, marker, decided, untold)
     stops.stop_if_asked(line, decided)
     if mirror is None:
         stops.refuse_without_mirror(line, decided)
@@ -331,7 +334,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     gone = unseen.count() if unseen is not None else 0
     kept = ledger_after(line, mirror, decided, unseen, tables.mirror)
     settles = held is not None and (
-        quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.is_ahead(tables.quarantine, reached)
+        quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.has_of(line, tables.quarantine, span)
     )
     counts = {**marker.counts, **({"swept": gone} if gone else {})}
     marker = replace(marker, counts=counts, ledger=kept.text, settles=decided.wrongs if settles else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from cdc_materializer import batch, doubts, rows, verdict
 from cdc_materializer.batch_steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
-from cdc_materializer.errors import TRIED_UNJUDGED, UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
+from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake import LakeTable
 from cdc_materializer.lake_stage import Stage
 from cdc_materializer.lanes import topic_of
@@ -26,10 +26,12 @@ from cdc_materializer.merge_quarantine import (
     forget_remarks,
     hold_again,
     resolve_quarantine,
+    unpublished_remarks,
 )
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.quarantine_ends import ENDED, ended_by
+from cdc_materializer.quarantine_rows import end_of, remark, row_without_message, said_of
 
 _PROPERTIES = {
     "format-version": "2",
@@ -39,6 +41,8 @@ _PROPERTIES = {
     "write.merge.mode": "copy-on-write",
 }
 _CHANGES_VIEW = "__cdc_quarantined"
+#: What a commit changes, and the statements that do it.
+_Step = tuple[DataFrame, *tuple[Callable[..., str], ...]]
 OPEN = verdict.OPEN
 #: The action of a row of a stop that no message carries.
 _STOP = "stop"
@@ -105,6 +109,14 @@ def is_ahead(table: LakeTable | None, reached: Offsets) -> bool:
     return any(offset > reached.get(partition, 0) for partition, offset in tried.items())
 
 
+def has_of(line: Line, quarantine: LakeTable | None, span: Span) -> bool:
+    """Whether quarantine holds something of a span already, which the batch may end: it was tried before."""
+    if quarantine is None or not is_ahead(quarantine, span.start):
+        return False
+    is_held = (F.col("status") != verdict.RELEASED) & batch.within(span, "partition", "offset")
+    return not line.lake.rows(quarantine).where(is_held).isEmpty()
+
+
 @contextmanager
 def noting_stops(line: Line, tables: Tables) -> Iterator[None]:
     """Put a stop that no message of the batch carries into quarantine too, once (design §4.5)."""
@@ -132,18 +144,18 @@ def _note(
 ) -> None:
     table = tables.quarantine or create(line, None)
     if place is None:
-        place = _end_of(marker_of(tables.mirror)) if tables.mirror is not None else (0, 0)
+        place = end_of(marker_of(tables.mirror)) if tables.mirror is not None else (0, 0)
     open_rows = line.lake.rows(table).where((F.col("code") == str(code)) & is_noted())
     open_rows = open_rows.where(F.col("rule").eqNullSafe(F.lit(rule)))
     open_rows = open_rows.where((F.col("partition") == place[0]) & (F.col("offset") == place[1]))
     # A rule that was broken there may have been changed to one that cannot be judged, and back.
     if open_rows.agg(F.max_by("action", "detected_at")).collect()[0][0] == action:
         return
-    said, known = (_said_of(line, rule) if rule is not None else {}), marker_of(table)
+    said, known = (said_of(line, rule) if rule is not None else {}), marker_of(table)
     if rule is not None and line.contract is not None:
         # Otherwise nothing was judged, and the newest contract that has judged stays so.
         known = replace(known, contract=line.contract.fingerprint)
-    row = _row_without_message(line, code, place, {**said, "action": action, "status": verdict.OPEN})
+    row = row_without_message(line, code, place, {**said, "action": action, "status": verdict.OPEN})
     line.lake.publish(table, replace(known, counts={STOPPED: 1}), lambda stage: stage.append(row))
 
 
@@ -161,54 +173,11 @@ def warn_of(line: Line, rules: Sequence[str], marker: Marker, span: Span | None 
         span: what it has read, where that is known.
     """
     table = line.lake.load(line.mirror.quarantine) or create(line, None)
-    place = _end_of(marker, span)
-    rows_of = [_remark(line, rule, place, is_judged=rule not in marker.untried) for rule in rules]
+    place = end_of(marker, span)
+    rows_of = [remark(line, rule, place, is_judged=rule not in marker.untried) for rule in rules]
     row = functools.reduce(DataFrame.unionByName, rows_of)
     line.lake.publish(table, after(table, replace(marker, noted=marker.batch)), lambda stage: stage.append(row))
     return reload(line, line.mirror.quarantine)
-
-
-def _remark(line: Line, rule: str, place: tuple[int, int], *, is_judged: bool) -> DataFrame:
-    """A quarantine row of a rule that no message of a batch tells of and nothing stops for."""
-    # Of a rule that the contract has no more since, that much is known.
-    said = {"action": str(Action.WARN), **_said_of(line, rule), "status": verdict.RELEASED}
-    return _row_without_message(line, Code.CONTRACT, place, said if is_judged else {**said, "action": TRIED_UNJUDGED})
-
-
-def _end_of(marker: Marker, span: Span | None = None) -> tuple[int, int]:
-    """Where a batch has ended, for rows of quarantine that no message carries; best where it has read something."""
-    read = [(partition, end) for partition, _, end in span.ranges()] if span is not None else []
-    return next(iter([*read, *marker.offsets.items()]), (0, 0))
-
-
-def _said_of(line: Line, name: str) -> dict[str, str | None]:
-    """What the contract says of a rule, by column of quarantine; what a batch may hold is none of its rules."""
-    rules = {rule.name: rule for rule in (line.contract.rules if line.contract is not None else ())}
-    if name not in rules:
-        return {"rule": name}
-    rule = rules[name]
-    return {"rule": name, "column": rule.column, "severity": rule.severity, "action": rule.told_action}
-
-
-def _row_without_message(line: Line, code: Code, place: tuple[int, int], said: Mapping[str, str | None]) -> DataFrame:
-    """A quarantine row of what no message carries."""
-    now = F.lit(line.now()).cast("timestamp")
-    values = {
-        "topic": F.lit(line.table.topic),
-        "partition": F.lit(place[0]),
-        "offset": F.lit(place[1]).cast("bigint"),
-        "code": F.lit(str(code)),
-        "severity": F.lit("error"),
-        "detected_at": now,
-        "batch_id": F.lit(""),
-        **{name: F.lit(text) for name, text in said.items()},
-    }
-    return line.lake.spark.range(1).select(
-        *[
-            values.get(column.name, F.lit(None)).cast(column.type).alias(column.name)
-            for column in QUARANTINE_SCHEMA.columns
-        ]
-    )
 
 
 def has_stops(quarantine: LakeTable) -> bool:
@@ -266,7 +235,7 @@ def release_stops(line: Line, quarantine: LakeTable, judged: Marker | None = Non
     ended = stops.select(*ENDED, F.lit(verdict.RELEASED).alias("to")).distinct()
     known = marker_of(quarantine)
     contract = judged.contract if judged is not None else known.contract
-    _end(line, quarantine, replace(known, counts={STOPPED: 0}, contract=contract), ended)
+    _merge(line, quarantine, replace(known, counts={STOPPED: 0}, contract=contract), (ended, resolve_quarantine))
 
 
 def create(line: Line, topic_id: str | None) -> LakeTable:
@@ -287,7 +256,9 @@ def hold(
     """Commit the batch's violations; one that was tried before finds its own already there and adds none twice.
 
     So does one whose messages were all read before (`cdcm quarantine release`). What was remarked of messages that are
-    not published is told anew: with another contract it may not be so, and another batch may come to publish them.
+    not published is told anew: with another contract it may not be so, and another batch may come to publish them. Of
+    messages that are read once more it is told behind the commit that readers see (`settle`): they lie where messages
+    are that were published, so that nobody could tell it from what is remarked of those.
 
     Args:
         line: the table's way.
@@ -298,28 +269,49 @@ def hold(
         untold: the rules about rows that are only tried and that it could not judge, other than the one before.
     """
     is_behind = is_ahead(quarantine, reached)
-    if not decided.violations and not untold and not is_behind:
+    found, has_some = rows.violation_rows(decided.states, marker.batch, line.now()), bool(decided.violations)
+    if has_some and decided.looks_back:
+        found = found.where(~_is_later(decided))
+        has_some = not found.isEmpty()
+    if not has_some and not untold and not (is_behind and _has_remarks(line, quarantine, reached)):
         return quarantine
-    found = rows.violation_rows(decided.states, marker.batch, line.now())
     for rule in untold:
         # Nobody could tell otherwise that it was not kept: nothing breaks it, and nothing stops for it.
-        found = found.unionByName(_remark(line, rule, _end_of(marker, decided.span), is_judged=False))
+        found = found.unionByName(remark(line, rule, end_of(marker, decided.span), is_judged=False))
     if quarantine is None:
         quarantine = create(line, marker.topic_id)
-    was_tried = is_behind or marker_of(quarantine).batch == marker.batch
     # Of messages that are read once more it may have some from a batch that failed long ago.
-    if was_tried or decided.span.is_empty or decided.again:
-        # MERGE takes one row for each of its target, and two changes of a message without keys are found as one.
-        each = found.dropDuplicates([*VIOLATION_ID, "key"])
-        named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(Window.partitionBy(*VIOLATION_ID)) == 1)
+    if is_behind or marker_of(quarantine).batch == marker.batch or decided.looks_back:
 
         def forget(catalog: str, table: TableName, branch: str, _: str) -> str:
             return forget_remarks(catalog, table, branch, reached)
 
-        _merge(line, quarantine, marker, each.withColumn("named", named), forget, hold_again)
+        _merge(line, quarantine, marker, (_each(found), forget, hold_again))
     else:
         line.lake.publish(quarantine, after(quarantine, marker), lambda stage: stage.append(found))
     return reload(line, line.mirror.quarantine)
+
+
+def _has_remarks(line: Line, quarantine: LakeTable | None, reached: Offsets) -> bool:
+    """Whether anything is remarked of messages that no batch has published."""
+    if quarantine is None:
+        return False
+    return not line.lake.rows(quarantine).alias("t").where(unpublished_remarks(reached)).isEmpty()
+
+
+def _is_later(decided: Decided) -> Column:
+    """Whether a quarantine row of a batch is a remark of a message that it reads once more: `settle` tells it."""
+    before = Span(decided.span.topic, Offsets(dict.fromkeys(decided.span.start, 0)), decided.span.start)
+    return (F.col("status") == verdict.RELEASED) & batch.within(before, "partition", "offset")
+
+
+def _each(found: DataFrame) -> DataFrame:
+    """Rows for `hold_again`, which says what `named` is.
+
+    MERGE takes one row for each of its target, and two changes of a message without keys are found as one.
+    """
+    named = F.col("key").isNotNull() & (F.count(F.lit(1)).over(Window.partitionBy(*VIOLATION_ID)) == 1)
+    return found.dropDuplicates([*VIOLATION_ID, "key"]).withColumn("named", named)
 
 
 def after(table: LakeTable, marker: Marker) -> Marker:
@@ -344,7 +336,11 @@ def settle(line: Line, quarantine: LakeTable, marker: Marker, decided: Decided) 
     # What a batch behind this one has tried is not this one's to end.
     reached = Span(line.table.topic, Offsets(dict.fromkeys(marker.offsets, 0)), marker.offsets)
     held = line.lake.rows(quarantine).where(batch.within(reached, "partition", "offset"))
-    _end(line, quarantine, replace(marker, settled=marker.batch), ended_by(decided.states, held))
+    steps: list[_Step] = [(ended_by(decided.states, held), resolve_quarantine)]
+    if decided.looks_back and decided.violations:
+        told = rows.violation_rows(decided.states, marker.batch, line.now()).where(_is_later(decided))
+        steps.append((_each(told), hold_again))
+    _merge(line, quarantine, replace(marker, settled=marker.batch), *steps)
 
 
 def go_on(line: Line, quarantine: LakeTable, marker: Marker, *, has_read: bool) -> LakeTable:
@@ -366,17 +362,13 @@ def go_on(line: Line, quarantine: LakeTable, marker: Marker, *, has_read: bool) 
     return reload(line, quarantine.name)
 
 
-def _end(line: Line, quarantine: LakeTable, marker: Marker, ended: DataFrame) -> None:
-    """Give quarantine rows (ENDED; each once) the status in the column `to`."""
-    _merge(line, quarantine, marker, ended, resolve_quarantine)
+def _merge(line: Line, quarantine: LakeTable, marker: Marker, *steps: _Step) -> None:
+    """Change rows of quarantine in one commit: each step by a view of its own, with one statement or several."""
 
-
-def _merge(
-    line: Line, quarantine: LakeTable, marker: Marker, changes: DataFrame, *statements: Callable[..., str]
-) -> None:
     def end(stage: Stage) -> None:
-        stage.name(_CHANGES_VIEW, changes)
-        for statement in statements:
-            stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW))
+        for changes, *statements in steps:
+            stage.name(_CHANGES_VIEW, changes)
+            for statement in statements:
+                stage.execute(statement(line.lake.catalog, quarantine.name, stage.branch, _CHANGES_VIEW))
 
     line.lake.publish(quarantine, after(quarantine, marker), end)

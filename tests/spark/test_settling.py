@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from pyspark.sql import functions as F
 
 from cdc_materializer import crash_points, pipeline, quarantine, rows
@@ -17,6 +18,7 @@ from cdc_materializer.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
+    EXIT_BLOCKED,
     EXIT_BUG,
     EXIT_SOURCE,
     CdcError,
@@ -156,7 +158,8 @@ def test_what_is_tried_again_takes_no_note_about_the_table_for_one_of_its_messag
     line.lake.publish(known, marker_of(known), lambda stage: stage.append(earlier))
     again = lying(*((rule, "k", "quarantine", "open", "c") for rule in ("known", "other")))
     held = reload(line, MIRROR.quarantine)
-    states: Any = SimpleNamespace(states=None, violations={"CONTRACT": 2}, span=Span(TOPIC, Offsets(), Offsets()))
+    nothing = Span(TOPIC, Offsets(), Offsets())
+    states: Any = SimpleNamespace(states=None, violations={"CONTRACT": 2}, span=nothing, looks_back=True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rows, "violation_rows", lambda *_: again)
         patched.setattr(quarantine, "is_ahead", lambda *_: True)
@@ -210,6 +213,67 @@ def _warning(root: Path) -> Config:
 def _notes(config: Config) -> list[tuple[str, str]]:
     rows = content(config)[str(MIRROR.quarantine)]
     return [(row["rule"], row["status"]) for row in rows if row["code"] == "CONTRACT"]
+
+
+def _of_prices(root: Path, action: str, *, few_rows: bool = False) -> Config:
+    """A table whose contract has a rule about prices, which the second message breaks, and one about the table."""
+    document = yaml.safe_load(WARNS)
+    (schema,) = document["schema"]
+    schema["quality"][0]["customProperties"][0]["value"] = "block"
+    schema["quality"] = schema["quality"] if few_rows else []
+    price = {"property": "action", "value": action}
+    cheap = {"type": "expect_column_values_to_be_between", "kwargs": {"max_value": 15}}
+    rule = {"name": "cheap", "type": "custom", "engine": "greatExpectations", "implementation": cheap}
+    schema["properties"] = [{"name": "price", "quality": [{**rule, "customProperties": [price]}]}]
+    (root / "contract.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    return _of_two(root, contract="contract.yaml")
+
+
+def _of_two(root: Path, **settings: Any) -> Config:  # noqa: ANN401 - the table's
+    """A table whose topic has two messages."""
+    config, topic = _pipeline(root, **settings), TopicBuilder(TOPIC)
+    add_changes(topic, 0)
+    write_recorded_topic(root / "recorded", TOPIC, topic.messages[:2])
+    return config
+
+
+def _told_of_prices(config: Config) -> list[tuple[int, str, str]]:
+    rows = content(config)[str(MIRROR.quarantine)]
+    return sorted((row["offset"], row["action"], row["status"]) for row in rows if row["rule"] == "cheap")
+
+
+def test_what_is_released_is_told_with_what_it_is_warned_of_by_now(spark: "SparkSession", tmp_path: Path) -> None:
+    """Not before it is published: a blocked release leaves nothing. In one commit with the end of the hold."""
+    assert run_once(_of_prices(tmp_path, "quarantine"), spark).exit_code == 0
+    held = [(1, "quarantine", "open")]
+    blocked = _of_prices(tmp_path, "warn", few_rows=True)
+    with pytest.raises(ContractBlocked, match="many rows"):
+        release_held(blocked, str(MIRROR), Wanted(), spark)
+    left, commits = _told_of_prices(blocked), _commits(blocked)
+    config = _of_prices(tmp_path, "warn")
+
+    done = release_held(config, str(MIRROR), Wanted(), spark)
+
+    assert left == held
+    assert (done.tried, done.released, done.held) == (1, 1, 0)
+    assert _told_of_prices(config) == [(1, "quarantine", "released"), (1, "warn", "released")]
+    assert _commits(config) == commits + 1
+
+
+def test_what_is_tried_again_and_breaks_nothing_makes_no_commit_but_the_end_of_what_it_broke(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Quarantine has no news of it before readers see it."""
+    assert run_once(_of_prices(tmp_path, "block"), spark).exit_code == EXIT_BLOCKED
+    config = _of_two(tmp_path)
+    told, commits = _told_of_prices(config), _commits(config)
+
+    assert run_once(config, spark).exit_code == 0
+
+    assert told == [(1, "block", "open")]
+    assert _told_of_prices(config) == [(1, "block", "released")]
+    assert _commits(config) == commits + 1
+    assert not is_unsettled(*_markers(config))
 
 
 @pytest.mark.parametrize("point", ["mirror.published", "quarantine.published"])
