@@ -42,6 +42,17 @@ from cdc_materializer.names import TableName, nearest
 from cdc_materializer.report.models import LintFile, LintProblem, LintReport
 
 _ODCS_MAJOR = "v3."
+#: What pydantic finds, in words of YAML; what is not here is told in its own.
+_SAYS: Mapping[str, str] = {
+    "model_type": "it is not a mapping of keys",
+    "dict_type": "it is not a mapping of keys",
+    "list_type": "it is not a list",
+    "string_type": "it is not a text",
+    "bool_type": "it is not true or false",
+    "bool_parsing": "it is not true or false",
+    "int_type": "it is not a whole number",
+    "int_parsing": "it is not a whole number",
+}
 _OTHER_TYPE = "Declare the type that the table has; `cdcm replay TABLE --publish` gives it this one where values allow."
 
 
@@ -151,6 +162,11 @@ def _read_all(
     """Return the contract of the table that is meant, or where nothing says which one is, those of all tables."""
     tables = document.schema_ or []
     if table is None and len(tables) > 1:
+        names = [(found.name or "").casefold() for found in tables]
+        for at, name in enumerate(names):
+            if name and name in names[:at]:
+                message = f"the table {tables[at].name} is described twice."
+                findings.add(("schema", at), message, "Keep one, or mend its name.")
         return [_read(document, found, ("schema", at), findings, None, sources) for at, found in enumerate(tables)]
     chosen = _choose_table(document, table, findings)
     return [_read(document, *chosen, findings, actual, sources)] if chosen else []
@@ -226,9 +242,15 @@ def _validated(data: dict[str, Any], findings: Findings) -> OpenDataContractStan
     try:
         document = OpenDataContractStandard.model_validate(data)
     except ValidationError as error:
+        found: dict[Place, list[Mapping[str, Any]]] = {}
         for problem in error.errors(include_url=False, include_input=False, include_context=False):
             place = tuple(step for step in problem["loc"] if isinstance(step, int) or step in _keys(data))
-            findings.add(place, f"not as ODCS says: {problem['msg']}.", _advice(problem, data))
+            found.setdefault(place, []).append(problem)
+        for place, problems in found.items():
+            # What can be written in two ways is told as what it was meant to be.
+            if not any(other[: len(place)] == place for other in found if len(other) > len(place)):
+                says = " and ".join(dict.fromkeys(_SAYS.get(one["type"], one["msg"]) for one in problems))
+                findings.add(place, f"not as ODCS says: {says}.", _advice(problems[0], data))
         return None
     find_unknown_keys(data, document, findings)
     refuse_misplaced(document.customProperties, (), findings)

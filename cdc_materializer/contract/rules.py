@@ -28,8 +28,17 @@ from cdc_materializer.contract.masking import read_mask
 from cdc_materializer.contract.model import Action, ContractColumn
 from cdc_materializer.contract.quality import is_rule, read_quality, read_relationships
 from cdc_materializer.contract.time_units import declared_type, read_time_unit
-from cdc_materializer.contract.types import column_type, is_flag, is_numeric, is_rounded, is_set, is_unsigned
+from cdc_materializer.contract.types import (
+    LOGICAL_TYPES,
+    column_type,
+    is_flag,
+    is_numeric,
+    is_rounded,
+    is_set,
+    is_unsigned,
+)
 from cdc_materializer.contract.written import read_written_as
+from cdc_materializer.names import nearest
 
 _DESCRIPTIVE_OPTIONS = frozenset({"format", "timezone", "defaultTimezone"})
 _PUBLIC = "public"
@@ -60,12 +69,7 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
             what = f"column {name}: variant is not written; several readers can read nothing of a table that has one."
             findings.add((*here, "physicalType"), what, "Use string, the text of the JSON as it came.")
         elif ddl is None and (declared.physicalType or declared.logicalType):
-            what = f"column {name}: neither physicalType {declared.physicalType!r} nor logicalType is a known type."
-            findings.add(
-                (*here, "physicalType"),
-                what,
-                "Use a type of docs/reference/contract-types.md, or set logicalType beside it.",
-            )
+            _refuse_type(declared, name, here, findings)
         if (twice := contradiction(declared)) is not None:
             findings.add((*here, "logicalType"), f"column {name}: {twice}", "Mend one; the physicalType counts.")
         columns.append(
@@ -79,6 +83,19 @@ def read_columns(table: SchemaObject, place: Place, findings: Findings) -> tuple
             )
         )  # fmt: skip
     return tuple(columns)
+
+
+def _refuse_type(declared: SchemaProperty, name: str, here: Place, findings: Findings) -> None:
+    """Note a type that this version does not know."""
+    if declared.physicalType or declared.logicalType in LOGICAL_TYPES:
+        what = f"column {name}: neither physicalType {declared.physicalType!r} nor logicalType is a known type."
+        do = "Use a type of docs/reference/contract-types.md, or set logicalType beside it."
+        findings.add((*here, "physicalType"), what, do)
+        return
+    near = nearest(str(declared.logicalType), LOGICAL_TYPES)
+    do = f"Did you mean {near}?" if near else f"The types are {', '.join(LOGICAL_TYPES)}."
+    what = f"column {name}: unknown logicalType {str(declared.logicalType)[:40]!r}."
+    findings.add((*here, "logicalType"), what, do)
 
 
 def _is_public(declared: SchemaProperty) -> bool:
@@ -159,8 +176,11 @@ def _column_rules(declared: SchemaProperty, name: str, here: Place, findings: Fi
         yield Draft(at, "expect_column_value_lengths_to_be_between", lengths, name)
     if "pattern" in options:
         yield Draft((*at, "pattern"), "expect_column_values_to_match_regex", {"regex": options["pattern"]}, name)
-    for key in options.keys() - {*_BOUNDS, *_LENGTHS, *_DESCRIPTIVE_OPTIONS, "pattern"}:
-        findings.add((*at, key), f"the option {key} of column {name} {NOT_AVAILABLE}.", REMOVE)
+    known = {*_BOUNDS, *_LENGTHS, *_DESCRIPTIVE_OPTIONS, "pattern"}
+    for key in options.keys() - known:
+        near = nearest(key, sorted(known - options.keys()))
+        do = f"Did you mean {near}? {REMOVE}" if near else REMOVE
+        findings.add((*at, key), f"the option {key} of column {name} {NOT_AVAILABLE}.", do)
 
 
 def _bounds(options: Mapping[str, Any], at: Place, findings: Findings) -> dict[str, Any]:

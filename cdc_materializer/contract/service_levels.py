@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 from open_data_contract_standard.model import OpenDataContractStandard, SchemaObject
 
 from cdc_materializer.contract.document import Findings
+from cdc_materializer.names import nearest
 
 #: ODCS calls it latency, many contracts freshness: how old the newest data may be.
 _PROPERTIES = frozenset({"freshness", "latency"})
@@ -32,6 +33,10 @@ def read_freshness(
     promised: list[timedelta] = []
     for index, level in enumerate(document.slaProperties or ()):
         if (level.property or "").lower() not in _PROPERTIES:
+            # ODCS lets a service level have any name; this is not one of its own.
+            if lints and (near := nearest(level.property or "", sorted(_PROPERTIES))):
+                message = f"unknown service level {(level.property or '')[:40]!r}, of which nothing is told."
+                findings.add(("slaProperties", index), message, f"Did you mean {near}?")
             continue
         named = [element.strip() for element in (level.element or "").split(",") if element.strip()]
         meant = [_is_meant(element, document, table) for element in named]

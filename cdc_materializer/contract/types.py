@@ -98,6 +98,11 @@ _FAMILIES: Mapping[str, Family] = {
     "binary": Family.BINARY,
 }
 
+#: What a logicalType can be.
+LOGICAL_TYPES = (
+    *("string", "boolean", "integer", "number", "date", "timestamp", "time"),
+    *("array", "vector", "object", "map"),
+)
 #: Formats of the logicalType `integer` -> Spark DDL type.
 INTEGER_FORMATS: Mapping[str, str] = {
     **dict.fromkeys(("i8", "i16", "i32", "u8", "u16"), "int"),

@@ -134,6 +134,7 @@ REFUSED = [
     ("- {name: a, quality: [{metric: nullValues, mustBe: 0, severity: warnign}]}", 10, "unknown severity 'warnign'"),
     ("- {name: a, requierd: true}", 10, "does not know the key 'requierd'"),
     ("- {name: a, physicalType: mystery}", 10, "neither physicalType 'mystery' nor logicalType"),
+    ("- {name: a, logicalType: nummer}", 10, "unknown logicalType 'nummer'"),
     ("- {name: ID}", 10, "declared twice"),
     ("- {name: __cdc_op}", 10, "reserved"),
     ("- {physicalType: int}", 10, "the column has no name"),
@@ -715,15 +716,6 @@ def test_an_earlier_name_of_a_metric_is_told_with_that_of_odcs_3_1(
     (problem,) = problems_of(write_contract(f"- {{name: a, quality: [{{rule: {rule}, mustBe: 0}}]}}"))
 
     assert f"Did you mean {metric}" in problem.do
-
-
-def test_an_odcs_model_error_names_the_line(write_contract: "Write") -> None:
-    """What the ODCS models refuse is told with the line of the value, and the nearest key where one is unknown."""
-    path = write_contract("- name: a\n  required: perhaps")
-
-    assert [(p.line, p.where) for p in problems_of(path)] == [(11, "schema[0].properties[1].required")]
-    path.write_text("apiVersion: v3.0.2\nkind: DataContract\nschema: []\nstauts: x\n")
-    assert [p.do for p in problems_of(path)] == ["Did you mean status?"]
 
 
 def test_a_contract_is_checked_against_the_table_it_is_for(write_contract: "Write") -> None:
