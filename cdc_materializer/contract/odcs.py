@@ -102,7 +102,7 @@ def lint(
         renames: the name that a column has by each that it had, as the table's settings say: a mask that is left on a
             former one alone is a problem too.
         elsewhere: the other tables (`columns_elsewhere`); for a contract with a `table`. A rule that refers to a table
-            or a column that is not there is a problem.
+            or a column that is not there is a problem, and so is a column that is hashed without a key for that.
     """
     findings = Findings(path, root)
     document = _document(findings)
@@ -113,6 +113,8 @@ def lint(
     contracts = _read_all(document, table, findings, columns, sources) if document else []
     for one in contracts if len(contracts) == 1 else ():
         _check_key(one, key, findings)
+        if elsewhere is not None and not elsewhere.has_key:
+            _refuse_hashes(one, findings)
         check_renamed(one, renames, findings)
         if elsewhere is not None and own is not None:
             check_references(one, own, elsewhere, findings)
@@ -145,6 +147,15 @@ def _check_key(contract: Contract, key: Collection[str], findings: Findings) -> 
         what = f"the primary key is {names}, and the table tells rows apart by {', '.join(sorted(key))} together."
         do = "Mark these with primaryKey, or name the key as `key:` in pipeline.yaml; a value may come twice else."
         findings.add(("schema",), what, do, stated[0].line)
+
+
+def _refuse_hashes(contract: Contract, findings: Findings) -> None:
+    """Note the columns that are hashed where no key is given for that: no run makes a hash without one."""
+    for column in contract.columns:
+        if column.mask is Mask.HASH:
+            message = f"column {column.name} is hashed, and pipeline.yaml has no key for that."
+            do = "Add `masks:` to it, with `key: ${NAME}` (an environment variable) or a `key_file`."
+            findings.add(("schema",), message, do, column.line)
 
 
 def _document(findings: Findings) -> OpenDataContractStandard | None:

@@ -81,7 +81,8 @@ def check_queries(
         if draft.expectation == SQL:
             column = "`" + draft.column.replace("`", "``") + "`" if draft.column is not None else None
             at: Place = (*draft.place, "query")
-            _check_query(query_of(draft, quote(_TABLE), column), "{object}", at, types, sources, findings)
+            tree = _check_query(query_of(draft, quote(_TABLE), column), "{object}", at, types, sources, findings)
+            _check_number(tree, at, findings)
         elif ROWS_QUERY in draft.kwargs:
             at = (*draft.place, "kwargs", ROWS_QUERY)
             _check_query(rows_query_of(draft, quote(_TABLE)), "{batch}", at, types, sources, findings)
@@ -109,23 +110,34 @@ def _check_condition(text: str, at: Place, findings: Findings) -> None:
 
 def _check_query(
     query: str, word: str, at: Place, types: Mapping[str, str | None], sources: Sources, findings: Findings
-) -> None:
+) -> "exp.Expr | None":
+    """Note what is wrong with a query, and return it where it can be read."""
     tree, broken = _parsed(query, "the query")
     if broken is not None:
         findings.add(at, broken.replace(quote(_TABLE), word), "Mend it; the syntax is Spark SQL's.")
     if tree is None:
-        return
+        return None
     names = _Names.of(tree, types, sources)
     for missing in dict.fromkeys(names.missing_tables()):
         do = "Mend its name, as pipeline.yaml has it, or mirror it too."
         findings.add(at, f"the query reads {missing[:80]}, and there is no such table.", do)
     if not types or not _NAMING.isdisjoint(words_of(query)):
-        return
+        return tree
     for column, there in dict.fromkeys(names.missing_columns()):
         near = nearest(column, names.columns(there))
         do = f"Did you mean {near}?" if near else "Declare it under properties." if there is None else "Mend its name."
         why = "which is not declared" if there is None else f"which {there} does not have"
         findings.add(at, f"the query names the column {column[:80]!r}, {why}.", do)
+    return tree
+
+
+def _check_number(tree: "exp.Expr | None", at: Place, findings: Findings) -> None:
+    """Note a query that gives several columns; what a star gives, or how many rows there are, only Spark can tell."""
+    from sqlglot import exp
+
+    given = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(given) > 1 and not any(one.is_star for one in given):
+        findings.add(at, f"the query gives {len(given)} columns.", "Write one that selects one number.")
 
 
 def _parsed(text: str, what: str) -> tuple["exp.Expr | None", str | None]:

@@ -28,19 +28,21 @@ _WITHOUT_CATALOG = 2
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """The tables beside a contract's own.
+    """What a contract depends on in its pipeline: the tables beside its own, and whether there is a key for hashes.
 
     Attributes:
         columns_of: the columns of one.
         catalog: the name of the catalog.
         foreign: other first parts of names, of which only Spark knows what they are, in lower case.
         is_flat: whether a name without a namespace may be one of a table.
+        has_key: whether the pipeline has a key for hashes.
     """
 
     columns_of: ColumnsOf
     catalog: str = CATALOG_NAME
     foreign: frozenset[str] = _OF_SPARK
     is_flat: bool = False
+    has_key: bool = True
 
     def named(self, parts: tuple[str, ...]) -> Collection[str] | None:
         """The columns of a table by its name in a query: with the catalog before it, or a table of Iceberg's behind."""
@@ -85,7 +87,7 @@ def columns_elsewhere(config: "Config", mirrors: Iterable[TableName]) -> Elsewhe
     }
     properties = reveal(config.catalog.properties)
     is_flat = "default-namespace" in properties or properties.get("type") == "hadoop"
-    return Elsewhere(columns_of, config.catalog.name, _OF_SPARK | of_spark, is_flat)
+    return Elsewhere(columns_of, config.catalog.name, _OF_SPARK | of_spark, is_flat, has_key=config.masks is not None)
 
 
 def check_references(contract: Contract, own: TableName, elsewhere: Elsewhere, findings: Findings) -> None:

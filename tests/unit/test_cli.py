@@ -520,13 +520,17 @@ def test_a_report_says_that_hashes_have_no_key_and_needs_none_itself(
     hashed.write_text(yaml.safe_dump(document), encoding="utf-8")
     text = pipeline.read_text(encoding="utf-8").replace("mirror: shop.orders", "contract: hashed.yaml")
 
-    told = []
+    told, linted = [], []
     for masks in ("", "masks: {key_file: elsewhere.key}\n"):
         pipeline.write_text(f"{text}\n{masks}", encoding="utf-8")
         assert main(["report", "--json"]) == EXIT_DONE
         (table,) = json.loads(capsys.readouterr().out)["tables"]
         told.append((table["verdict"], table["contract_error"]))
+        assert main(["contract", "lint", "--json"]) == (EXIT_DONE if masks else EXIT_USAGE)
+        (file,) = json.loads(capsys.readouterr().out)["files"]
+        linted.append([(problem["message"], problem["line"] is not None) for problem in file["problems"]])
 
+    assert linted == [[(f"column {column['name']} is hashed, and pipeline.yaml has no key for that.", True)], []]
     assert told[0][0] == "stopped"
     assert "has no key for that. Add `masks:`" in told[0][1]
     assert told[1][1] is None

@@ -54,6 +54,7 @@ def _columns_of(table: TableName) -> Collection[str] | None:
         ),
         ("SELECT count(*) FROM {object} WHERE id IN (SELECT idd FROM ${table})", "'idd', which is not declared."),
         ("SELECT count(*) FROM {object} o JOIN lake.shop.customers c ON c.emial = o.status", None),
+        ("SELECT id, status FROM {object}", "the query gives 2 columns. Write one that selects one number."),
         ("SELECT count(*) FORM {object}", "the query is not Spark SQL near 'FORM {object}'. Mend it"),
         ("SELECT count(*)\nFROM {object}\nWERE amount > 1", "not Spark SQL near 'WERE amount', in line 3 of it."),
         ("SELECT sum(amount FROM {object}", "the query is not Spark SQL near 'sum(amount FROM'"),
@@ -75,6 +76,7 @@ def test_what_spark_would_not_understand_is_told_with_its_line(tmp_path: Path, q
 @pytest.mark.parametrize(
     "query",
     [
+        "SELECT {object}.*, 1 FROM {object}",
         "SELECT count(*) FROM {object} WHERE {property} = 'x' AND AMOUNT > 1",
         "SELECT count(*) FROM {object} WHERE `odd name` = \"a text\" AND r'\\' <> ''",
         "SELECT count(*) FROM {object} WHERE __cdc.op = 'c'",
