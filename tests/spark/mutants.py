@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import key_order, merge
+from cdc_materializer import merge
 from cdc_materializer.changes import model as m
+from cdc_materializer.order import key_order
 
 
 @dataclass(frozen=True)
