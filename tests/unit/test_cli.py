@@ -320,7 +320,7 @@ def test_the_second_signal_ends_at_once(pipeline: Path, fresh: "Fresh", number: 
     """Even while a batch never ends; shells see which signal it was."""
     # Python looks at a signal that comes just before the main thread goes to sleep only when that wakes again.
     code = (
-        "import os, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        "import os, sys, time; from cdc_materializer.run import run; from cdc_materializer.cli import main\n"
         "def ask():\n"
         f"    time.sleep(0.1); os.kill(os.getpid(), {number})\n"
         "def stuck(config, options):\n"
@@ -685,7 +685,7 @@ def test_who_reads_what_is_told_does_not_decide_how_it_ends(
 def test_a_signal_is_heard_though_nobody_reads_what_is_said_of_it(pipeline: Path, fresh: "Fresh", stream: str) -> None:
     """A run whose log has nowhere to go ends as any other."""
     program = (
-        "import os, signal, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        "import os, signal, sys, time; from cdc_materializer.run import run; from cdc_materializer.cli import main\n"
         f"{_STREAMS}\n"
         "def run_once(config, options):\n"
         "    time.sleep(0.1); os.kill(os.getpid(), signal.SIGTERM)\n"

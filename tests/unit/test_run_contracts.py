@@ -320,7 +320,7 @@ def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad
         sessions.append(work)
         return _Session()
 
-    for module in ("proof", "rebuild"):
+    for module in ("proof.proof", "rebuild.rebuild"):
         monkeypatch.setattr(f"cdc_materializer.{module}.session_for", session_for)
         monkeypatch.setattr(f"cdc_materializer.{module}.beside", lambda *_: None)
         monkeypatch.setattr(f"cdc_materializer.{module}.Lake", Lake)

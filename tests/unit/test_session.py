@@ -313,7 +313,7 @@ def test_a_jvm_does_not_end_by_what_asks_all_processes_to(tmp_path: Path, fresh:
     launcher.write_text("#!/bin/sh\nkill -INT $$\nkill -TERM $$\necho Error: still there >&2\nexit 1\n")
     launcher.chmod(0o755)
     code = (
-        "import os, signal, sys; from cdc_materializer import session\n"
+        "import os, signal, sys; from cdc_materializer.session import session\n"
         "os.environ['SPARK_HOME'] = sys.argv[1]\n"
         "try: session._start({}, {})\n"
         "except session.ConfigError as error: print(error)\n"
