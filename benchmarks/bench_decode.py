@@ -17,13 +17,14 @@ from pyspark.sql.avro.functions import from_avro
 from benchmarks.bench_rules import MIRROR, prepare
 from benchmarks.measure import Cost, in_session, machine, options, session
 from benchmarks.orders import COLUMNS, TOPIC, write_orders
-from cdc_materializer import batch, run_once
+from cdc_materializer import run_once
+from cdc_materializer.batch import batch
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import load_config
-from cdc_materializer.decoders import find_decoders
-from cdc_materializer.line import Line
-from cdc_materializer.run import RunOptions, open_work
-from cdc_materializer.run_lakes import Lakes
+from cdc_materializer.decoders.decoders import find_decoders
+from cdc_materializer.line.line import Line
+from cdc_materializer.run.lakes import Lakes
+from cdc_materializer.run.run import RunOptions, open_work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from benchmarks.bench_rules import MIRROR, prepare
 from benchmarks.measure import Cost, cdcm, in_pairs, machine, options
 from benchmarks.orders import write_orders
 from benchmarks.reading import keep_events, reading_of
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import load_config
 from cdc_materializer.names import TableName
 

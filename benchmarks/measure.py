@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
-from cdc_materializer.session import open_session, stop
+from cdc_materializer.session.session import open_session, stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

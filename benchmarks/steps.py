@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from benchmarks.measure import Cost, in_session, jobs_so_far
-from cdc_materializer import batch, judging, pipeline, rows
-from cdc_materializer.lake_stage import Stage
+from cdc_materializer import pipeline
+from cdc_materializer.batch import batch, rows
+from cdc_materializer.lake.stage import Stage
+from cdc_materializer.line import judging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_materializer.batch_steps import Decided
+    from cdc_materializer.batch.steps import Decided
 
 #: The steps of a batch by their names in reports; those with a dot are part of the step before the dot.
 _STEPS: dict[str, tuple[Any, str]] = {

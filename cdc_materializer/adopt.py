@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from cdc_materializer import quarantine
-from cdc_materializer.adopted import Accepted, Adoption
-from cdc_materializer.batch import within
+from cdc_materializer.batch.batch import within
 from cdc_materializer.changes.shards import SERVER
-from cdc_materializer.epochs import NEVER as NOT_YET
-from cdc_materializer.epochs import beginning_of
 from cdc_materializer.errors import Code, UsageError
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_errors import translated
+from cdc_materializer.lake.errors import translated
+from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.lanes import other_topics, topic_of
-from cdc_materializer.line import Line, Tables, marker_of
-from cdc_materializer.line_checks import check_raw
-from cdc_materializer.marker import Marker
-from cdc_materializer.marker_lost import skip_lost
+from cdc_materializer.line import quarantine
+from cdc_materializer.line.checks import check_raw
+from cdc_materializer.line.line import Line, Tables, marker_of
+from cdc_materializer.marker.adopted import Accepted, Adoption
+from cdc_materializer.marker.lost import skip_lost
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
+from cdc_materializer.order.epochs import NEVER as NOT_YET
+from cdc_materializer.order.epochs import beginning_of
 from cdc_materializer.pipeline import load
 from cdc_materializer.progress import asked_again, check_servers
 from cdc_materializer.report.models import Adopted, AdoptReport
 from cdc_materializer.retry import NEVER, Deadline
-from cdc_materializer.run import RunOptions, open_work, session_for
-from cdc_materializer.session import beside
+from cdc_materializer.run.run import RunOptions, open_work, session_for
+from cdc_materializer.session.session import beside
 from cdc_materializer.source import as_raw_counts, state_of
 from cdc_materializer.status import as_json
 
@@ -112,7 +112,7 @@ def _adopt(line: Line, tables: Tables, topic: TopicState, decision: Decision) ->
         after = skip_lost(marker, topic.topic_id, topic.beginnings, topic.ends, rewound)
         is_other = other_topics(marker.topic_id, topic.topic_id)
         if is_other or (after.bases, after.offsets) != (marker.bases, marker.offsets):
-            # Later offsets move the tag that tells of a dropped column (`lake_commit.move`).
+            # Later offsets move the tag that tells of a dropped column (`lake.commit.move`).
             check_raw(tables.raw)
             accepted.append(decision.adoption(marker, after))
             after = replace(after, topics=topic.topics, adopted=(*marker.adopted, accepted[-1]))

@@ -1,6 +1,6 @@
 """What time it is: read by what runs things, and handed to it, so that a test can say what time it is.
 
-Correctness never rests on a clock (`lake_commit.check_clock`): pauses, leases and what people are told do.
+Correctness never rests on a clock (`lake.commit.check_clock`): pauses, leases and what people are told do.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A clock; `testing_clock.FixedClock` is another one."""
+    """A clock; `testing.clock.FixedClock` is another one."""
 
     def monotonic(self) -> float:
         """Seconds from anywhere, which never go back."""

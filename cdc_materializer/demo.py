@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.catalog.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE, UsageError, worst_exit_code
 from cdc_materializer.names import RESERVED_COLUMN_PREFIX
@@ -130,13 +130,13 @@ def run_demo(folder: Path, step: Callable[[str], None] = lambda _: None, program
 
 def _work(config: Config, step: Callable[[str], None]) -> tuple[RunReport, VerifyReport | None]:
     """Run and verify in one Spark session; without Spark, and without a verify, where nothing has come."""
-    from cdc_materializer.run import RunOptions, open_work, run_once
+    from cdc_materializer.run.run import RunOptions, open_work, run_once
 
     work = open_work(config, RunOptions())
     if all(backlog.is_done for backlog in backlogs(config, work.source, work.tables)):
         return run_once(config), None
-    from cdc_materializer.proof import verify_tables
-    from cdc_materializer.session_watch import opened
+    from cdc_materializer.proof.proof import verify_tables
+    from cdc_materializer.session.watch import opened
 
     step("Starting Spark (the first time it fetches 70 MB of Java libraries)")
     _preload()

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import life
+from cdc_materializer.batch import life
+from cdc_materializer.batch.rows import with_source_tables
 from cdc_materializer.changes import model as m
 from cdc_materializer.digests import bucket_of, comparable, digests
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, marker_of
+from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.line.line import Line, marker_of
 from cdc_materializer.merge import CDC
 from cdc_materializer.report.models import MessagePlace
-from cdc_materializer.rows import with_source_tables
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import TableSchema
 
 #: Differing keys that a report names, and of which it says where they were last written.
 KEYS_MAX = 10

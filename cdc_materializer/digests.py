@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.merge import CDC
-from cdc_materializer.schema import TableSchema
-from cdc_materializer.schema_types import entry_of, fields_of, item_of, struct_ddl
+from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.schema.types import entry_of, fields_of, item_of, struct_ddl
 
 #: Into so many buckets keys are parted: few enough to be read back and kept, enough to leave most rows alone when a
 #: few differ.

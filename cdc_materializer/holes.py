@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cdc_materializer.adopted import Adoption
+from cdc_materializer.marker.adopted import Adoption
 from cdc_materializer.offsets import Offsets, Span
 
 

@@ -1,6 +1,6 @@
 """What must hold of a mirror's tables, as far as their metadata tells: for `cdcm doctor`, and for tests after a crash.
 
-Pure. A run asserts the same before each commit (`lake_commit`, `tally`, `line_checks.check_pair`); here it is looked
+Pure. A run asserts the same before each commit (`lake.commit`, `tally`, `line.checks.check_pair`); here it is looked
 for in what is there, whoever wrote it. That the mirror is the fold of raw, and has one row a key, takes a look at the
 rows: `cdcm verify`.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cdc_materializer.foreign import is_foreign
+from cdc_materializer.catalog.local_table import SnapshotLine, rows_in
 from cdc_materializer.holes import never_landed
-from cdc_materializer.local_table import SnapshotLine, rows_in
-from cdc_materializer.marker import MARKER_PREFIX, PLANNED_ON, Marker
+from cdc_materializer.marker.foreign import is_foreign
+from cdc_materializer.marker.marker import MARKER_PREFIX, PLANNED_ON, Marker
 from cdc_materializer.offsets import Offsets
 
 #: Counts of a batch that are no outcome of a message.
@@ -56,7 +56,7 @@ def _first_offsets(lines: Sequence[SnapshotLine]) -> Mapping[int, int]:
 def _passed(marker: Marker, begun: Mapping[int, int]) -> int:
     """At how many offsets raw may have a message: at all before its own, but for those that no run was to land.
 
-    What was read from the topic later (`rebuild_fill`) may be some of these.
+    What was read from the topic later (`rebuild.fill`) may be some of these.
     """
     ends = marker.offsets
     left_out = sum(
@@ -183,7 +183,7 @@ class Cut:
 def cut_in(lines: Sequence[SnapshotLine]) -> Cut | None:
     """What other programs have taken from raw, as far as its snapshots (newest first) tell; None for nothing.
 
-    What was taken before raw was refilled from its topic is there again (`rebuild_fill`).
+    What was taken before raw was refilled from its topic is there again (`rebuild.fill`).
     """
     others = foreign(_since_refilled(lines))
     lost = sum(_taken(line) for line in others)

@@ -1,13 +1,13 @@
 """Who is at work on a table, told by its newest commit: a follower leaves a table to another that has just written it.
 
 This only avoids work that would be lost. Correctness never rests on it: of two that work on a table all the same, one
-loses the race for the commit (`lake_commit`). Nothing is written for it, so there is nothing to renew, and nothing is
+loses the race for the commit (`lake.commit`). Nothing is written for it, so there is nothing to renew, and nothing is
 left over from a process that was killed: after a few seconds without a commit a table is anybody's.
 """
 
 from datetime import datetime
 
-from cdc_materializer.catalog import Tables
+from cdc_materializer.catalog.catalog import Tables
 from cdc_materializer.names import TableName
 
 #: For so many seconds a commit keeps other followers away. A batch of a follower that keeps up takes less, and its

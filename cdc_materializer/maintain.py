@@ -1,7 +1,7 @@
 """`cdcm maintain`: fewer and fuller files, snapshots that nobody needs and files that belong to none removed.
 
-Planned from metadata alone (`maintain_plan`), so that where nothing is to be done no Spark is started. Each step is one
-commit and can be done again: after a kill the same command goes on. See `docs/maintenance.md`.
+Planned from metadata alone (`maintenance.plan`), so that where nothing is to be done no Spark is started. Each step is
+one commit and can be done again: after a kill the same command goes on. See `docs/maintenance.md`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.catalog.catalog import Tables, open_tables
+from cdc_materializer.catalog.local_table import main_line
 from cdc_materializer.causes import where_from
 from cdc_materializer.config import Config
 from cdc_materializer.errors import CdcError, LakeUnavailable, worst_exit_code
 from cdc_materializer.invariants import cut_in, foreign
-from cdc_materializer.local_table import main_line
 from cdc_materializer.logs import without_texts
-from cdc_materializer.maintain_facts import read_facts
-from cdc_materializer.maintain_plan import Rule, Steps, TableFacts, plan, why_no_orphans
-from cdc_materializer.marker import Marker
+from cdc_materializer.maintenance.facts import read_facts
+from cdc_materializer.maintenance.plan import Rule, Steps, TableFacts, plan, why_no_orphans
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import RAW_SUFFIX, TableName
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport, RewriteStep
 from cdc_materializer.report.models import ErrorInfo, RunReport
@@ -34,8 +34,8 @@ from cdc_materializer.status import configured_tables, exit_code_of_error
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_materializer.lake import Lake
-    from cdc_materializer.run_lakes import Lakes
+    from cdc_materializer.lake.lake import Lake
+    from cdc_materializer.run.lakes import Lakes
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,8 +106,8 @@ def maintain_tables(config: Config, options: MaintainOptions, spark: SparkSessio
         told = [_told(work) for work in waiting]
         return _report(config, [*told, *found], planned=options.plan)
     with _session(config, spark, waiting) as session:
-        from cdc_materializer.lake import Lake
-        from cdc_materializer.session import beside
+        from cdc_materializer.lake.lake import Lake
+        from cdc_materializer.session.session import beside
 
         there = Lake(beside(session, config), config.catalog.name)
         done = [_done(work, there, lake, Rule.of(config.maintenance), options) for work in waiting]
@@ -121,8 +121,8 @@ def _report(config: Config, found: list[MaintainedTable], *, planned: bool) -> M
 
 @contextmanager
 def _session(config: Config, spark: SparkSession | None, waiting: Sequence[_Work]) -> Iterator[SparkSession]:
-    from cdc_materializer.session import adopt_session
-    from cdc_materializer.session_watch import opened, watched
+    from cdc_materializer.session.session import adopt_session
+    from cdc_materializer.session.watch import opened, watched
 
     if spark is not None:
         with watched(spark):
@@ -236,7 +236,7 @@ class _Doing:
 
     def go(self) -> None:
         """Do each step that is due. The first that fails ends it: nothing is deleted behind an unknown outcome."""
-        from cdc_materializer import maintain_steps
+        from cdc_materializer.maintenance import steps as maintain_steps
 
         name, there = self._work.name, self._there
         maintain_steps.activate(there)
@@ -275,7 +275,7 @@ class _Doing:
         return (again.facts, again.steps) if again is not None else (self._work.facts, Steps())
 
     def _compact(self) -> None:
-        from cdc_materializer import maintain_steps
+        from cdc_materializer.maintenance import steps as maintain_steps
 
         facts, wanted, told = self._work.facts, self._work.steps.compaction, _rewrite(self._work.steps)
         if wanted is None or told is None:
@@ -289,7 +289,7 @@ class _Doing:
             self._note(rewrite=told.model_copy(update=counts))
 
     def _remove_orphans(self) -> None:
-        from cdc_materializer import maintain_steps
+        from cdc_materializer.maintenance import steps as maintain_steps
 
         now = self._options.now_ms()
         self._begin("its folder is looked through for orphans")

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.names import nearest, shown
-from cdc_materializer.schema import Column, TableSchema, plan_schema
-from cdc_materializer.schema_types import judged_as
+from cdc_materializer.schema.schema import Column, TableSchema, plan_schema
+from cdc_materializer.schema.types import judged_as
 
 #: What the name of a column's unmasked twin begins with, while rows are folded and judged; no source may use it.
 PLAIN = "__cdc_plain_"

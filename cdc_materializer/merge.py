@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from cdc_materializer.changes.model import PLACE_TYPE, TRANSACTION_TYPE
+from cdc_materializer.marker.reach import reach_of
 from cdc_materializer.names import TRANSFORM, TableName, quote
-from cdc_materializer.reach import reach_of
-from cdc_materializer.schema import Column, SchemaPlan, TableSchema
-from cdc_materializer.truncates import Truncate
+from cdc_materializer.order.truncates import Truncate
+from cdc_materializer.schema.schema import Column, SchemaPlan, TableSchema
 
 CDC = "__cdc"
 #: What a mirror's row says of the message that it comes from (design §4.4).

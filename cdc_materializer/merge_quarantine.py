@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from cdc_materializer.errors import TRIED_UNJUDGED
 from cdc_materializer.merge import branch_path
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 
 QUARANTINE_SCHEMA = TableSchema(
     (

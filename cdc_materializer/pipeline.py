@@ -12,30 +12,31 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import audit, batch, facts, history, judging, quarantine, rows, stops, swept, tally, verdict
-from cdc_materializer.batch_steps import Batch, Decided, Reading
-from cdc_materializer.decoders import find_decoders
+from cdc_materializer.batch import batch, facts, rows, verdict
+from cdc_materializer.batch.key_ranges import delete_rows
+from cdc_materializer.batch.past import Past
+from cdc_materializer.batch.steps import Batch, Decided, Reading
+from cdc_materializer.decoders.decoders import find_decoders
 from cdc_materializer.errors import STOPS_OF_MIRRORS, Code, SchemaRefused, SchemaReplaced
-from cdc_materializer.few import planned_for
-from cdc_materializer.key_ranges import delete_rows
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.lake_errors import translated
-from cdc_materializer.lake_stage import Stage
+from cdc_materializer.lake.errors import translated
+from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.lake.stage import Stage
 from cdc_materializer.lanes import kept_ids
-from cdc_materializer.ledger import ledger_after
-from cdc_materializer.line import Line, Tables, marker_of, new_marker, raw_columns, reload
-from cdc_materializer.line_checks import check_columns, check_deletes, check_layout, check_masks, check_pair, check_raw
-from cdc_materializer.line_schemas import remember
-from cdc_materializer.marker import Marker
+from cdc_materializer.line import audit, history, judging, quarantine, stops, swept, tally
+from cdc_materializer.line.checks import check_columns, check_deletes, check_layout, check_masks, check_pair, check_raw
+from cdc_materializer.line.landing import append_read
+from cdc_materializer.line.ledger import ledger_after
+from cdc_materializer.line.line import Line, Tables, marker_of, new_marker, raw_columns, reload
+from cdc_materializer.line.quarantine_retries import as_waiting, find_retries, limited, turn_of
+from cdc_materializer.line.renames import told_by_raw
+from cdc_materializer.line.schemas import remember
+from cdc_materializer.line.settling import settled, tell_quarantine
+from cdc_materializer.line.size import offsets_max
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.merge import RAW_SCHEMA, Origin, delete_keys, end_truncated, mark_deleted
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
-from cdc_materializer.past import Past
-from cdc_materializer.pipeline_aliases import told_by_raw
-from cdc_materializer.pipeline_landing import append_read
-from cdc_materializer.pipeline_size import offsets_max
 from cdc_materializer.progress import plan_up_to
-from cdc_materializer.quarantine_retries import as_waiting, find_retries, limited, turn_of
-from cdc_materializer.settling import settled, tell_quarantine
+from cdc_materializer.session.few import planned_for
 from cdc_materializer.source import TopicState, as_raw_counts, read_span
 
 #: Raw is only ever appended to, so the oldest format that all engines read will do. Parquet looks how large a page has

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch
+from cdc_materializer.batch import batch
+from cdc_materializer.batch.key_ranges import plan_apply
 from cdc_materializer.causes import where_from
 from cdc_materializer.decode.refusals import REFUSALS
-from cdc_materializer.decoders import Decoders, find_decoders
-from cdc_materializer.decoders_selectors import MAY_WAIT
+from cdc_materializer.decoders.decoders import Decoders, find_decoders
+from cdc_materializer.decoders.selectors import MAY_WAIT
 from cdc_materializer.errors import CdcError, worst_exit_code
-from cdc_materializer.fresh import unlanded
-from cdc_materializer.key_ranges import plan_apply
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line
-from cdc_materializer.line_checks import check_layout
+from cdc_materializer.lake.errors import translated
+from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.line.checks import check_layout
+from cdc_materializer.line.line import Line
+from cdc_materializer.line.renames import told_by
 from cdc_materializer.pipeline import plan_folding
-from cdc_materializer.pipeline_aliases import told_by
 from cdc_materializer.progress import Backlog, backlogs
+from cdc_materializer.query.fresh import unlanded
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.report.plan_models import (
     ColumnPlan,
@@ -43,10 +43,10 @@ from cdc_materializer.report.plan_models import (
     TablePlan,
     TypePlan,
 )
-from cdc_materializer.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
-from cdc_materializer.run_contracts import refusal
-from cdc_materializer.schema import Misfit, SchemaPlan
-from cdc_materializer.session import beside
+from cdc_materializer.run.contracts import refusal
+from cdc_materializer.run.run import TABLES_AT_ONCE, RunOptions, Work, open_work, session_for
+from cdc_materializer.schema.schema import Misfit, SchemaPlan
+from cdc_materializer.session.session import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

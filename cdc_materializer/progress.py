@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.catalog.catalog import Tables, open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.errors import (
@@ -21,7 +21,7 @@ from cdc_materializer.errors import (
     OffsetRegression,
 )
 from cdc_materializer.lanes import begun_late, other_topics, same_topics, split, topic_of
-from cdc_materializer.marker import Marker, is_unsettled
+from cdc_materializer.marker.marker import Marker, is_unsettled
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span, plan_span
 from cdc_materializer.retry import NEVER, Deadline

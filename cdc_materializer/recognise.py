@@ -23,7 +23,7 @@ from cdc_materializer.decode.refusals import is_cloud_event, is_ext_json
 from cdc_materializer.decode.wire import WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.errors import SchemaRefused, UsageError
 from cdc_materializer.registry import Registry
-from cdc_materializer.schema import Column, Misfit, TableSchema, plan_schema
+from cdc_materializer.schema.schema import Column, Misfit, TableSchema, plan_schema
 from cdc_materializer.source import Message
 
 _CLOUD_EVENTS = "they are CloudEvents, which this version does not read"

@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, quarantine, verdict
-from cdc_materializer.earlier import at_places
+from cdc_materializer.batch import batch, verdict
+from cdc_materializer.batch.earlier import at_places
 from cdc_materializer.errors import UsageError
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, Tables, marker_of, reload
+from cdc_materializer.lake.errors import translated
+from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.line import quarantine
+from cdc_materializer.line.line import Line, Tables, marker_of, reload
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, load, publish, reading_of, settle
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import ReleaseReport
-from cdc_materializer.run import RunOptions, open_work, session_for
-from cdc_materializer.session import beside
+from cdc_materializer.run.run import RunOptions, open_work, session_for
+from cdc_materializer.session.session import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.errors import UsageError
 from cdc_materializer.report.groups import StatedRule
@@ -17,7 +17,7 @@ from cdc_materializer.report.violations import ContractFile, violation_report
 from cdc_materializer.status import configured_tables
 
 if TYPE_CHECKING:
-    from cdc_materializer.catalog import Tables
+    from cdc_materializer.catalog.catalog import Tables
     from cdc_materializer.contract import Contract
     from cdc_materializer.names import TableName
 
@@ -76,7 +76,7 @@ def _contracts(config: Config, tables: Sequence[TableConfig], lake: Tables) -> M
         if table.contract is None:
             continue
         from cdc_materializer.contract import load_contract
-        from cdc_materializer.run_contracts import refuse_without_key
+        from cdc_materializer.run.contracts import refuse_without_key
 
         name = str(table.mirror)
         try:

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch
+from cdc_materializer.batch import batch
+from cdc_materializer.batch.past import Past, changes_of
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract
-from cdc_materializer.decoders import find_decoders
-from cdc_materializer.lake import Lake
-from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line
+from cdc_materializer.decoders.decoders import find_decoders
+from cdc_materializer.lake.errors import translated
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line
 from cdc_materializer.names import TableName
-from cdc_materializer.past import Past, changes_of
 from cdc_materializer.report.samples import Place, Sampled, Sampler
-from cdc_materializer.run import SMALL_RUN_MESSAGES, RunOptions, Work, open_work, session_for
-from cdc_materializer.run_contracts import readable
-from cdc_materializer.session import beside
+from cdc_materializer.run.contracts import readable
+from cdc_materializer.run.run import SMALL_RUN_MESSAGES, RunOptions, Work, open_work, session_for
+from cdc_materializer.session.session import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from cdc_materializer.catalog import Tables, open_tables, snapshots_of
+from cdc_materializer.catalog.catalog import Tables, open_tables, snapshots_of
+from cdc_materializer.catalog.local_table import SnapshotLine, main_line, rows_in
 from cdc_materializer.config import Config, ResolvedTables, TableConfig
 from cdc_materializer.errors import (
     EXIT_BUG,
@@ -18,16 +19,15 @@ from cdc_materializer.errors import (
     worst_exit_code,
 )
 from cdc_materializer.invariants import foreign
-from cdc_materializer.local_table import SnapshotLine, main_line, rows_in
-from cdc_materializer.maintain_plan import Rule, hint
-from cdc_materializer.marker import Marker
+from cdc_materializer.maintenance.plan import Rule, hint
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Topics, asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN, held_messages, in_utc, is_of_table
 from cdc_materializer.report.models import ErrorInfo, FileHealth, StatusReport, TableStatus, VerifyReport
 from cdc_materializer.report.replay_models import ReplayReport
-from cdc_materializer.run_topics import tables_of
+from cdc_materializer.run.topics import tables_of
 from cdc_materializer.source import Source, TopicState, as_raw_counts, open_source
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from cdc_materializer.causes import where_from
 from cdc_materializer.errors import CdcError
 from cdc_materializer.logs import without_texts
 from cdc_materializer.report.models import ErrorInfo
-from cdc_materializer.session_watch import told
+from cdc_materializer.session.watch import told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,25 +18,26 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold, rows, verdict
-from cdc_materializer.audit import Result, judge_table
+from cdc_materializer.batch import batch, rows, verdict
+from cdc_materializer.batch.judgement import Judgement
+from cdc_materializer.batch.past import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Contract, Rule, load_contract
 from cdc_materializer.contract.table_rules import ROW_CHANGE
 from cdc_materializer.decode.framing import BLOCK, names_schema, schema_block
 from cdc_materializer.decode.told_schema import of_block, of_selector
-from cdc_materializer.decoders import find_decoders
-from cdc_materializer.epochs import Recorded
+from cdc_materializer.decoders.decoders import find_decoders
 from cdc_materializer.errors import Code, UsageError
-from cdc_materializer.judgement import Judgement
-from cdc_materializer.judging import cached, without_failing
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_errors import translated
-from cdc_materializer.line import Line, marker_of
-from cdc_materializer.line_checks import check_layout
+from cdc_materializer.fold import fold
+from cdc_materializer.lake.errors import translated
+from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.line.audit import Result, judge_table
+from cdc_materializer.line.checks import check_layout
+from cdc_materializer.line.judging import cached, without_failing
+from cdc_materializer.line.line import Line, marker_of
+from cdc_materializer.line.renames import told_by
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.past import Past
-from cdc_materializer.pipeline_aliases import told_by
+from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import (
@@ -47,10 +48,10 @@ from cdc_materializer.report.trial_models import (
     TableRuleTrial,
     TrialReport,
 )
-from cdc_materializer.run import RunOptions, open_work, session_for
-from cdc_materializer.run_contracts import with_key
-from cdc_materializer.schema import TableSchema
-from cdc_materializer.session import beside
+from cdc_materializer.run.contracts import with_key
+from cdc_materializer.run.run import RunOptions, open_work, session_for
+from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.session.session import beside
 from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
 

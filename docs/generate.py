@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from cdc_materializer import errors
 from cdc_materializer.cli import app
 from cdc_materializer.config import TableConfig, config_json_schema
-from cdc_materializer.config_readers import READERS, TRIED
-from cdc_materializer.config_references import SECRET_FILE_BYTES_MAX
-from cdc_materializer.config_tables import TableSettings
+from cdc_materializer.config.readers import READERS, TRIED
+from cdc_materializer.config.references import SECRET_FILE_BYTES_MAX
+from cdc_materializer.config.tables import TableSettings
 from cdc_materializer.contract.expectations import REFUSED, ROW, RowExpectation
 from cdc_materializer.contract.table_expectations import TABLE, TableExpectation
 from cdc_materializer.contract.types import INTEGER_FORMATS, PLAIN, SIZED, Family, column_type, physical_type
@@ -40,7 +40,7 @@ from cdc_materializer.report import (
     violation_models,
 )
 from cdc_materializer.report.remedies import REMEDIES
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import TableSchema
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate.py from the code (`make docs`); do not edit. -->"

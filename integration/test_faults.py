@@ -35,11 +35,11 @@ MOMENTS: tuple[Moment, ...] = ("before", "after")
 KILLED_RUN = Path(__file__).parent / "workloads" / "killed_run.py"
 #: Steps of a batch in their order: module, function, whether it is killed before or after it, and for which table.
 STEPS = (
-    ("lake", "Lake.mark", "before", ""),  # raw was made and has no marker yet
-    ("lake", "Lake._fast_forward", "before", "postgres.accounts__raw"),
-    ("lake", "Lake._fast_forward", "after", "postgres.accounts__raw"),
-    ("lake", "Lake._fast_forward", "before", "postgres.accounts"),
-    ("lake", "Lake._fast_forward", "after", "postgres.accounts"),
+    ("lake.lake", "Lake.mark", "before", ""),  # raw was made and has no marker yet
+    ("lake.lake", "Lake._fast_forward", "before", "postgres.accounts__raw"),
+    ("lake.lake", "Lake._fast_forward", "after", "postgres.accounts__raw"),
+    ("lake.lake", "Lake._fast_forward", "before", "postgres.accounts"),
+    ("lake.lake", "Lake._fast_forward", "after", "postgres.accounts"),
 )
 
 

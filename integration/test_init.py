@@ -8,7 +8,7 @@ import pytest
 
 from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint, load_contract
-from cdc_materializer.init import Origin, initialise
+from cdc_materializer.init.init import Origin, initialise
 from cdc_materializer.source import KafkaSource
 from integration.chain.events import add_partitions, change, create_topic, producer, send
 from integration.chain.kafka import Kafka

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_materializer.config import load_config
-from cdc_materializer.session import open_session, stop
+from cdc_materializer.session.session import open_session, stop
 from cdc_materializer.source import KafkaSource
 from integration.chain.events import (
     Event,

@@ -110,7 +110,7 @@ def lake_config(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixtur
 @pytest.fixture(scope="session")
 def spark(lake_config: Config) -> Iterator["SparkSession"]:
     """The one Spark session of the run, with the catalog of `lake_config`; started when the first test asks for it."""
-    from cdc_materializer import session
+    from cdc_materializer.session import session
 
     opened = session.open_session(lake_config, small=True)
     yield opened

@@ -17,11 +17,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode.framing import UNKNOWN
-from cdc_materializer.schema_types import decimal_of
+from cdc_materializer.schema.types import decimal_of
 
 if TYPE_CHECKING:
     from cdc_materializer.changes.options import Options
-    from cdc_materializer.schema import TableSchema
+    from cdc_materializer.schema.schema import TableSchema
 
 #: The key's text, of messages whose keys begin like nothing that is known.
 BARE = "bare_key"

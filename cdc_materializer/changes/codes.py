@@ -12,7 +12,7 @@ from cdc_materializer.changes.identity import is_silent
 from cdc_materializer.decode.framing import BLOCK, UNASKED, names_schema, of_one_kind
 from cdc_materializer.decode.refusals import MANY_SCHEMAS
 from cdc_materializer.errors import Code
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import TableSchema
 
 if TYPE_CHECKING:
     from cdc_materializer.changes.options import Options, Writers

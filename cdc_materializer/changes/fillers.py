@@ -22,7 +22,7 @@ from cdc_materializer.changes.image import told_names
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import TableSchema
 
 #: What stands for a NOT NULL value that the database did not tell, by the wire's literal type.
 _FILLERS = {"boolean": False, "int": 0, "long": 0, "float": 0, "double": 0, "string": ""}

@@ -23,8 +23,8 @@ from cdc_materializer.decode.writers import Writer
 from cdc_materializer.errors import Code
 from cdc_materializer.masks import PLAIN, source_name
 from cdc_materializer.names import quote
-from cdc_materializer.schema import Column as TableColumn
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import Column as TableColumn
+from cdc_materializer.schema.schema import TableSchema
 
 PROBLEMS_TYPE = "array<struct<column:string,code:string>>"
 _NAMES_TYPE = "array<string>"

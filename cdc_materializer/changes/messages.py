@@ -56,8 +56,8 @@ from cdc_materializer.decode.texts import any_of, has_no_text
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.names import quote
-from cdc_materializer.schema import Column as TableColumn
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import Column as TableColumn
+from cdc_materializer.schema.schema import TableSchema
 
 
 def check_readable(writer: Writer, options: Options) -> None:

@@ -14,8 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.names import quote
-from cdc_materializer.schema import TableSchema
-from cdc_materializer.schema_types import decimal_of
+from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.schema.types import decimal_of
 
 TOPIC = "__cdc_topic"
 PARTITION = "__cdc_partition"

@@ -13,7 +13,7 @@ from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
 from cdc_materializer.masks import Masks
-from cdc_materializer.schema import Evolution
+from cdc_materializer.schema.schema import Evolution
 
 
 @dataclass(frozen=True)

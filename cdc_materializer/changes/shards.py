@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.errors import SchemaRefused
-from cdc_materializer.schema import Column as TableColumn
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import Column as TableColumn
+from cdc_materializer.schema.schema import TableSchema
 
 #: What stands between the name of a log or a position and that of its server; no topic has it.
 SERVER = "@"

@@ -6,8 +6,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
-from cdc_materializer.schema import TableSchema
-from cdc_materializer.schema_types import decimal_of
+from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.schema.types import decimal_of
 
 #: Types whose equal values are one and the same: a hash takes them as they are. Zeros of floats have two signs, and
 #: of a map or a variant there is no hash.

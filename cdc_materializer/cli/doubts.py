@@ -61,8 +61,8 @@ def why(  # noqa: PLR0913 - the options are the command's own
         raise UsageError("One of them says which row: --key, or --raw-offset.", "For example: --key '{\"id\": 42}'.")
     at = parse_place(place.replace(":", "/", 1)) if place is not None else None
     loaded = load(config)
-    from cdc_materializer.explain import Asked
-    from cdc_materializer.explain import why as explain
+    from cdc_materializer.explain.explain import Asked
+    from cdc_materializer.explain.explain import why as explain
 
     with Steps(output) as steps:
         steps.begin(f"Looking for the row's messages in {table}__raw")
@@ -100,8 +100,8 @@ def as_of(
     if time is not None and at is None:
         raise UsageError(f"{shown(time)} is no time.", "Write one such as 2026-11-21T10:00Z.")
     loaded = load(config)
-    from cdc_materializer.moments import Moment
-    from cdc_materializer.moments import as_of as rows_as_of
+    from cdc_materializer.moments.moments import Moment
+    from cdc_materializer.moments.moments import as_of as rows_as_of
 
     with Steps(output) as steps:
         steps.begin(f"Looking for what {table} was then")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cdc_materializer.catalog import needs_spark
+from cdc_materializer.catalog.catalog import needs_spark
 from cdc_materializer.cli.output import now
 from cdc_materializer.errors import worst_exit_code
 from cdc_materializer.report.models import RunReport, TableRun
@@ -12,7 +12,7 @@ from cdc_materializer.status import exit_code_of_error
 
 if TYPE_CHECKING:
     from cdc_materializer.config import Config
-    from cdc_materializer.run import RunOptions
+    from cdc_materializer.run.run import RunOptions
 
 _SUMS = (
     "batches",

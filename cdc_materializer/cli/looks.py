@@ -77,7 +77,7 @@ def quarantine_rows(  # noqa: PLR0913 - the filters are the command's options
     Which message, which row, why; never a row's values beyond its key.
     """
     output = Output.begin(as_json=as_json, debug=debug)
-    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.catalog.catalog import open_tables
     from cdc_materializer.report.quarantined import QuarantineFilter, quarantine_list
     from cdc_materializer.status import configured_tables
 
@@ -110,7 +110,7 @@ def quarantine_show(
     Code, rule, column, where and when, schema, and what to do: everything but values.
     """
     output = Output.begin(as_json=as_json, debug=debug)
-    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.catalog.catalog import open_tables
     from cdc_materializer.report.quarantined import parse_place, quarantine_details
     from cdc_materializer.status import configured_tables
 
@@ -198,7 +198,7 @@ def _stored(
     config: "Config", mirrors: "Sequence[TableName]", output: Output
 ) -> "dict[TableName, tuple[dict[str, str], Collection[str]]]":
     """The columns and the keys of the mirrors that are there; it is told where the catalog cannot be asked for all."""
-    from cdc_materializer.catalog import open_tables
+    from cdc_materializer.catalog.catalog import open_tables
     from cdc_materializer.names import RESERVED_COLUMN_PREFIX
 
     known: dict[TableName, tuple[dict[str, str], Collection[str]]] = {}

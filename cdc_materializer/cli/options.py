@@ -45,7 +45,7 @@ def deadline_of(given: str | None) -> "Deadline":
     Raises:
         UsageError: it is no length of time.
     """
-    from cdc_materializer.config_values import parse_duration
+    from cdc_materializer.config.values import parse_duration
     from cdc_materializer.retry import NEVER, Deadline
 
     if given is None:

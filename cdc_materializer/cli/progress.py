@@ -20,9 +20,9 @@ from cdc_materializer.cli.output import Output
 from cdc_materializer.errors import CdcError
 
 if TYPE_CHECKING:
-    from cdc_materializer.batch_steps import Batch
+    from cdc_materializer.batch.steps import Batch
     from cdc_materializer.config import Config, TableConfig
-    from cdc_materializer.run import RunOptions
+    from cdc_materializer.run.run import RunOptions
 
 
 class _Display:
@@ -79,7 +79,7 @@ class RunProgress(_Display):
 
     def _ask(self, config: "Config", options: "RunOptions") -> None:
         from cdc_materializer.progress import backlogs
-        from cdc_materializer.run import open_work
+        from cdc_materializer.run.run import open_work
 
         # What goes wrong here goes wrong in the run as well, which tells it.
         with suppress(CdcError):

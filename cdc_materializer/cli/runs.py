@@ -22,12 +22,12 @@ from cdc_materializer.errors import EXIT_DONE, UsageError
 from cdc_materializer.names import printable_lines
 
 if TYPE_CHECKING:
-    from cdc_materializer.batch_steps import Batch
+    from cdc_materializer.batch.steps import Batch
     from cdc_materializer.cli.progress import RunProgress, Steps
     from cdc_materializer.config import Config, TableConfig
-    from cdc_materializer.rebuild import ReplayOptions
+    from cdc_materializer.rebuild.rebuild import ReplayOptions
     from cdc_materializer.report.replay_models import ReplayReport
-    from cdc_materializer.run import RunOptions
+    from cdc_materializer.run.run import RunOptions
 
 #: Where the demo goes when nobody says.
 DEMO_FOLDER = Path("demo")
@@ -98,7 +98,7 @@ def run(
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import RunProgress
     from cdc_materializer.cli.stopping import stop_on_signals
-    from cdc_materializer.run import RunOptions, run_once
+    from cdc_materializer.run.run import RunOptions, run_once
 
     deadline = deadline_of(time)
     if plan and (follow or time is not None):
@@ -131,7 +131,7 @@ def _plan(config: "Config", tables: tuple[str, ...], output: Output) -> int:
 def _follow(config: "Config", options: "RunOptions", output: Output, progress: "RunProgress") -> int:
     """Run for ever; each round is told on one line a table, and all of them together in the document."""
     from cdc_materializer.cli.following import Following, maintaining
-    from cdc_materializer.run import run_forever
+    from cdc_materializer.run.run import run_forever
 
     following = Following(config.name)
     for found in run_forever(config, options=maintaining(config, options)):
@@ -183,7 +183,7 @@ def verify(  # noqa: PLR0913 - the options are the command's own
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.proof import VerifyOptions, verify_tables
+    from cdc_materializer.proof.proof import VerifyOptions, verify_tables
     from cdc_materializer.status import exit_code_of
 
     wanted = (*(tables or ()), *(table or ()))
@@ -270,8 +270,8 @@ def replay(  # noqa: PLR0913 - the options are the command's own
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.rebuild import ReplayOptions, let_go, roll_back
-    from cdc_materializer.rebuild_start import EARLIEST, parse_start
+    from cdc_materializer.rebuild.rebuild import ReplayOptions, let_go, roll_back
+    from cdc_materializer.rebuild.start import EARLIEST, parse_start
     from cdc_materializer.status import exit_code_of_replay
 
     begin, deadline = parse_start(start), deadline_of(time)
@@ -299,7 +299,7 @@ def replay(  # noqa: PLR0913 - the options are the command's own
 
 def _rebuild(config: "Config", tables: tuple[str, ...], options: "ReplayOptions", steps: "Steps") -> "ReplayReport":
     """Rebuild mirrors, and show how far each is."""
-    from cdc_materializer.rebuild import replay_tables
+    from cdc_materializer.rebuild.rebuild import replay_tables
 
     steps.begin("Folding every message again")
     read: dict[str, int] = {}
@@ -329,7 +329,7 @@ def query(
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.query import run_query
+    from cdc_materializer.query.query import run_query
 
     loaded = load(config)
     with Steps(output) as steps:

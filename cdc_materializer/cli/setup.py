@@ -61,7 +61,7 @@ def init(  # noqa: PLR0913 - where to look is the command's options
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
     from cdc_materializer.errors import UsageError
-    from cdc_materializer.init import Origin, initialise
+    from cdc_materializer.init.init import Origin, initialise
 
     origin = Origin(files, schemas, bootstrap, registry, tuple(topic or ("*",)))
     if raw and origin != Origin():
@@ -75,7 +75,7 @@ def init(  # noqa: PLR0913 - where to look is the command's options
             steps.begin(f"Looking at {name}")
 
         if raw:
-            from cdc_materializer.init_raw import draft_from_raw
+            from cdc_materializer.init.raw import draft_from_raw
 
             found = draft_from_raw(load(config), table or (), force=force, tell=tell)
         else:
@@ -105,7 +105,7 @@ def doctor(
     """
     output = Output.begin(as_json=as_json, debug=debug)
     from cdc_materializer.cli.progress import Steps
-    from cdc_materializer.doctor import examine, exit_code
+    from cdc_materializer.doctor.doctor import examine, exit_code
 
     with Steps(output) as steps:
         steps.begin("Looking at the set-up")
@@ -115,6 +115,6 @@ def doctor(
 
 
 def _verified(config: "Config") -> "VerifyReport":
-    from cdc_materializer.proof import verify_tables
+    from cdc_materializer.proof.proof import verify_tables
 
     return verify_tables(config)

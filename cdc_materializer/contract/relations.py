@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import reveal
-from cdc_materializer.config_connections import CATALOG_NAME
+from cdc_materializer.config.connections import CATALOG_NAME
 from cdc_materializer.contract.document import Findings
 from cdc_materializer.contract.model import Contract
 from cdc_materializer.contract.table_rules import REFERENCES, other_table

@@ -11,7 +11,7 @@ from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
 
-from cdc_materializer.schema_types import field_list
+from cdc_materializer.schema.types import field_list
 
 #: Spark's and Iceberg's largest decimal precision.
 DECIMAL_PRECISION_MAX = 38

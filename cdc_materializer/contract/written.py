@@ -9,7 +9,7 @@ from open_data_contract_standard.model import SchemaProperty
 from cdc_materializer.contract.document import Findings, Place
 from cdc_materializer.contract.types import column_type
 from cdc_materializer.decode.units import WrittenAs
-from cdc_materializer.schema_types import decimal_of
+from cdc_materializer.schema.types import decimal_of
 
 PROPERTY = "written_as"
 _OF_BYTES = (WrittenAs.BASE64, WrittenAs.BASE64_URL, WrittenAs.HEX)

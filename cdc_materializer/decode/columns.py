@@ -11,7 +11,7 @@ from dataclasses import replace
 from cdc_materializer.decode.wire import UNTYPED, WireSchemaInvalid, WireType
 from cdc_materializer.errors import InvalidName
 from cdc_materializer.names import quote
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of, entry_of, fields_of, item_of
+from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX, decimal_of, entry_of, fields_of, item_of
 
 DEBEZIUM = "io.debezium."
 CONNECT = "org.apache.kafka.connect.data."

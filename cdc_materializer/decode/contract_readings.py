@@ -21,7 +21,7 @@ from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.times import Ends, has_fine_fraction, has_nanos, time_text, with_seconds
 from cdc_materializer.decode.units import UNIT, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
+from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX, decimal_of
 
 #: A number in figures, possessive for the sake of long texts (`untyped`). More figures of an exponent would be a number
 #: that no column holds, or nothing.

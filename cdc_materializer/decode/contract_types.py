@@ -15,7 +15,7 @@ from cdc_materializer.decode.columns import DEBEZIUM, column_type, is_unsigned, 
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.units import NUMBER, DeclaredType, TimeUnit
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.schema_types import decimal_of, entry_of, fields_of, item_of
+from cdc_materializer.schema.types import decimal_of, entry_of, fields_of, item_of
 
 
 class Kind(Enum):

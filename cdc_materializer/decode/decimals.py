@@ -16,7 +16,7 @@ from cdc_materializer.decode.columns import (
 )
 from cdc_materializer.decode.reading import Reading, Settings
 from cdc_materializer.decode.wire import WireType
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
+from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX, decimal_of
 
 #: The bytes of as many digits as Spark keeps in a long, and those of 38 digits.
 _LONG_BYTES = 8

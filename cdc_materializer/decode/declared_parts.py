@@ -17,7 +17,7 @@ from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.units import CONNECTS, UNSIGNED, VARIABLE
 from cdc_materializer.decode.untyped import plain_text, text_of, untyped
 from cdc_materializer.decode.wire import BASE64, BYTES, WireType
-from cdc_materializer.schema_types import entry_of, fields_of, item_of
+from cdc_materializer.schema.types import entry_of, fields_of, item_of
 
 #: How a variant describes Debezium's VariableScaleDecimal, its bytes in Base64.
 _VARIABLE_SCALE = "OBJECT<scale: BIGINT, value: STRING>"

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from cdc_materializer.decode.reading import Convert
-from cdc_materializer.schema_types import (
+from cdc_materializer.schema.types import (
     entry_of,
     fields_ddl,
     fields_of,
@@ -50,7 +50,7 @@ def fit(value: Column, writer_type: str, table_type: str, *, retyped: bool = Fal
 
 
 def fit_judged(value: Column, writer_type: str, judged_type: str) -> tuple[Column, Column | None]:
-    """The same, for a value that rules see in some type and that is stored in none (`schema_types.judged_as`)."""
+    """The same, for a value that rules see in some type and that is stored in none (`schema.types.judged_as`)."""
     if judged_as(judged_type, writer_type) == (judged_type, True):
         return conformed(value, writer_type, judged_type), None
     return fit(value, writer_type, judged_type)

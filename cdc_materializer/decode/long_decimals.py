@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, DecimalType, MapT
 
 from cdc_materializer.decode.decimals import shortest, unscaled_decimal
 from cdc_materializer.decode.writers import Writer
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
+from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX
 
 _AGAIN = "bytes_of_"
 #: Under which names `octets` gives which of a message's two.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc_materializer.schema_types import entry_of, fields_of, item_of
+from cdc_materializer.schema.types import entry_of, fields_of, item_of
 
 
 def has_no_text(value: Column, ddl: str) -> Column | None:

@@ -35,7 +35,7 @@ from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.units import FLAG, NUMBER, UNIT
 from cdc_materializer.decode.untyped import number, text_of, untyped
 from cdc_materializer.decode.wire import PAIR, UNTYPED, WireSchemaInvalid, WireType
-from cdc_materializer.schema_types import decimal_of, entry_of
+from cdc_materializer.schema.types import decimal_of, entry_of
 
 _UUID_BYTES = 16
 _SIGNED_MAX = 127

@@ -21,7 +21,7 @@ from cdc_materializer.decode.decimals import DOUBLE_DIGITS, declared_decimal
 from cdc_materializer.decode.reading import Convert, Reading, Settings
 from cdc_materializer.decode.times import has_fine_fraction, with_seconds
 from cdc_materializer.decode.wire import ABSENT, BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, LATIN_1, SET, WireType
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX, decimal_of
+from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX, decimal_of
 
 #: All of these end with \z: in Java, $ also matches before a last line break. Possessive where two parts could share
 #: digits in many ways: long texts would take the square of their length.

@@ -22,7 +22,7 @@ from cdc_materializer.decode.protobuf_reader import as_avro
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import NULL, PRIMITIVES, WireSchemaInvalid, WireType, parse_avro, parse_connect
 from cdc_materializer.names import quote
-from cdc_materializer.schema_types import DECIMAL_DIGITS_MAX
+from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX
 
 
 @dataclass(frozen=True)

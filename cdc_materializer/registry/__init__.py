@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cdc_materializer.config_values import reveal
+from cdc_materializer.config.values import reveal
 from cdc_materializer.registry.access import RegistryAccess
 from cdc_materializer.registry.apicurio import ApicurioRegistry
 from cdc_materializer.registry.bound import BoundRegistry
@@ -12,7 +12,7 @@ from cdc_materializer.registry.schemas import RegisteredSchema, Registry, Wanted
 from cdc_materializer.retry import NEVER, Deadline
 
 if TYPE_CHECKING:
-    from cdc_materializer.config_connections import RegistryConfig
+    from cdc_materializer.config.connections import RegistryConfig
 
 __all__ = [
     "ADD_REGISTRY",

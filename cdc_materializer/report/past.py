@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.errors import UsageError
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName, shown
 from cdc_materializer.report.wording import utc
 

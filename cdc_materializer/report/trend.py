@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import Field
 
-from cdc_materializer.marker import STOPPED, Marker
+from cdc_materializer.marker.marker import STOPPED, Marker
 from cdc_materializer.report.models import Report
 
 #: The most points of a trend: as many bars as can be told apart on a telephone.

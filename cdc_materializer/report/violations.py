@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.decode.told_schema import ToldSchema, of_bytes, of_side
 from cdc_materializer.errors import MAX_QUARANTINED, TRIED_UNJUDGED, UsageError
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.report.groups import (
     OPEN,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cdc_materializer.config_values import reveal
+from cdc_materializer.config.values import reveal
 from cdc_materializer.retry import NEVER, Deadline
 from cdc_materializer.source.failures import read_failure
 from cdc_materializer.source.kafka import KafkaSource
@@ -11,7 +11,7 @@ from cdc_materializer.source.recorded import RecordedSource
 from cdc_materializer.source.several import as_raw_counts, read_span, state_of
 
 if TYPE_CHECKING:
-    from cdc_materializer.config_connections import SourceConfig
+    from cdc_materializer.config.connections import SourceConfig
 
 __all__ = [
     "MESSAGE_COLUMNS",

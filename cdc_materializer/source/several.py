@@ -16,7 +16,7 @@ from cdc_materializer.source.messages import MESSAGE_COLUMNS, MESSAGE_SCHEMA, So
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from cdc_materializer.marker import Marker
+    from cdc_materializer.marker.marker import Marker
 
 
 def state_of(source: Source, topic: str, topics: Sequence[str], perhaps: Sequence[str] = ()) -> TopicState:

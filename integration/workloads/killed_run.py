@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from cdc_materializer.config import load_config
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 
 
 def die_at(module: str, step: str, when: str, table: str) -> None:

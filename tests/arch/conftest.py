@@ -2,6 +2,7 @@
 
 import ast
 import gc
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,11 @@ class Module:
     def unit(self) -> str:
         """The part of the package it belongs to: `decode` for cdc_materializer.decode.wire; empty for the package."""
         return self.name.partition(".")[2].partition(".")[0]
+
+    def is_in(self, places: Collection[str]) -> bool:
+        """Whether it is one of these files or in one of these folders: `run` has `run.pace`, `run.run` itself alone."""
+        below = self.name.partition(".")[2]
+        return any(below == place or below.startswith(f"{place}.") for place in places)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

@@ -11,121 +11,34 @@ if TYPE_CHECKING:
 PACKAGE = "cdc_materializer"
 
 #: From the top down. A module may import from its own line and from lines below it. The names are files and folders of
-#: the package; a file `config_x.py` belongs to `config`.
+#: the package.
 LAYERS = (
     ("__main__",),
     ("cli",),
     (
-        *("demo", "truth", "run", "plan", "proof", "adopt", "status", "review", "rebuild", "explain", "why"),
-        *("differences", "ledger", "repair", "release", "fresh", "query", "maintain", "sampling", "data_docs"),
-        *(
-            "pipeline",
-            "line",
-            "batch",
-            "past",
-            "earlier",
-            "facts",
-            "decoders",
-            "aliases",
-            "recognise",
-            "observed",
-            "init",
-            "doctor",
-            "invariants",
-        ),
-        *(
-            "moments",
-            "key_ranges",
-            "trial",
-            "testing",
-            "source_settings",
-            "rows",
-            "verdict",
-            "judgement",
-            "doubts",
-            "life",
-            "standing",
-            "table_errors",
-            "tally",
-            "judging",
-            "audit",
-            "quarantine",
-            "history",
-            "swept",
-            "settling",
-            "stops",
-        ),
+        *("plan", "status", "adopt", "rebuild", "proof", "explain", "moments", "query", "trial", "release", "maintain"),
+        *("maintenance", "doctor", "init", "review", "sampling", "data_docs", "demo", "truth"),
     ),
+    ("run", "testing", "differences"),
+    ("pipeline",),
+    ("line", "table_errors"),
+    ("batch", "decoders", "recognise", "observed", "invariants", "source_settings"),
+    ("source", "registry", "lake", "contract", "report", "session", "progress", "lease"),
     (
-        "source",
-        "registry",
-        "lake",
-        "branches",
-        "contract",
-        "report",
-        "session",
-        "few",
-        "progress",
-        "lease",
-        "maintain_files",
-        "maintain_plan",
-        "databases",
-    ),
-    (
-        "decode",
-        "changes",
-        "epochs",
-        "resends",
-        "owners",
-        "truncates",
-        "truncated",
-        "fold",
-        "key_order",
-        "base",
-        "updates",
-        "sweeping",
-        "merge",
-        "digests",
-        "dialects",
-        "versions",
-        "schema",
-        "masks",
-        "catalog",
-        "catalog_rest",
-        "local_table",
+        *("decode", "changes", "order", "fold", "merge", "merge_quarantine", "versions", "digests", "dialects"),
+        *("schema", "masks", "catalog"),
     ),
     ("config",),
     ("jars", "java_options"),
     (
-        "built_once",
-        "causes",
-        "clocks",
-        "crash_points",
-        "environment",
-        "retry",
-        "marker",
-        "foreign",
-        "gtids",
-        "swapped",
-        "adopted",
-        "snapshots",
-        "reach",
-        "lanes",
-        "holes",
-        "offsets",
-        "strict_json",
-        "logs",
-        "table_names",
+        *("built_once", "causes", "clocks", "crash_points", "environment", "retry", "marker", "lanes", "holes"),
+        *("offsets", "strict_json", "logs", "table_names"),
     ),
     ("names",),
     ("errors",),
 )
 _DEPTH = {unit: depth for depth, layer in enumerate(LAYERS) for unit in layer}
 RULE = "Imports go one way (design, section 8): " + " -> ".join(", ".join(layer) for layer in LAYERS) + "."
-
-
-def _known(unit: str) -> str:
-    return unit if unit in _DEPTH else unit.partition("_")[0]
 
 
 def _imports(module: "Module") -> Iterator[tuple[int, str]]:
@@ -144,7 +57,7 @@ def _imports(module: "Module") -> Iterator[tuple[int, str]]:
 
 def test_every_module_has_a_layer(modules: "tuple[Module, ...]") -> None:
     """A new file of the package is given its place in LAYERS, so that the rule covers it."""
-    homeless = sorted({module.place for module in modules if module.unit and _known(module.unit) not in _DEPTH})
+    homeless = sorted({module.place for module in modules if module.unit and module.unit not in _DEPTH})
 
     assert not homeless, f"{homeless} have no layer: decide what they may import and add them to LAYERS in this file."
 
@@ -154,9 +67,9 @@ def test_imports_go_down_only(modules: "tuple[Module, ...]") -> None:
     wrong = [
         f"{module.place}:{line} imports {unit}"
         for module in modules
-        if _known(module.unit) in _DEPTH
+        if module.unit in _DEPTH
         for line, unit in _imports(module)
-        if _DEPTH.get(_known(unit), 0) < _DEPTH[_known(module.unit)]
+        if _DEPTH.get(unit, 0) < _DEPTH[module.unit]
     ]
 
     assert not wrong, f"{wrong}. {RULE} Move what is needed down, or pass it in as an argument."
@@ -167,8 +80,8 @@ def test_no_imports_in_a_circle(modules: "tuple[Module, ...]") -> None:
     known: dict[str, set[str]] = {}
     for module in modules:
         if module.unit:  # the package itself only passes names on
-            used = {_known(unit) for _, unit in _imports(module)} - {_known(module.unit)}
-            known.setdefault(_known(module.unit), set()).update(used)
+            used = {unit for _, unit in _imports(module)} - {module.unit}
+            known.setdefault(module.unit, set()).update(used)
     try:
         TopologicalSorter(known).prepare()
         circle = []

@@ -15,7 +15,7 @@ from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, NAME_BYTES_MAX, SchemaName, named_in_bytes
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import SCHEMA_LENGTH_MAX, Writer, avro_writer, block_writer, json_writer
-from cdc_materializer.decoders import Lookup, decoders_of
+from cdc_materializer.decoders.decoders import Lookup, decoders_of
 from cdc_materializer.errors import EXIT_BUG, CdcError
 from cdc_materializer.recognise import recognise
 from cdc_materializer.registry.fingerprints import fingerprint_of

@@ -11,21 +11,22 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from cdc_materializer import progress, quarantine, tally
+from cdc_materializer import progress
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import CommitUnknown, LakeUnavailable, SourceRewound, SourceUnavailable
 from cdc_materializer.invariants import broken_in
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_commit import newest_marker
-from cdc_materializer.lake_stage import Stage
-from cdc_materializer.line import Tables, marker_of
-from cdc_materializer.line_checks import check_pair
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
-from cdc_materializer.marker_lost import skip_lost
+from cdc_materializer.lake.commit import newest_marker
+from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.lake.stage import Stage
+from cdc_materializer.line import quarantine, tally
+from cdc_materializer.line.checks import check_pair
+from cdc_materializer.line.line import Tables, marker_of
+from cdc_materializer.marker.lost import skip_lost
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.merge import table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import (
     FAULTS,

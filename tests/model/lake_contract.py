@@ -9,12 +9,12 @@ import pytest
 
 from cdc_materializer import crash_points
 from cdc_materializer.errors import CommitConflict, ConfigError, InvariantBroken, LakeUnavailable
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.line import marker_of
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
+from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.line.line import marker_of
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 
 SCHEMA = TableSchema((Column("key", "string"), Column("value", "string")))
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import OffsetGap, OffsetRegression, SourceUnavailable, TopicMissing
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.source import MESSAGE_COLUMNS, Source, TopicState, read_failure

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config
 from cdc_materializer.names import TableName

@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer import key_order, merge
+from cdc_materializer import merge
 from cdc_materializer.changes import model as m
+from cdc_materializer.order import key_order
 
 
 @dataclass(frozen=True)
@@ -68,64 +69,68 @@ MUTANTS = {
         "decode.reading", "Settings.text_is_placeholder", _instead(lambda *_: F.lit(False)), 7
     ),
     "the high-water mark is forgotten with the batch": Mutant(
-        "facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 486
+        "batch.facts", "wants_history", _instead(lambda *_, **__: F.lit(False)), 486
     ),
-    "operations are ranked": Mutant("key_order", "ordered", _ordered_by(_rank), 8),
+    "operations are ranked": Mutant("order.key_order", "ordered", _ordered_by(_rank), 8),
     "messages are ordered by the source's time": Mutant(
-        "key_order", "ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
+        "order.key_order", "ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
     ),
     "positions are compared as text": Mutant("changes.positions", "_padded", _instead(lambda digits, *_: digits), 13),
     "snapshot rows are dropped by position": Mutant(
-        "past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
+        "batch.past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
     ),
     "an absent column is NULL": Mutant(
-        "past", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
+        "batch.past", "to_changes", _changes_with(m.ABSENT, lambda: F.array().cast("array<string>")), 9
     ),
     "what is sent again must have been sent at one time": Mutant(
-        "past", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
+        "batch.past", "to_changes", _changes_with(m.SIGNATURE, lambda: F.unix_micros(m.TIME)), 74
     ),
     "a truncate wipes all that is before it": Mutant(
-        "fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
+        "fold.fold", "is_wiped", _instead(lambda found: F.lit(bool(found))), 104
     ),
     "a truncate ends what is behind it, by its position": Mutant(
-        "truncates", "_is_made_later", _instead(lambda _: F.lit(False)), 513
+        "order.truncates", "_is_made_later", _instead(lambda _: F.lit(False)), 513
     ),
     "a reading that is copied behind a truncate is new": Mutant(
-        "resends", "was_read", _instead(lambda _: F.lit(False)), 517
+        "order.resends", "was_read", _instead(lambda _: F.lit(False)), 517
     ),
     "a truncate that is sent again is another one": Mutant(
-        "earlier", "first_sent", _instead(lambda truncates, *_: tuple(truncates)), 517
+        "batch.earlier", "first_sent", _instead(lambda truncates, *_: tuple(truncates)), 517
     ),
-    "a truncate leaves out what it wipes ahead of it": Mutant("life", "outlives", _instead(lambda *_: False), 550),
+    "a truncate leaves out what it wipes ahead of it": Mutant(
+        "batch.life", "outlives", _instead(lambda *_: False), 550
+    ),
     "rows number the changes of a transaction": Mutant(
-        "resends", "without_row", _instead(lambda position, _: position), 220
+        "order.resends", "without_row", _instead(lambda position, _: position), 220
     ),
-    "no transaction has been read before": Mutant("epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404),
-    "whatever is behind was sent before": Mutant("resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
-    "a database never goes back": Mutant("epochs", "_is_late", _instead(lambda _: F.lit(False)), 561),
+    "no transaction has been read before": Mutant(
+        "order.epochs", "_may_be_read", _instead(lambda _: F.lit(False)), 404
+    ),
+    "whatever is behind was sent before": Mutant("order.resends", "new_in_key", _instead(lambda _: F.lit(False)), 444),
+    "a database never goes back": Mutant("order.epochs", "_is_late", _instead(lambda _: F.lit(False)), 561),
     "a held message is behind what came since": Mutant(
-        "epochs",
+        "order.epochs",
         "is_behind",
         lambda is_behind: lambda recorded: is_behind(replace(recorded, offsets={})),
         560,
     ),
-    "nothing was sent before": Mutant("resends", "_is_any", _instead(lambda *_: F.lit(False)), 445),
+    "nothing was sent before": Mutant("order.resends", "_is_any", _instead(lambda *_: F.lit(False)), 445),
     "what another server sends again is never applied": Mutant(
-        "resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
+        "order.resends", "_is_newer", _instead(lambda _: F.lit(True)), 412
     ),
     "a reading that is sent again is a new one": Mutant(
-        "resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
+        "order.resends", "_is_late_reading", _instead(lambda: F.lit(False)), 221
     ),
     "what was shown ahead of a delete without a place is known": Mutant(
-        "resends", "is_unplaced", _instead(lambda: F.lit(False)), 230
+        "order.resends", "is_unplaced", _instead(lambda: F.lit(False)), 230
     ),
     "a snapshot's position is held against a transaction's": Mutant(
-        "truncates", "reach_of", _instead(lambda position: position), 113
+        "order.truncates", "reach_of", _instead(lambda position: position), 113
     ),
     "a key without positions stays where it is": Mutant(
-        "past", "Past.asks_where", lambda _: property(lambda _: False), 487
+        "batch.past", "Past.asks_where", lambda _: property(lambda _: False), 487
     ),
-    "a key is anybody's": Mutant("owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
+    "a key is anybody's": Mutant("order.owners", "hold_collisions", _instead(lambda guarded, *_: guarded), 161),
     "a truncate ends the rows of all tables": Mutant(
         "merge", "is_truncated", _instead(lambda truncate, _: merge._is_before(truncate)), 163
     ),

@@ -21,22 +21,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from cdc_materializer import lake, pipeline
+from cdc_materializer import pipeline
 from cdc_materializer.adopt import Decision, adopt_table
-from cdc_materializer.batch_steps import Batch
+from cdc_materializer.batch.steps import Batch
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import CdcError
-from cdc_materializer.explain import fates
-from cdc_materializer.line import Line
+from cdc_materializer.explain.explain import fates
+from cdc_materializer.explain.log import log_of
+from cdc_materializer.lake import lake
+from cdc_materializer.line.line import Line
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.report.models import ErrorInfo, TableRun, TableVerify
 from cdc_materializer.report.replay_models import TableReplay
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.source import TopicState
-from cdc_materializer.why_log import log_of
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.cases.schemas import write_schemas

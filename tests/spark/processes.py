@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import (

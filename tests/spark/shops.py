@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from cdc_materializer.batch_steps import Batch
+from cdc_materializer.batch.steps import Batch
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.rebuild_start import parse_start
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.rebuild.start import parse_start
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.report.replay_models import TableReplay
 from cdc_materializer.retry import NEVER, Deadline
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,

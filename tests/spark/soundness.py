@@ -1,9 +1,9 @@
 """What must hold of the tables of a mirror whoever has written last, told from their metadata alone."""
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.invariants import broken_between, broken_in, foreign
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 
 

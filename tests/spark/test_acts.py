@@ -21,10 +21,10 @@ from cdc_materializer.crash_points import POINTS
 from cdc_materializer.errors import EXIT_DONE
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild import roll_back
+from cdc_materializer.rebuild.rebuild import roll_back
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import ErrorInfo
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from tests.spark.harms import remove
 from tests.spark.kills import is_killed
 from tests.spark.marks import FOURTH_TURN, IMPORTS_GREAT_EXPECTATIONS

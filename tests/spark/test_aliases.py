@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from cdc_materializer.aliases import PROPERTY
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_USAGE
-from cdc_materializer.fresh import read
-from cdc_materializer.lake import Lake
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.aliases import PROPERTY
 from cdc_materializer.names import TableName
 from cdc_materializer.plan import plan_tables
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.run import run_once
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.query.fresh import read
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import TopicBuilder, confluent_avro
 from tests.cases.schemas import write_schemas
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS

@@ -19,7 +19,7 @@ from cdc_materializer.report.samples import Sampling
 from cdc_materializer.report.terminal import render
 from cdc_materializer.report.violation_models import SampleColumns, ViolationReport
 from cdc_materializer.review import review
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.sampling import open_sampler
 from cdc_materializer.trial import try_contract
 from tests.cases.case import Case

@@ -13,7 +13,7 @@ import yaml
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BLOCKED
 from cdc_materializer.release import Wanted, release_held
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.cases.schemas import write_schemas

@@ -8,13 +8,13 @@ import pytest
 
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_LAKE
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
-from cdc_materializer.rebuild_start import parse_start
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.rebuild.start import parse_start
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.report.replay_models import TableReplay
-from cdc_materializer.run import run_once
-from cdc_materializer.session import adopt_session
+from cdc_materializer.run.run import run_once
+from cdc_materializer.session.session import adopt_session
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,

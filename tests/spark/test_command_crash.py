@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc_materializer.adopt import Decision, adopt_table
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_REWOUND, UsageError
-from cdc_materializer.lake import Lake
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.marker.swapped import BEFORE_REPLAY
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.rebuild_fill import REFILL_BRANCH
-from cdc_materializer.rebuild_start import parse_start
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.fill import REFILL_BRANCH
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.rebuild.start import parse_start
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import ReleaseReport, TableVerify
-from cdc_materializer.run import run_once
-from cdc_materializer.session import beside
-from cdc_materializer.swapped import BEFORE_REPLAY
+from cdc_materializer.run.run import run_once
+from cdc_materializer.session.session import beside
 from cdc_materializer.testing import (
     EPOCH,
     TopicBuilder,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.report.models import RunReport
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import TopicBuilder, write_recorded_topic
 from tests.spark.marks import FIRST_TURN
 from tests.spark.passages import ALL

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc_materializer.config import DatabaseConfig
-from cdc_materializer.databases import Database
 from cdc_materializer.errors import DatabaseUnavailable
+from cdc_materializer.proof.databases import Database
 from tests.spark.marks import TURNS
 
 if TYPE_CHECKING:

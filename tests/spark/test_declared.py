@@ -17,9 +17,9 @@ from cdc_materializer.decode.reading import Reading, Special
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import CORRUPT
-from cdc_materializer.decoders import Lookup, decoders_of
-from cdc_materializer.schema import Column as TableColumn
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.decoders.decoders import Lookup, decoders_of
+from cdc_materializer.schema.schema import Column as TableColumn
+from cdc_materializer.schema.schema import TableSchema
 from tests.unit.contracts import write
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import load_config
 from cdc_materializer.names import TableName
 from tests.demo_run import Ended, cdcm, first_demo

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.differences import compare_rows
 from cdc_materializer.digests import Digest, digests
 from cdc_materializer.merge import CDC, CDC_STRUCT
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from cdc_materializer import crash_points
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_LAKE
 from cdc_materializer.names import TableName
-from cdc_materializer.run import RunOptions, run_once
+from cdc_materializer.run.run import RunOptions, run_once
 from tests.spark.marks import THIRD_TURN
 from tests.spark.passages import ALL
 from tests.spark.processes import CHANGES, MIRROR, content, pipeline, refs, what_is_broken

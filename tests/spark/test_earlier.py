@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer import batch, earlier
+from cdc_materializer.batch import batch, earlier
+from cdc_materializer.batch.earlier import NAMED_MAX, lying_at
+from cdc_materializer.batch.past import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, TableConfig
-from cdc_materializer.earlier import NAMED_MAX, lying_at
-from cdc_materializer.epochs import Recorded
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line, marker_of, reload
-from cdc_materializer.past import Past
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line, marker_of, reload
+from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.pipeline import advance
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from cdc_materializer import branches
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
-from cdc_materializer.lake import Lake
-from cdc_materializer.marker import Marker
+from cdc_materializer.lake import branches
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.plan import plan_tables
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
-from cdc_materializer.rebuild_base import carried
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.base import carried
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.plan_models import TablePlan
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.status import exit_code_of_replay
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -496,7 +496,7 @@ def test_taking_back_other_types_leaves_what_a_run_has_published_meanwhile(
             overtaken.run()
         return carried(old, now)
 
-    monkeypatch.setattr("cdc_materializer.rebuild_swap.carried", overtake)
+    monkeypatch.setattr("cdc_materializer.rebuild.swap.carried", overtake)
     refused = roll_back(overtaken.config, (overtaken.mirror,), spark).tables[0]
 
     assert refused.error is not None

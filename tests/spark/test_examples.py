@@ -10,7 +10,7 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
 from cdc_materializer.masks import Mask
 from cdc_materializer.report.models import RunReport
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from tests.demo_run import ROOT
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, fold
+from cdc_materializer.batch import batch
 from cdc_materializer.changes import model as m
-from cdc_materializer.few import ROWS_MAX, planned_for
+from cdc_materializer.fold import fold
 from cdc_materializer.merge import CDC
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
+from cdc_materializer.session.few import ROWS_MAX, planned_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,12 +15,12 @@ import yaml
 from pyspark.sql import functions as F
 
 from cdc_materializer import crash_points, type_2, type_2_query
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BUG
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.run import run_once
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,

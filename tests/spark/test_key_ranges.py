@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer import key_ranges
+from cdc_materializer.batch import key_ranges
+from cdc_materializer.batch.key_ranges import RANGES_MAX, ROWS_MIN, VALUES_MAX, find_ranges, plan_apply
 from cdc_materializer.config import Config
-from cdc_materializer.key_ranges import RANGES_MAX, ROWS_MIN, VALUES_MAX, find_ranges, plan_apply
-from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.names import TableName
-from cdc_materializer.run import run_once
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.run.run import run_once
+from cdc_materializer.schema.schema import Column, TableSchema
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 

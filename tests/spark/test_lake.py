@@ -12,12 +12,12 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import CommitConflict
-from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.report.models import RunReport
-from cdc_materializer.run import run_once
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.run.run import run_once
+from cdc_materializer.schema.schema import Column, TableSchema
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,

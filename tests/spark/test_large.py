@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.writers import JSON_TEXT_MAX, block_writer
 from cdc_materializer.java_options import AVRO_LIMITS
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line
 from cdc_materializer.pipeline import advance
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (

@@ -19,7 +19,7 @@ from cdc_materializer.changes.formats import find, known
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import Code
 from cdc_materializer.report.models import TableRun
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from tests.model.history import lives, table_after
 from tests.model.layouts import (
     BareFlat,

@@ -13,22 +13,23 @@ import duckdb_ext
 import pytest
 import yaml
 
-from cdc_materializer import maintain, maintain_steps
-from cdc_materializer.branches import keep
-from cdc_materializer.catalog import open_tables
+from cdc_materializer import maintain
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import CommitConflict
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.lake_commit import FORGETS_METADATA
+from cdc_materializer.lake.branches import keep
+from cdc_materializer.lake.commit import FORGETS_METADATA
+from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
-from cdc_materializer.maintain_facts import read_facts
-from cdc_materializer.maintain_files import Compaction
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.maintenance import steps as maintain_steps
+from cdc_materializer.maintenance.facts import read_facts
+from cdc_materializer.maintenance.files import Compaction
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainedTable, MaintainReport
-from cdc_materializer.run import run_once
-from cdc_materializer.session import beside
+from cdc_materializer.run.run import run_once
+from cdc_materializer.session.session import beside
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,

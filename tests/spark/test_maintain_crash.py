@@ -17,10 +17,10 @@ import pytest
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS, UPKEEP
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.report.maintain_models import MaintainReport
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from tests.spark.marks import SECOND_TURN
 from tests.spark.passages import ALL
 from tests.spark.processes import MIRROR, content, environment, pipeline, refs, what_is_broken

@@ -11,19 +11,19 @@ import pytest
 import yaml
 from pyspark.sql import functions as F
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.changes.masking import masked
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_USAGE, ContractInvalid
-from cdc_materializer.explain import Asked, why
-from cdc_materializer.fresh import read
+from cdc_materializer.explain.explain import Asked, why
 from cdc_materializer.masks import Mask
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.query import run_query
-from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
-from cdc_materializer.run import run_once
-from cdc_materializer.session import beside
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.query.fresh import read
+from cdc_materializer.query.query import run_query
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.run.run import run_once
+from cdc_materializer.session.session import beside
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS

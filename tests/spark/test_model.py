@@ -18,11 +18,11 @@ import yaml
 from cdc_materializer import crash_points
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.report.models import RunReport
-from cdc_materializer.run import run_once
-from cdc_materializer.testing_faults import Killed
+from cdc_materializer.run.run import run_once
+from cdc_materializer.testing.faults import Killed
 from tests.model.history import History, lives
 from tests.model.telling import Telling
 from tests.spark.kills import commit

@@ -12,10 +12,10 @@ from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_REWOUND, UsageError
-from cdc_materializer.moments import Moment, as_of
-from cdc_materializer.moments_cut import KNOWN, Known, cut_at, doubts
+from cdc_materializer.moments.cut import KNOWN, Known, cut_at, doubts
+from cdc_materializer.moments.moments import Moment, as_of
 from cdc_materializer.report.query_models import AsOfReport
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     EPOCH,
     TopicBuilder,

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import owners
 from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config
+from cdc_materializer.order import owners
 from tests.model.golden import Reading
 from tests.model.routed import routed_case
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS

@@ -9,19 +9,21 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, earlier, fold, key_order, life, owners, verdict
+from cdc_materializer.batch import batch, earlier, life, verdict
+from cdc_materializer.batch.past import Past
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.contract import Action, Rule, Scope, load_contract
-from cdc_materializer.decoders import find_decoders
-from cdc_materializer.epochs import Recorded
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line, marker_of, reload
+from cdc_materializer.decoders.decoders import find_decoders
+from cdc_materializer.fold import fold
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line, marker_of, reload
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.past import Past
+from cdc_materializer.order import key_order, owners
+from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.pipeline import advance, land, load, plan_landing
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 from cdc_materializer.source import RecordedSource
 from cdc_materializer.testing import (
     MemoryRegistry,

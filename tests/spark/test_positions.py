@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import epochs
+from cdc_materializer.batch.facts import LOGS_MAX
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import Source, log, position, with_parts
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS
-from cdc_materializer.epochs import MOVES, Recorded
-from cdc_materializer.facts import LOGS_MAX
-from cdc_materializer.gtids import GtidSets
+from cdc_materializer.marker.gtids import GtidSets
+from cdc_materializer.order import epochs
+from cdc_materializer.order.epochs import MOVES, Recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

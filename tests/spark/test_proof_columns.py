@@ -13,8 +13,8 @@ from cdc_materializer.changes.masking import masked
 from cdc_materializer.dialects import PostgreSQL, SourceColumn
 from cdc_materializer.digests import value_digest
 from cdc_materializer.masks import Mask, Masks
-from cdc_materializer.proof_columns import choose
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.proof.columns import choose
+from cdc_materializer.schema.schema import Column, TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

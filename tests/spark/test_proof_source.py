@@ -11,19 +11,19 @@ import pytest
 import yaml
 
 from cdc_materializer.config import Config, DatabaseConfig, load_config
-from cdc_materializer.databases import Database
 from cdc_materializer.dialects import BUCKETS, Position
 from cdc_materializer.dialects import Wanted as WantedRows
 from cdc_materializer.differences import hashed
 from cdc_materializer.errors import SourceBehind
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.proof_source import SourceProof
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line
+from cdc_materializer.proof.databases import Database
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.proof.source import SourceProof
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import TableVerify
-from cdc_materializer.run import RunOptions, open_work
-from cdc_materializer.session import beside
+from cdc_materializer.run.run import RunOptions, open_work
+from cdc_materializer.session.session import beside
 from cdc_materializer.testing import TopicBuilder, debezium_envelope, debezium_json
 from tests.spark.harms import HARMS
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS

@@ -9,10 +9,10 @@ import yaml
 
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
-from cdc_materializer.fresh import read, read_fresh
 from cdc_materializer.names import TableName, quote
-from cdc_materializer.query import run_query, told_rows
-from cdc_materializer.run import run_once
+from cdc_materializer.query.fresh import read, read_fresh
+from cdc_materializer.query.query import run_query, told_rows
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import TopicBuilder, debezium_envelope
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 

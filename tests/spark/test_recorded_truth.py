@@ -19,12 +19,12 @@ import duckdb
 import pytest
 import yaml
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import verify_tables
+from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.report.models import RunReport
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_materializer import crash_points, run
+from cdc_materializer import crash_points
 from cdc_materializer.adopt import Decision, adopt_table
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.errors import CommitConflict
 from cdc_materializer.invariants import broken_in
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild_fill import REFILL_BRANCH, refill
-from cdc_materializer.session import adopt_session
+from cdc_materializer.rebuild.fill import REFILL_BRANCH, refill
+from cdc_materializer.run import run
+from cdc_materializer.session.session import adopt_session
 from cdc_materializer.testing import EPOCH, ScriptedSource
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop

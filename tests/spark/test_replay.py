@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from cdc_materializer import rebuild
-from cdc_materializer.batch_steps import Batch
-from cdc_materializer.branches import REPLAY_BRANCH
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.batch.steps import Batch
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.differences import hashed
 from cdc_materializer.errors import EXIT_DIFFERENCE, EXIT_DONE
-from cdc_materializer.explain import Asked, why
+from cdc_materializer.explain.explain import Asked, why
 from cdc_materializer.invariants import broken_in
-from cdc_materializer.lake import MAIN, Lake, LakeTable
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.lake.branches import REPLAY_BRANCH
+from cdc_materializer.lake.lake import MAIN, Lake, LakeTable
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.marker.swapped import BEFORE_REPLAY
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.rebuild import rebuild
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.trend import trend
 from cdc_materializer.retry import Deadline
-from cdc_materializer.run import run_once, session_for
-from cdc_materializer.swapped import BEFORE_REPLAY
+from cdc_materializer.run.run import run_once, session_for
 from cdc_materializer.testing import (
     EPOCH,
     TopicBuilder,
@@ -35,7 +35,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.testing_clock import FixedClock
+from cdc_materializer.testing.clock import FixedClock
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.passages import ALL
 from tests.spark.shops import COLUMNS, KEY, Shop

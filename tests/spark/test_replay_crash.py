@@ -13,15 +13,15 @@ import pytest
 
 from cdc_materializer.config import Config
 from cdc_materializer.crash_points import POINTS, REBUILD
-from cdc_materializer.lake import Lake
-from cdc_materializer.lake_columns import REBUILT_PREFIX
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.lake.columns import REBUILT_PREFIX
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.marker.swapped import BEFORE_REPLAY
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.report.replay_models import TableReplay
-from cdc_materializer.run import run_once
-from cdc_materializer.session import beside
-from cdc_materializer.swapped import BEFORE_REPLAY
+from cdc_materializer.run.run import run_once
+from cdc_materializer.session.session import beside
 from cdc_materializer.testing import TopicBuilder
 from tests.spark.marks import THIRD_TURN
 from tests.spark.passages import ALL

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer import run
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config
 from cdc_materializer.contract import load_contract
-from cdc_materializer.run import session_for
+from cdc_materializer.run import run
+from cdc_materializer.run.run import session_for
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 

@@ -4,16 +4,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc_materializer import pipeline_size, run_pace
 from cdc_materializer.config import Config
-from cdc_materializer.run import RunOptions, run_once
+from cdc_materializer.line import size as pipeline_size
+from cdc_materializer.run import pace as run_pace
+from cdc_materializer.run.run import RunOptions, run_once
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cdc_materializer.batch_steps import Batch
+    from cdc_materializer.batch.steps import Batch
     from cdc_materializer.config import TableConfig
 
 pytestmark = [pytest.mark.spark, TURNS, *IMPORTS_GREAT_EXPECTATIONS]

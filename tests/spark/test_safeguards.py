@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc_materializer import lake_commit
 from cdc_materializer import pipeline as line_steps
 from cdc_materializer.adopt import Decision, adopt_table
-from cdc_materializer.batch_steps import Decided
+from cdc_materializer.batch.steps import Decided
 from cdc_materializer.errors import EXIT_BUG, EXIT_LAKE, EXIT_REWOUND
+from cdc_materializer.lake import commit as lake_commit
 from cdc_materializer.plan import plan_tables
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
-from cdc_materializer.rebuild_start import parse_start
-from cdc_materializer.run import RunOptions, run_forever, run_once
-from cdc_materializer.session import adopt_session
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.rebuild.start import parse_start
+from cdc_materializer.run.run import RunOptions, run_forever, run_once
+from cdc_materializer.session.session import adopt_session
 from cdc_materializer.source import RecordedSource, TopicState
 from cdc_materializer.testing import (
     EPOCH,

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.doctor_topics import check_schemas
+from cdc_materializer.doctor.topics import check_schemas
 from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, CdcError, SchemaReplaced
-from cdc_materializer.fresh import read
-from cdc_materializer.lake import Lake
+from cdc_materializer.explain.log import log_of
+from cdc_materializer.lake.lake import Lake
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.query.fresh import read
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.registry import open_registry
 from cdc_materializer.registry.bound import PROPERTY, Bound
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
     avro_envelope_schema,
@@ -28,7 +29,6 @@ from cdc_materializer.testing import (
     confluent_avro,
     debezium_envelope,
 )
-from cdc_materializer.why_log import log_of
 from tests.cases.schemas import write_schemas
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 

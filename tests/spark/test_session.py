@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from cdc_materializer import jars, session
+from cdc_materializer import jars
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
-from cdc_materializer.session import adopt_session, open_session
+from cdc_materializer.session import session
+from cdc_materializer.session.session import adopt_session, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

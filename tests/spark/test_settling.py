@@ -13,8 +13,9 @@ import pytest
 import yaml
 from pyspark.sql import functions as F
 
-from cdc_materializer import crash_points, pipeline, quarantine, rows
-from cdc_materializer.catalog import open_tables
+from cdc_materializer import crash_points, pipeline
+from cdc_materializer.batch import rows
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
@@ -28,18 +29,19 @@ from cdc_materializer.errors import (
     OffsetRegression,
     RegistryUnavailable,
 )
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line, marker_of, reload
-from cdc_materializer.marker import STOPPED, Marker, is_unsettled
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line import quarantine
+from cdc_materializer.line.line import Line, marker_of, reload
+from cdc_materializer.marker.marker import STOPPED, Marker, is_unsettled
 from cdc_materializer.merge_quarantine import QUARANTINE_SCHEMA
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables, roll_back
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import RunReport
-from cdc_materializer.run import RunOptions, open_work, run_once
-from cdc_materializer.session import adopt_session
+from cdc_materializer.run.run import RunOptions, open_work, run_once
+from cdc_materializer.session.session import adopt_session
 from cdc_materializer.testing import TopicBuilder, write_recorded_topic
 from tests.spark import processes
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import image_type
 from cdc_materializer.changes.signatures import image_hash
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

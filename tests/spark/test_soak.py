@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.finalizer import ThreadSafeFinalizer
 
-from cdc_materializer.run import RunOptions, run_forever
+from cdc_materializer.run.run import RunOptions, run_forever
 from cdc_materializer.testing import TopicBuilder
 from tests.spark.passages import ALL
 from tests.spark.processes import CHANGES, MIRROR, TOPIC, add_changes, content, pipeline

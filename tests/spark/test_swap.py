@@ -13,13 +13,13 @@ from cdc_materializer import crash_points
 from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_REWOUND
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild import let_go, roll_back
+from cdc_materializer.rebuild.rebuild import let_go, roll_back
 from cdc_materializer.report.replay_models import TableReplay
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import EPOCH, write_recorded_topic
-from cdc_materializer.testing_faults import Killed
+from cdc_materializer.testing.faults import Killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 

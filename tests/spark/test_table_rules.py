@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from cdc_materializer.audit import Result, judge_table
 from cdc_materializer.contract import Action, Rule, Scope
 from cdc_materializer.contract.gx import is_met, preload
 from cdc_materializer.contract.table_expectations import IN_ORDER, ROWS_QUERY, SPARK_TYPES, TABLE
 from cdc_materializer.contract.table_rules import conditions_of
-from cdc_materializer.lake import Lake
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.audit import Result, judge_table
 from cdc_materializer.names import TableName
 from tests.spark.test_judge import COLUMNS, ROWS
 

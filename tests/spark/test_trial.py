@@ -13,7 +13,7 @@ from cdc_materializer.config import Config, load_config
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.review import review
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import EPOCH, TopicBuilder, confluent_avro
 from cdc_materializer.trial import try_contract
 from tests.cases.schemas import write_schemas

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cdc_materializer.fold.truncated import is_ended
 from cdc_materializer.merge import CDC, Origin, branch_path, end_truncated
 from cdc_materializer.names import TableName
-from cdc_materializer.truncated import is_ended
-from cdc_materializer.truncates import Truncate
+from cdc_materializer.order.truncates import Truncate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, session
+from cdc_materializer.batch import batch
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.reading import Special
-from cdc_materializer.decoders import Lookup, find_decoders
+from cdc_materializer.decoders.decoders import Lookup, find_decoders
 from cdc_materializer.names import quote
+from cdc_materializer.session import session
 from cdc_materializer.testing import (
     MemoryRegistry,
     avro_envelope_schema,

@@ -10,7 +10,7 @@ from cdc_materializer.adopt import Decision, adopt_table
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_BUG, ContractBlocked, UsageError
 from cdc_materializer.names import TableName
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import EPOCH, TopicBuilder, write_recorded_topic
 from tests.spark import processes
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 from cdc_materializer.config import Config
 from cdc_materializer.differences import hashed
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG
-from cdc_materializer.lake import Lake
-from cdc_materializer.lake_stage import Stage
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG, Marker
-from cdc_materializer.moments import Moment, as_of
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.lake.stage import Stage
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG, Marker
+from cdc_materializer.moments.moments import Moment, as_of
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import FOREIGN, TWICE
-from cdc_materializer.run import run_once
+from cdc_materializer.proof.proof import FOREIGN, TWICE
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
 from tests.spark.harms import HARMS, add, change, double, remove
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS

@@ -9,14 +9,14 @@ import yaml
 from cdc_materializer import pipeline
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import EXIT_BLOCKED, UsageError
-from cdc_materializer.explain import Asked, why
-from cdc_materializer.moments import Moment, as_of
-from cdc_materializer.proof import VerifyOptions, verify_tables
-from cdc_materializer.rebuild import ReplayOptions, replay_tables
+from cdc_materializer.explain.explain import Asked, why
+from cdc_materializer.moments.moments import Moment, as_of
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
+from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.trial_models import RuleTrial, TrialReport
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
     connect_envelope_schema,

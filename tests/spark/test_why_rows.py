@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import UsageError
-from cdc_materializer.explain import Asked, why
+from cdc_materializer.explain.explain import Asked, why
+from cdc_materializer.explain.key import typed_key
 from cdc_materializer.names import TableName
 from cdc_materializer.report.row_models import WhyReport
 from cdc_materializer.report.violations import schemas_of
-from cdc_materializer.run import run_once
-from cdc_materializer.schema import Column, TableSchema
-from cdc_materializer.why_key import typed_key
+from cdc_materializer.run.run import run_once
+from cdc_materializer.schema.schema import Column, TableSchema
 from tests.cases.case import cases
 from tests.cases.recording import Recorder
 from tests.cases.schemas import guid_of, write_schemas

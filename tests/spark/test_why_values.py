@@ -12,10 +12,10 @@ import yaml
 from rich.console import Console
 
 from cdc_materializer.config import Config, load_config
-from cdc_materializer.explain import Asked, why
+from cdc_materializer.explain.explain import Asked, why
 from cdc_materializer.report.row_models import RowMessage
 from cdc_materializer.report.terminal import render
-from cdc_materializer.run import run_once
+from cdc_materializer.run.run import run_once
 from tests.cases.case import Case
 from tests.cases.recording import Recorder
 from tests.spark.canaries import CARD, MAIL, found_in, listening, logged

@@ -12,23 +12,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer import batch, crash_points, decoders_selectors
-from cdc_materializer.batch_steps import Batch
+from cdc_materializer import crash_points
+from cdc_materializer.batch import batch
+from cdc_materializer.batch.steps import Batch
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.options import Options
 from cdc_materializer.config import Config, TableConfig
 from cdc_materializer.decode.framing import datum, named_in_headers, schema_id, selector
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, SchemaName, named_in_bytes
-from cdc_materializer.decoders import Lookup, find_decoders
-from cdc_materializer.decoders_selectors import MAY_WAIT, selectors_of
+from cdc_materializer.decoders import selectors as decoders_selectors
+from cdc_materializer.decoders.decoders import Lookup, find_decoders
+from cdc_materializer.decoders.selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import EXIT_SOURCE, RegistryUnavailable, SourceBehind
-from cdc_materializer.fresh import together
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line
 from cdc_materializer.names import TableName
 from cdc_materializer.pipeline import advance
-from cdc_materializer.proof import VerifyOptions, compare
+from cdc_materializer.proof.proof import VerifyOptions, compare
+from cdc_materializer.query.fresh import together
 from cdc_materializer.registry import RegisteredSchema, Wanted
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.source import RecordedSource
@@ -44,7 +46,7 @@ from cdc_materializer.testing import (
     debezium_envelope,
     debezium_json,
 )
-from cdc_materializer.testing_faults import Killed
+from cdc_materializer.testing.faults import Killed
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ import pytest
 
 from cdc_materializer import adopt
 from cdc_materializer import pipeline as line_steps
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_DONE, EXIT_LAKE, UsageError
-from cdc_materializer.fresh import fresh_rows
-from cdc_materializer.lake import Lake
-from cdc_materializer.line import Line
-from cdc_materializer.proof import verify_tables
-from cdc_materializer.run import RunOptions, open_work, run_once
-from cdc_materializer.session import adopt_session, beside
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.line import Line
+from cdc_materializer.proof.proof import verify_tables
+from cdc_materializer.query.fresh import fresh_rows
+from cdc_materializer.run.run import RunOptions, open_work, run_once
+from cdc_materializer.session.session import adopt_session, beside
 from cdc_materializer.status import read_status
 from cdc_materializer.testing import EPOCH
 from tests.spark.marks import TURNS

@@ -9,9 +9,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from sqlalchemy import event
 
-from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.catalog.catalog import Tables, open_tables
 from cdc_materializer.config import CatalogConfig
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cdc_materializer.lake import Lake, LakeTable
+from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import MemoryCatalog, MemoryRows, memory_lake

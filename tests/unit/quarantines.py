@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.catalog.local_table import SnapshotLine
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 

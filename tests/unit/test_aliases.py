@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.aliases import PROPERTY, Aliases, final_names, gather, remember
 from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.naming import SchemaName
-from cdc_materializer.decoders import Lookup
+from cdc_materializer.decoders.decoders import Lookup
 from cdc_materializer.errors import RegistryUnavailable, SchemaRefused
-from cdc_materializer.lake import LakeTable
+from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.line.aliases import PROPERTY, Aliases, final_names, gather, remember
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.registry import RegisteredSchema, Registry
 from cdc_materializer.registry.schemas import Wanted

@@ -56,14 +56,14 @@ def test_a_fake_can_be_imported_from_testing_and_is_documented(name: str) -> Non
 
 
 def test_every_public_fake_is_in_testing() -> None:
-    """A module beside it has nothing that is public and cannot be had there, but for what a fake is made of."""
+    """A module of it has nothing that is public and cannot be had there, but for what a fake is made of."""
     parts = {"JavaMap"}
-    homes = sorted(Path(testing.__file__).parent.glob("testing_*.py"))
+    homes = sorted(set(Path(testing.__file__).parent.glob("*.py")) - {Path(testing.__file__)})
     found = {
         name
         for home in homes
-        for name, value in vars(import_module(f"cdc_materializer.{home.stem}")).items()
-        if not name.startswith("_") and getattr(value, "__module__", "").endswith(f".{home.stem}")
+        for name, value in vars(import_module(f"{testing.__name__}.{home.stem}")).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == f"{testing.__name__}.{home.stem}"
     }
 
     assert len(homes) > 4

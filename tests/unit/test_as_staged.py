@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from cdc_materializer.errors import CommitConflict
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.lake_commit import is_as_staged
+from cdc_materializer.lake.commit import is_as_staged
+from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.names import TableName
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import TableSchema
 
 _BASE, _STAGED = 11, 12
 _PLANNED = LakeTable(TableName.parse("shop.orders"), "u-1", _BASE, None, TableSchema(()), is_empty=False, schema_id=3)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException, PySparkException
 
-from cdc_materializer.audit import _reason
 from cdc_materializer.contract import load_contract
+from cdc_materializer.line.audit import _reason
 from tests.unit.contracts import write
 
 

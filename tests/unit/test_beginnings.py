@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.invariants import broken_in
-from cdc_materializer.lake_line import markers, summaries
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.lake.line import markers, summaries
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.proof import judged_otherwise
-from cdc_materializer.testing_lake import delete_statement
+from cdc_materializer.proof.proof import judged_otherwise
+from cdc_materializer.testing.lake import delete_statement
 from tests.model.lake_contract import again, append, create, marker
 from tests.unit.memory import NAME, MemoryBench
 

@@ -7,9 +7,10 @@ import pytest
 import yaml
 
 from benchmarks.bench_apply import Phase, misses, told
-from benchmarks.bench_rules import RULES, contract
-from benchmarks.measure import Cost, in_pairs
+from benchmarks.bench_rules import RULES, Measured, contract
+from benchmarks.measure import Cost, Pairs, in_pairs
 from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
+from benchmarks.plots import RESULTS, bars_of, draw
 from benchmarks.reading import Reading, keep_events, reading_of
 from benchmarks.steps import FLOOR, Steps
 from cdc_materializer.contract import load_contract
@@ -111,3 +112,31 @@ def test_what_was_read_is_told_by_sparks_own_events(tmp_path: Path) -> None:
     (tmp_path / "events" / "local-1").write_text("\n".join(map(json.dumps, events)), encoding="utf-8")
 
     assert reading_of(tmp_path, "a.raw") == Reading(input_bytes=80, scans=(10, 4))
+
+
+@pytest.mark.parametrize(
+    ("on", "documented", "is_kept"),
+    [(10.9, 4.0, True), (11.1, 9.0, False), (10.9, 3.5, False), (10.0, 1.0, True)],
+)
+def test_rules_are_held_to_both_limits(on: float, documented: float, *, is_kept: bool) -> None:
+    """A tenth of the run, and a quarter of what Great Expectations takes alone; nothing, where they cost nothing."""
+    runs = Pairs((Cost(1.0, 10.0),), (Cost(1.0, on),))
+
+    measured = Measured(runs, is_same=True, documented=(Cost(1.0, documented),))
+
+    assert measured.is_kept() is is_kept
+    assert not Measured(runs, is_same=False, documented=measured.documented).is_kept()
+
+
+def test_pictures_show_the_results() -> None:
+    """Each result of `bench_apply` has its picture, drawn from the figures that are there; our steps add up to ours."""
+    results = {path: json.loads(path.read_text("utf-8")) for path in RESULTS.glob("*.json")}
+    applied = {path: document for path, document in results.items() if document["benchmark"] == "apply"}
+
+    drawn = {path.with_suffix(".svg"): draw(document) for path, document in applied.items()}
+
+    assert drawn
+    assert {path: path.read_text("utf-8") for path in RESULTS.glob("*.svg")} == drawn, "python -m benchmarks.plots"
+    kind = next(iter(applied.values()))["kinds"][0]
+    ours = next(parts for name, parts in bars_of(kind) if name.endswith("ours"))
+    assert sum(seconds for _, seconds in ours) == pytest.approx(sum(sorted(kind["ways"]["ours"]["cpu"])) / 2)

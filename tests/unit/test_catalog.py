@@ -14,12 +14,12 @@ import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.transforms import BucketTransform, DayTransform
 
-from cdc_materializer.catalog import open_tables, spark_properties
+from cdc_materializer.catalog.catalog import open_tables, spark_properties
+from cdc_materializer.catalog.local_table import partition_field
 from cdc_materializer.config import CatalogConfig
 from cdc_materializer.errors import LakeUnavailable
-from cdc_materializer.local_table import partition_field
-from cdc_materializer.maintain_facts import read_facts
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.maintenance.facts import read_facts
+from cdc_materializer.marker.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
@@ -338,9 +338,9 @@ def test_the_fast_way_imports_nothing_slow(lake: Lake, fresh: "Fresh") -> None:
     code = """
 import json, sys
 from pathlib import Path
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import CatalogConfig
-from cdc_materializer.marker import MARKER_TAG
+from cdc_materializer.marker.marker import MARKER_TAG
 from cdc_materializer.names import TableName
 tables = open_tables(CatalogConfig.model_validate({}, context={"root": Path(sys.argv[1])}))
 name = TableName.parse("shop.orders")

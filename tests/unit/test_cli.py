@@ -16,17 +16,17 @@ import pytest
 import yaml
 
 import cdc_materializer
-from cdc_materializer import explain
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.cli import main
 from cdc_materializer.cli.following import Following
 from cdc_materializer.cli.output import Output
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_BUG, EXIT_DONE, EXIT_SOURCE, EXIT_USAGE
-from cdc_materializer.explain import Asked
-from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.explain import explain
+from cdc_materializer.explain.explain import Asked
 from cdc_materializer.names import TableName
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.report.row_models import WhyReport
-from cdc_materializer.run import RunOptions
+from cdc_materializer.run.run import RunOptions
 from tests.demo_run import ROOT
 from tests.unit.contracts import HEAD
 from tests.unit.lakes import open_writer
@@ -205,7 +205,7 @@ def test_commands_to_go_on_with_name_the_file(
     path.parent.mkdir(exist_ok=True)
     path.write_text(pipeline.read_text(encoding="utf-8").replace("recorded", str(pipeline.parent / "recorded")))
     monkeypatch.setattr(
-        "cdc_materializer.run.run_once", lambda *_, **__: _report(error=_STOPPED, violations={"CONTRACT": 1})
+        "cdc_materializer.run.run.run_once", lambda *_, **__: _report(error=_STOPPED, violations={"CONTRACT": 1})
     )
     said = f"Accept it with `cdcm adopt shop.orders{option}`, or leave it."
 
@@ -244,7 +244,7 @@ def broken(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         message = "cannot cast 'Ada Lovelace', password=hunter2-hunter2"
         raise KeyError(message)
 
-    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+    monkeypatch.setattr("cdc_materializer.run.run.run_once", run_once)
     return pipeline
 
 
@@ -289,7 +289,7 @@ def test_a_run_passes_its_options_and_exit_code_on(
         asked.append(options)
         return _report(EXIT_BLOCKED, error=ErrorInfo(code="CONTRACT", message="The contract blocks. Mend it."))
 
-    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+    monkeypatch.setattr("cdc_materializer.run.run.run_once", run_once)
 
     assert pipeline.exists()
     assert main(["run", "--table", "shop.orders", "-t", "shop.other", "--json"]) == EXIT_BLOCKED
@@ -309,7 +309,7 @@ def test_the_first_signal_lets_the_batch_end(pipeline: Path, monkeypatch: pytest
         assert options.stop.wait(10)
         return _report()
 
-    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+    monkeypatch.setattr("cdc_materializer.run.run.run_once", run_once)
 
     assert pipeline.exists()
     assert main(["run"]) == EXIT_DONE
@@ -321,7 +321,7 @@ def test_the_second_signal_ends_at_once(pipeline: Path, fresh: "Fresh", number: 
     """Even while a batch never ends; shells see which signal it was."""
     # Python looks at a signal that comes just before the main thread goes to sleep only when that wakes again.
     code = (
-        "import os, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        "import os, sys, time; from cdc_materializer.run import run; from cdc_materializer.cli import main\n"
         "def ask():\n"
         f"    time.sleep(0.1); os.kill(os.getpid(), {number})\n"
         "def stuck(config, options):\n"
@@ -344,7 +344,7 @@ def test_following_adds_its_rounds_up(
         yield _report(batches=1, read=3, upserted=2, quarantined=1, violations={"CONTRACT": 1}, offsets={"0": 3})
         yield _report(batches=2, read=2, upserted=2, offsets={"0": 5}, mirror_snapshot=9)
 
-    monkeypatch.setattr("cdc_materializer.run.run_forever", run_forever)
+    monkeypatch.setattr("cdc_materializer.run.run.run_forever", run_forever)
 
     assert pipeline.exists()
     assert main(["run", "--follow", "--json"]) == EXIT_DONE
@@ -362,7 +362,7 @@ def test_following_for_a_program_tells_failures_as_they_come(
         yield _report(EXIT_SOURCE, error=ErrorInfo(code="TopicMissing", message="It is not there."))
         yield _report(batches=1, read=1, upserted=1)
 
-    monkeypatch.setattr("cdc_materializer.run.run_forever", run_forever)
+    monkeypatch.setattr("cdc_materializer.run.run.run_forever", run_forever)
 
     assert pipeline.exists()
     assert main(["run", "--follow", "--json"]) == EXIT_DONE
@@ -379,7 +379,7 @@ def test_following_tells_each_round_on_one_line(
     def run_forever(*_: object, **__: object) -> Iterator[RunReport]:
         yield _report(batches=1, read=3, upserted=2, quarantined=1, seconds=0.25)
 
-    monkeypatch.setattr("cdc_materializer.run.run_forever", run_forever)
+    monkeypatch.setattr("cdc_materializer.run.run.run_forever", run_forever)
 
     assert pipeline.exists()
     assert main(["run", "--follow"]) == EXIT_DONE
@@ -479,7 +479,7 @@ def test_quarantine_is_listed_by_what_is_asked(
     offsets: list[int],
 ) -> None:
     """Open rows unless another state is asked for."""
-    monkeypatch.setattr("cdc_materializer.catalog.open_tables", lambda _: _Lake())
+    monkeypatch.setattr("cdc_materializer.catalog.catalog.open_tables", lambda _: _Lake())
 
     assert pipeline.exists()
     assert main(["quarantine", "list", "--json", *filters]) == EXIT_DONE
@@ -646,7 +646,7 @@ def test_a_database_that_nothing_names_is_told_of_before_spark_starts(
     def start(*_: object) -> None:
         pytest.fail("a session was started")
 
-    monkeypatch.setattr("cdc_materializer.proof.session_for", start)
+    monkeypatch.setattr("cdc_materializer.proof.proof.session_for", start)
 
     assert main(["verify", "--source", "-c", str(pipeline), "--json"]) == EXIT_USAGE
     error = json.loads(capsys.readouterr().out)["error"]
@@ -695,7 +695,7 @@ def test_who_reads_what_is_told_does_not_decide_how_it_ends(
 def test_a_signal_is_heard_though_nobody_reads_what_is_said_of_it(pipeline: Path, fresh: "Fresh", stream: str) -> None:
     """A run whose log has nowhere to go ends as any other."""
     program = (
-        "import os, signal, sys, time; from cdc_materializer import run; from cdc_materializer.cli import main\n"
+        "import os, signal, sys, time; from cdc_materializer.run import run; from cdc_materializer.cli import main\n"
         f"{_STREAMS}\n"
         "def run_once(config, options):\n"
         "    time.sleep(0.1); os.kill(os.getpid(), signal.SIGTERM)\n"
@@ -714,7 +714,7 @@ def test_a_pipe_of_the_work_that_breaks_is_a_bug(
     def run_once(*_: object, **__: object) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr("cdc_materializer.run.run_once", run_once)
+    monkeypatch.setattr("cdc_materializer.run.run.run_once", run_once)
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, getattr(sys, name))  # Typer puts others in their places
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pyspark.errors import PySparkTypeError
 
-from cdc_materializer import lake_commit, offsets, progress, quarantine, tally
+from cdc_materializer import offsets, progress
 from cdc_materializer.cli.main import main
 from cdc_materializer.crash_points import POINTS, STEPS, point_of
 from cdc_materializer.errors import (
@@ -31,16 +31,18 @@ from cdc_materializer.errors import (
     InvariantBroken,
     LakeUnavailable,
 )
-from cdc_materializer.lake import Lake
-from cdc_materializer.lake_errors import MEANINGS, lake_error
-from cdc_materializer.lake_line import brought_by_others, is_ours_alone
-from cdc_materializer.marker import GENESIS_TAG, MARKER_TAG
+from cdc_materializer.lake import commit as lake_commit
+from cdc_materializer.lake.errors import MEANINGS, lake_error
+from cdc_materializer.lake.lake import Lake
+from cdc_materializer.lake.line import brought_by_others, is_ours_alone
+from cdc_materializer.line import quarantine, tally
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.retry import RetryPolicy
 from cdc_materializer.testing import FAULTS, Fault, FaultPlan, JavaError, delete_statement
-from cdc_materializer.testing_lake import _References
+from cdc_materializer.testing.lake import _References
 from tests.model import commits
 from tests.model.commits import World, schedule
 from tests.model.lake_contract import SCHEMA, LakeContract, again, append, create, marker
@@ -399,7 +401,7 @@ def test_a_marker_that_reads_otherwise_than_it_was_written_is_not_published(
     """It is read back from the branch before readers see it."""
     table = create(bench)
     written = marker("one", 5).to_summary()
-    monkeypatch.setattr("cdc_materializer.marker.Marker.to_summary", lambda _: {**written, "cdcm.offsets": "{}"})
+    monkeypatch.setattr("cdc_materializer.marker.marker.Marker.to_summary", lambda _: {**written, "cdcm.offsets": "{}"})
 
     def stage(stage: Any) -> None:  # noqa: ANN401 - the lake's own stage
         stage.append(bench.frame([("one", "")]))

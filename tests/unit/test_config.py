@@ -18,7 +18,7 @@ from cdc_materializer.config import (
     config_json_schema,
     reveal,
 )
-from cdc_materializer.config_values import Settings
+from cdc_materializer.config.values import Settings
 from cdc_materializer.names import TableName
 from cdc_materializer.source.kafka_properties import OURS, librdkafka_properties
 from tests.unit.pipelines import SMALL, load

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from cdc_materializer import logs
 from cdc_materializer.config import reveal
-from cdc_materializer.config_references import SECRET_FILE_BYTES_MAX
+from cdc_materializer.config.references import SECRET_FILE_BYTES_MAX
 from tests.unit.pipelines import SMALL, load, refusal
 
 _KAFKA = "name: shop\nsource: {kafka: {bootstrap.servers: b, sasl.password: '%s'}}\ntables: [{topic: a.b.c}]\n"

@@ -12,9 +12,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from cdc_materializer.config import DatabaseConfig
-from cdc_materializer.databases import Database
 from cdc_materializer.dialects import SERVER, Position, Wanted
 from cdc_materializer.errors import ConfigError, DatabaseUnavailable
+from cdc_materializer.proof.databases import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

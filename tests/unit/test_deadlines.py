@@ -12,21 +12,22 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from cdc_materializer import proof, rebuild
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.cli.options import deadline_of
 from cdc_materializer.config import CatalogConfig
 from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, CommitConflict, LakeUnavailable, SourceUnavailable, TimeOver
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild import ReplayOptions
+from cdc_materializer.proof import proof
+from cdc_materializer.rebuild import rebuild
+from cdc_materializer.rebuild.rebuild import ReplayOptions
 from cdc_materializer.registry import RegistryAccess
 from cdc_materializer.registry.apicurio import ApicurioRegistry
 from cdc_materializer.registry.confluent import ConfluentRegistry
 from cdc_materializer.report.models import VerifyReport
 from cdc_materializer.report.replay_models import ReplayReport
 from cdc_materializer.retry import NEVER, REPLAN, Deadline
-from cdc_materializer.run import RunOptions, Work, _bring_up
-from cdc_materializer.run_lakes import Lakes
+from cdc_materializer.run.lakes import Lakes
+from cdc_materializer.run.run import RunOptions, Work, _bring_up
 from cdc_materializer.source import KafkaSource
 from cdc_materializer.status import exit_code_of, exit_code_of_replay
 from tests.unit.paces import UNPACED

@@ -14,11 +14,11 @@ from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.columns import UNTOLD_SIGN, is_unsigned
 from cdc_materializer.decode.proto_files import bundle
 from cdc_materializer.decode.wire import BASE64, BASE64_URL, BYTES, DIGITS_OF_HEX, HEX, SET
-from cdc_materializer.decoders import Lookup, decoders_of
-from cdc_materializer.decoders_selectors import in_order
+from cdc_materializer.decoders.decoders import Lookup, decoders_of
+from cdc_materializer.decoders.selectors import in_order
 from cdc_materializer.errors import ConfigError, ContractInvalid, SchemaRefused
 from cdc_materializer.registry import RegisteredSchema, Wanted
-from cdc_materializer.schema import Column, Evolution, TableSchema
+from cdc_materializer.schema.schema import Column, Evolution, TableSchema
 from cdc_materializer.testing import (
     MemoryRegistry,
     avro_envelope_schema,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import load_config
 from cdc_materializer.demo import prepare, prove
 from cdc_materializer.errors import UsageError

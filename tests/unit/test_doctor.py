@@ -15,13 +15,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from cdc_materializer.catalog import open_tables
+from cdc_materializer.catalog.catalog import open_tables
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.contract.model import Limit
-from cdc_materializer.doctor import examine, exit_code
-from cdc_materializer.doctor_tables import check_rows, check_table
-from cdc_materializer.doctor_topics import check_compacted
+from cdc_materializer.doctor.doctor import examine, exit_code
+from cdc_materializer.doctor.tables import check_rows, check_table
+from cdc_materializer.doctor.topics import check_compacted
 from cdc_materializer.errors import (
     EXIT_BLOCKED,
     EXIT_DIFFERENCE,
@@ -32,8 +33,7 @@ from cdc_materializer.errors import (
     EXIT_USAGE,
     SourceUnavailable,
 )
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import GENESIS_TAG, Marker
+from cdc_materializer.marker.marker import GENESIS_TAG, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.recognise import NO_REGISTRY, UNKNOWN_SCHEMA, recognise

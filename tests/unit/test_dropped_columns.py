@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer import lake, rebuild_swap
-from cdc_materializer.branches import keep
 from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
-from cdc_materializer.lake_columns import RETYPED, dropped_columns
-from cdc_materializer.line import Tables
-from cdc_materializer.marker import MARKER_TAG
-from cdc_materializer.swapped import BEFORE_REPLAY
+from cdc_materializer.lake import lake
+from cdc_materializer.lake.branches import keep
+from cdc_materializer.lake.columns import RETYPED, dropped_columns
+from cdc_materializer.line.line import Tables
+from cdc_materializer.marker.marker import MARKER_TAG
+from cdc_materializer.marker.swapped import BEFORE_REPLAY
+from cdc_materializer.rebuild import swap as rebuild_swap
 from tests.model.lake_contract import SCHEMA, again, append, create, marker
 from tests.unit.memory import NAME, PATH, MemoryBench
 

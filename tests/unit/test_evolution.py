@@ -12,8 +12,8 @@ from cdc_materializer.decode.wire import parse_avro
 from cdc_materializer.errors import DuplicateColumn, SchemaRefused
 from cdc_materializer.merge import evolve_table
 from cdc_materializer.names import TableName
-from cdc_materializer.schema import Column, Evolution, TableSchema, plan_schema, renamed
-from cdc_materializer.schema_types import fields_of, merge_types, outgrown, struct_ddl, type_word, widest
+from cdc_materializer.schema.schema import Column, Evolution, TableSchema, plan_schema, renamed
+from cdc_materializer.schema.types import fields_of, merge_types, outgrown, struct_ddl, type_word, widest
 from tests.unit.pipelines import SMALL, load, refusal
 
 BESIDE = Evolution(new_columns=True)

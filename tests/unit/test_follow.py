@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 from cdc_materializer import pipeline
-from cdc_materializer.batch_steps import Batch
+from cdc_materializer.batch.steps import Batch
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.cli.following import Following
 from cdc_materializer.clocks import SystemClock
 from cdc_materializer.config import Config, TableConfig, load_config
@@ -31,12 +32,11 @@ from cdc_materializer.errors import (
     SparkEnded,
 )
 from cdc_materializer.lease import LEASE_SECONDS, worked_on_by
-from cdc_materializer.line import Line
-from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.line.line import Line
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
-from cdc_materializer.run import RunOptions, run_forever
+from cdc_materializer.run.run import RunOptions, run_forever
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.paces import UNPACED
@@ -120,8 +120,8 @@ def follow(config: Config, monkeypatch: pytest.MonkeyPatch) -> Follow:
             told.add(report)
         return told
 
-    monkeypatch.setattr("cdc_materializer.run.session_for", session_for)
-    monkeypatch.setattr("cdc_materializer.run.Lakes", Lakes)
+    monkeypatch.setattr("cdc_materializer.run.run.session_for", session_for)
+    monkeypatch.setattr("cdc_materializer.run.run.Lakes", Lakes)
     return go
 
 
@@ -174,7 +174,7 @@ def test_tables_with_little_to_do_come_first(
         for _ in range(messages):
             topic.add(b"1", b"{}")
         topic.write(tmp_path / "recorded")
-    monkeypatch.setattr("cdc_materializer.run.TABLES_AT_ONCE", 1)
+    monkeypatch.setattr("cdc_materializer.run.run.TABLES_AT_ONCE", 1)
     worked: list[str] = []
 
     def advance(line: Line, _: TopicState) -> Batch | None:
@@ -268,7 +268,7 @@ def test_a_stopped_table_that_is_far_behind_ends_its_turn(follow: Follow, monkey
     steps = {"load": lambda _: known, "plan_landing": plan, "land": land, "fold_next": fold}
     for name, step in {**steps, "told_by_raw": lambda *_: (None, None, known)}.items():
         monkeypatch.setattr(pipeline, name, step)
-    monkeypatch.setattr("cdc_materializer.run.Lakes.of", lambda *_: lake)
+    monkeypatch.setattr("cdc_materializer.run.run.Lakes.of", lambda *_: lake)
     told = follow(advance, 6, clock)
 
     assert landed == [0.0, 10.0, 20.0, 35.0, 45.0, 55.0, 70.0], "three messages a turn, and no pause between"
@@ -297,7 +297,7 @@ def test_a_table_that_takes_long_to_fail_is_left_alone_too(follow: Follow, monke
     for name, step in {**steps, "told_by_raw": lambda *_: (None, None, known)}.items():
         monkeypatch.setattr(pipeline, name, step)
     lake = SimpleNamespace(prepare=lambda _: None, load=lambda _: None, spark=None)
-    monkeypatch.setattr("cdc_materializer.run.Lakes.of", lambda *_: lake)
+    monkeypatch.setattr("cdc_materializer.run.run.Lakes.of", lambda *_: lake)
     follow(advance, 8, clock)
 
     pauses = [after - before - 40.0 for before, after in pairwise(begun)]
@@ -338,7 +338,7 @@ def test_a_namespace_that_cannot_be_made_stops_its_own_tables(
 
     mirrors = ("closed.one", "closed.two", "open.three")
     tables = [TableConfig(topic=name, mirror=mirror) for name, mirror in zip(NAMES, mirrors, strict=True)]
-    monkeypatch.setattr("cdc_materializer.run.Lakes.of", lambda *_: SimpleNamespace(prepare=prepare, spark=None))
+    monkeypatch.setattr("cdc_materializer.run.run.Lakes.of", lambda *_: SimpleNamespace(prepare=prepare, spark=None))
     told = follow(advance, 1, FixedClock(), config.model_copy(update={"tables": tables}))
 
     assert (namespaces, worked) == (asked, set(mirrors) - stopped)
@@ -356,7 +356,7 @@ def test_a_table_that_another_process_works_on_is_left_to_it(follow: Follow, mon
     def by(_: object, mirror: TableName, own: str, __: datetime) -> str | None:
         return "theirs" if str(mirror) == "public.two" and own == "ours" else None
 
-    monkeypatch.setattr("cdc_materializer.run.worked_on_by", by)
+    monkeypatch.setattr("cdc_materializer.run.run.worked_on_by", by)
     follow(advance, 2)
 
     assert set(worked) == {"public.one", "public.three"}
@@ -493,7 +493,7 @@ def test_a_catalog_that_cannot_be_asked_keeps_nobody_away(follow: Follow, monkey
     def refuse(*_: object) -> None:
         raise LakeUnavailable("Down.", "Up.")
 
-    monkeypatch.setattr("cdc_materializer.run.worked_on_by", refuse)
+    monkeypatch.setattr("cdc_materializer.run.run.worked_on_by", refuse)
     follow(advance, 1)
 
     assert len(worked) == len(NAMES)

@@ -9,7 +9,7 @@ import pytest
 from cdc_materializer.changes import formats
 from cdc_materializer.changes.formats import all_formats, find, known
 from cdc_materializer.changes.formats.debezium_flat import DebeziumFlat
-from cdc_materializer.config_formats import known_formats
+from cdc_materializer.config.formats import known_formats
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.recognise import recognise, told_format
 from cdc_materializer.source import Message

@@ -8,12 +8,12 @@ import pytest
 
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import EXIT_LAKE, CommitConflict
-from cdc_materializer.fresh import together
-from cdc_materializer.lake import MAIN, LakeTable
-from cdc_materializer.line import Line, new_marker
+from cdc_materializer.lake.lake import MAIN, LakeTable
+from cdc_materializer.line.line import Line, new_marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.query.fresh import together
+from cdc_materializer.schema.schema import TableSchema
 
 _NAME, _TOPIC = TableName.parse("shop.orders"), "shop.public.orders"
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdc_materializer.batch.facts import LOGS_MAX, Facts, reached
 from cdc_materializer.errors import BatchBlocked, InvariantBroken
-from cdc_materializer.facts import LOGS_MAX, Facts, reached
-from cdc_materializer.gtids import _NEAR, _RUNS_MAX, GtidSets
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.gtids import _NEAR, _RUNS_MAX, GtidSets
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
 
 _LOG = "gtid:3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from cdc_materializer.batch.history_columns import check_held, plan_fields
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.history_columns import check_held, plan_fields
-from cdc_materializer.schema import Column, Evolution, TableSchema
+from cdc_materializer.schema.schema import Column, Evolution, TableSchema
 
 _RENAMED = Evolution(renames={"price": "cost"})
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.adopted import Adoption
 from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, merged, never_landed, parted, spans_of, without
+from cdc_materializer.marker.adopted import Adoption
 
 WIDTH = 8
 ENDS = 40

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from cdc_materializer.batch import Folded, _anew
+from cdc_materializer.batch.batch import Folded, _anew
+from cdc_materializer.batch.facts import Facts, _home_after
+from cdc_materializer.batch.past import Past
 from cdc_materializer.changes.options import Options
-from cdc_materializer.decoders import Lookup
-from cdc_materializer.epochs import MOVES, Recorded
-from cdc_materializer.facts import Facts, _home_after
-from cdc_materializer.marker import Marker
+from cdc_materializer.decoders.decoders import Lookup
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.past import Past
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.order.epochs import MOVES, Recorded
+from cdc_materializer.schema.schema import TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

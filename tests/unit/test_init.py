@@ -13,8 +13,8 @@ from cdc_materializer.cli import main
 from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import EXIT_DONE, EXIT_SOURCE, EXIT_USAGE, SourceUnavailable, UsageError
-from cdc_materializer.init import Origin, initialise
-from cdc_materializer.init_contract import is_personal
+from cdc_materializer.init.contract import is_personal
+from cdc_materializer.init.init import Origin, initialise
 from cdc_materializer.observed import rounded
 from cdc_materializer.report.setup_models import InitReport
 from cdc_materializer.testing import (

@@ -9,12 +9,12 @@ import yaml
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from cdc_materializer.catalog import Tables
+from cdc_materializer.catalog.catalog import Tables
 from cdc_materializer.cli import main
 from cdc_materializer.config import load_config
 from cdc_materializer.contract import lint, load_contract
 from cdc_materializer.errors import EXIT_DONE, EXIT_USAGE, LakeUnavailable, UsageError
-from cdc_materializer.init_raw import draft_from_raw, raw_messages
+from cdc_materializer.init.raw import draft_from_raw, raw_messages
 from cdc_materializer.names import TableName
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
 from tests.unit.lakes import Lake, open_writer
@@ -202,7 +202,7 @@ def test_of_large_messages_fewer_are_taken_and_from_both_ends(lake: Lake, monkey
     """Where all of them would be too many bytes."""
     for first in range(0, 200, 20):
         _store(lake, *[(0, offset) for offset in range(first, first + 20)])
-    monkeypatch.setattr("cdc_materializer.init_raw._BYTES_MAX", 100_000)
+    monkeypatch.setattr("cdc_materializer.init.raw._BYTES_MAX", 100_000)
 
     places = _sampled(lake.tables, 100)
 

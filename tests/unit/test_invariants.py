@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_materializer.adopted import Adoption
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
 from cdc_materializer.invariants import broken_between, broken_in, cut_in, foreign, lost_quarantine
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Tables
-from cdc_materializer.line_checks import check_pair
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import PLANNED_ON, Marker
+from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.line.checks import check_pair
+from cdc_materializer.line.line import Tables
+from cdc_materializer.marker.adopted import Adoption
+from cdc_materializer.marker.marker import PLANNED_ON, Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.schema import TableSchema
+from cdc_materializer.schema.schema import TableSchema
 
 MARKER = Marker("p", "b", "t", None, Offsets({0: 4, 1: 2}), {}, None, None, {"read": 3, "upserted": 2, "ignored": 1})
 

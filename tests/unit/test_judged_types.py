@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.decode.columns import column_type
-from cdc_materializer.decoders import Decoders, Lookup, decoders_of
+from cdc_materializer.decoders.decoders import Decoders, Lookup, decoders_of
 from cdc_materializer.masks import PLAIN
-from cdc_materializer.schema import Column, TableSchema
-from cdc_materializer.schema_types import judged_as
+from cdc_materializer.schema.schema import Column, TableSchema
+from cdc_materializer.schema.types import judged_as
 from cdc_materializer.testing import MemoryRegistry, avro_envelope_schema, avro_key_schema
 from tests.unit.contracts import write
 from tests.unit.test_decoders import row

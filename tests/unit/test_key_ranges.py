@@ -2,7 +2,7 @@
 
 from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.names import TableName
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 
 
 def test_values_are_bound() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cdc_materializer.errors import EXIT_LAKE, LakeUnavailable
-from cdc_materializer.lake_columns import REBUILT_PREFIX, Stored, as_seen, dropped_columns, hashes_otherwise
-from cdc_materializer.lake_commit import marker_at
-from cdc_materializer.line_checks import check_columns
-from cdc_materializer.schema import Change, Column, SchemaPlan, TableSchema
+from cdc_materializer.lake.columns import REBUILT_PREFIX, Stored, as_seen, dropped_columns, hashes_otherwise
+from cdc_materializer.lake.commit import marker_at
+from cdc_materializer.line.checks import check_columns
+from cdc_materializer.schema.schema import Change, Column, SchemaPlan, TableSchema
 from tests.model.lake_contract import create, marker
 from tests.unit.memory import MemoryBench
 

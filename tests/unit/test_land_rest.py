@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cdc_materializer import pipeline, quarantine
+from cdc_materializer import pipeline
 from cdc_materializer.errors import (
     BatchBlocked,
     CdcError,
@@ -17,6 +17,7 @@ from cdc_materializer.errors import (
     SchemaReplaced,
     TruncateStopped,
 )
+from cdc_materializer.line import quarantine
 from cdc_materializer.offsets import Offsets, Span
 
 

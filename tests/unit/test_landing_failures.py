@@ -5,9 +5,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cdc_materializer import pipeline, quarantine
+from cdc_materializer import pipeline
 from cdc_materializer.errors import LakeUnavailable
-from cdc_materializer.line import Tables
+from cdc_materializer.line import quarantine
+from cdc_materializer.line.line import Tables
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.source import TopicState

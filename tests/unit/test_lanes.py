@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import ConfigError, OffsetRegression
 from cdc_materializer.lanes import WIDTH, joined, joined_ids, kept_ids, numbered, other_topics, split, topic_of
-from cdc_materializer.marker import Marker
-from cdc_materializer.marker_lost import skip_lost
+from cdc_materializer.marker.lost import skip_lost
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.progress import check_unchanged
 from cdc_materializer.source import TopicState, as_raw_counts

@@ -17,12 +17,12 @@ from cdc_materializer.errors import (
     LakeUnavailable,
     SchemaRefused,
 )
-from cdc_materializer.lake import Lake, LakeTable
-from cdc_materializer.line import Line, Tables, new_marker, reload
-from cdc_materializer.line_checks import check_deletes, check_layout
+from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.line.checks import check_deletes, check_layout
+from cdc_materializer.line.line import Line, Tables, new_marker, reload
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.schema.schema import Column, TableSchema
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import EPOCH
 from tests.unit.memory import MemoryBench

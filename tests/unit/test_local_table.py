@@ -14,10 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap
 
-from cdc_materializer import local_table
-from cdc_materializer.catalog import snapshots_of
-from cdc_materializer.local_table import LocalTable, NotReadable, SnapshotLine, main_line, newest_marker, with_seen
-from cdc_materializer.marker import Marker
+from cdc_materializer.catalog import local_table
+from cdc_materializer.catalog.catalog import snapshots_of
+from cdc_materializer.catalog.local_table import (
+    LocalTable,
+    NotReadable,
+    SnapshotLine,
+    main_line,
+    newest_marker,
+    with_seen,
+)
+from cdc_materializer.marker.marker import Marker
 from tests.unit.lakes import COLUMNS, MARKER, NAME, ROWS, Lake
 
 

@@ -149,7 +149,7 @@ def test_talkative_libraries_are_quiet_without_debug(written: list[str]) -> None
     """Their information is for those who ask."""
     logs.set_up(logs.Redactor(), write=written.append)
     logging.getLogger("py4j.clientserver").info("command received")
-    logging.getLogger("cdc_materializer.run").info("a detail")
+    logging.getLogger("cdc_materializer.run.run").info("a detail")
     logging.getLogger("pyiceberg.io").warning("a warning")
 
     assert written == ["WARNING: a warning"]

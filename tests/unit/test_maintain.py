@@ -14,22 +14,23 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.transforms import IdentityTransform
 
-from cdc_materializer import maintain, maintain_steps
-from cdc_materializer.catalog import open_tables
+from cdc_materializer import maintain
+from cdc_materializer.catalog.catalog import open_tables
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.cli.following import maintaining
 from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_LAKE, EXIT_UNKNOWN, CommitConflict, CommitUnknown, LakeUnavailable
 from cdc_materializer.invariants import cut_in
-from cdc_materializer.lake_commit import FORGETS_METADATA
-from cdc_materializer.local_table import SnapshotLine
+from cdc_materializer.lake.commit import FORGETS_METADATA
 from cdc_materializer.maintain import BATCHES_BETWEEN, Between, MaintainOptions, maintain_tables
-from cdc_materializer.maintain_facts import read_facts
-from cdc_materializer.maintain_plan import LOOKED_AT, Rule
-from cdc_materializer.marker import Marker
+from cdc_materializer.maintenance import steps as maintain_steps
+from cdc_materializer.maintenance.facts import read_facts
+from cdc_materializer.maintenance.plan import LOOKED_AT, Rule
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import RunReport, TableRun
-from cdc_materializer.run import RunOptions
+from cdc_materializer.run.run import RunOptions
 from cdc_materializer.testing import JavaError
 from tests.unit.lakes import open_writer
 from tests.unit.pipelines import SMALL, load, refusal

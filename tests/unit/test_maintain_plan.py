@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.local_table import SnapshotLine, main_line, newest_marker
-from cdc_materializer.maintain_files import (
+from cdc_materializer.catalog.local_table import SnapshotLine, main_line, newest_marker
+from cdc_materializer.maintenance.files import (
     COMMIT_BYTES,
     FILES_MIN,
     LARGEST_BYTES,
@@ -25,7 +25,7 @@ from cdc_materializer.maintain_files import (
     plan_compaction,
     plan_manifests,
 )
-from cdc_materializer.maintain_plan import (
+from cdc_materializer.maintenance.plan import (
     LOOKED_AT,
     Rule,
     Steps,
@@ -34,7 +34,7 @@ from cdc_materializer.maintain_plan import (
     hint,
     plan,
 )
-from cdc_materializer.marker import MARKER_TAG, Marker
+from cdc_materializer.marker.marker import MARKER_TAG, Marker
 from cdc_materializer.offsets import Offsets
 
 MIB = 2**20

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdc_materializer.adopted import Adoption
-from cdc_materializer.audit import Remarks
-from cdc_materializer.marker import (
+from cdc_materializer.line.audit import Remarks
+from cdc_materializer.line.settling import is_given_up
+from cdc_materializer.marker.adopted import Adoption
+from cdc_materializer.marker.marker import (
     LEFT,
     MARKER_PREFIX,
     STOPPED,
@@ -15,9 +16,8 @@ from cdc_materializer.marker import (
     is_unnoted,
     is_unsettled,
 )
+from cdc_materializer.marker.swapped import Swapped
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.settling import is_given_up
-from cdc_materializer.swapped import Swapped
 
 BEFORE = Marker("p", "a", "t", None, Offsets({0: 9, 1: 2}), {}, None, None, {"read": 4, STOPPED: 1}, settled="a")
 BATCH = Marker("p", "b", "t", None, Offsets({0: 5, 2: 1}), {}, None, None, {"read": 5}, ledger="1 2", settles="17")

@@ -8,8 +8,8 @@ import pytest
 from cdc_materializer.contract import Contract, load_contract
 from cdc_materializer.errors import ConfigError, ContractInvalid
 from cdc_materializer.masks import PLAIN, Mask, Masks, judged_types
-from cdc_materializer.run_contracts import with_key
-from cdc_materializer.schema import Column, TableSchema, plan_schema
+from cdc_materializer.run.contracts import with_key
+from cdc_materializer.schema.schema import Column, TableSchema, plan_schema
 from tests.unit.contracts import HEAD, problems_of
 from tests.unit.pipelines import SMALL, load, refusal
 

@@ -8,7 +8,7 @@ import pytest
 from cdc_materializer.merge import Origin, end_truncated
 from cdc_materializer.merge_quarantine import forget_remarks
 from cdc_materializer.names import TableName
-from cdc_materializer.truncates import Truncate
+from cdc_materializer.order.truncates import Truncate
 
 _MIRROR = TableName.parse("shop.orders")
 #: All of a truncate's values that a source or a topic chooses.

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer import moments
-from cdc_materializer.marker import Marker
-from cdc_materializer.moments_cut import Cut
+from cdc_materializer.marker.marker import Marker
+from cdc_materializer.moments import moments
+from cdc_materializer.moments.cut import Cut
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 

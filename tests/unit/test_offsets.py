@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.adopted import Adoption
 from cdc_materializer.errors import InvariantBroken, OffsetGap, OffsetRegression
-from cdc_materializer.marker import Marker
-from cdc_materializer.marker_lost import skip_lost
+from cdc_materializer.marker.adopted import Adoption
+from cdc_materializer.marker.lost import skip_lost
+from cdc_materializer.marker.marker import Marker
+from cdc_materializer.marker.snapshots import Followed, Snapshot
 from cdc_materializer.offsets import Offsets, Span, batch_id, plan_span
-from cdc_materializer.snapshots import Followed, Snapshot
 
 _partitions = st.integers(0, 40)
 _offsets = st.dictionaries(_partitions, st.integers(0, 2**62), max_size=6).map(Offsets)

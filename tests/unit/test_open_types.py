@@ -12,10 +12,10 @@ from cdc_materializer.changes.formats import find
 from cdc_materializer.changes.options import Options
 from cdc_materializer.contract import load_contract
 from cdc_materializer.contract.model import Contract
-from cdc_materializer.decoders import Decoders, Lookup, decoders_of
+from cdc_materializer.decoders.decoders import Decoders, Lookup, decoders_of
 from cdc_materializer.errors import ContractInvalid
 from cdc_materializer.masks import Mask, Masks
-from cdc_materializer.schema import Column, Evolution, TableSchema
+from cdc_materializer.schema.schema import Column, Evolution, TableSchema
 from cdc_materializer.testing import MemoryRegistry
 from tests.unit.contracts import write
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer import branches
 from cdc_materializer.errors import EXIT_UNKNOWN, CommitConflict, CommitUnknown, LakeUnavailable
-from cdc_materializer.lake_errors import lake_error
-from cdc_materializer.lake_outcome import see_through
-from cdc_materializer.marker import Marker
-from cdc_materializer.schema import Column, TableSchema, plan_schema
+from cdc_materializer.lake import branches
+from cdc_materializer.lake.errors import lake_error
+from cdc_materializer.lake.outcome import see_through
+from cdc_materializer.marker.marker import Marker
+from cdc_materializer.schema.schema import Column, TableSchema, plan_schema
 from cdc_materializer.testing import Fault, FaultPlan, JavaError, memory_lake
 from tests.model.commits import NO_ANSWERS
 from tests.model.lake_contract import SCHEMA, again, append, create, marker

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.lake_line import landings
+from cdc_materializer.lake.line import landings
+from cdc_materializer.line.size import Landing, fitting, landed_since
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.pipeline_size import Landing, fitting, landed_since
 
 #: Of a kilobyte each; then of a megabyte each.
 SMALL = Landing(Offsets({0: 0}), Offsets({0: 1_000}), 10**6)

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions
 
 from cdc_materializer import pipeline
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from cdc_materializer import proof
 from cdc_materializer.errors import EXIT_BUG, EXIT_LAKE
 from cdc_materializer.names import TableName
-from cdc_materializer.proof import VerifyOptions, verify_tables
+from cdc_materializer.proof import proof
+from cdc_materializer.proof.proof import VerifyOptions, verify_tables
 from cdc_materializer.report.models import TableVerify
 from cdc_materializer.status import exit_code_of
 

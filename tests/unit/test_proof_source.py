@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from cdc_materializer.config import DatabaseConfig
-from cdc_materializer.config_tables import TableConfig
-from cdc_materializer.databases import Database
+from cdc_materializer.config.tables import TableConfig
 from cdc_materializer.dialects import Form, Position, PostgreSQL, SourceColumn, Wanted
 from cdc_materializer.errors import ConfigError, UsageError
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.proof import VerifyOptions
-from cdc_materializer.proof_columns import ComparedTable, choose
-from cdc_materializer.proof_wait import SETTLE_SECONDS, Reached, siblings_of
-from cdc_materializer.schema import Column, TableSchema
+from cdc_materializer.proof.columns import ComparedTable, choose
+from cdc_materializer.proof.databases import Database
+from cdc_materializer.proof.proof import VerifyOptions
+from cdc_materializer.proof.wait import SETTLE_SECONDS, Reached, siblings_of
+from cdc_materializer.schema.schema import Column, TableSchema
 
 POSTGRESQL = PostgreSQL()
 #: Of the topic that is waited for, where nothing comes.

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from google.protobuf import proto
 
-from cdc_materializer.config_connections import RegistryConfig
+from cdc_materializer.config.connections import RegistryConfig
 from cdc_materializer.decode import proto_files
 from cdc_materializer.decode.columns import column_type
 from cdc_materializer.decode.naming import SchemaName

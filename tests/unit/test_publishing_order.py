@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer import audit, history, pipeline, quarantine, stops, tally
-from cdc_materializer.batch_steps import Decided
+from cdc_materializer import pipeline
+from cdc_materializer.batch.facts import Facts
+from cdc_materializer.batch.steps import Decided
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import CommitConflict, ContractBlocked
-from cdc_materializer.facts import Facts
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.line import Line, Tables, new_marker
+from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.line import audit, history, quarantine, stops, tally
+from cdc_materializer.line.line import Line, Tables, new_marker
+from cdc_materializer.marker.snapshots import SweepPlan
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.schema import SchemaPlan, TableSchema
-from cdc_materializer.snapshots import SweepPlan
+from cdc_materializer.schema.schema import SchemaPlan, TableSchema
 
 _NAME, _TOPIC = TableName.parse("shop.orders"), "shop.public.orders"
 _SPAN = Span(_TOPIC, Offsets({0: 3}), Offsets({0: 5}))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.lake_line import landed
+from cdc_materializer.lake.line import landed
+from cdc_materializer.line.tally import expected_messages
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.tally import expected_messages
 from tests.model.lake_contract import again, append, create, marker
 from tests.unit.memory import PATH, MemoryBench
 

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 import cdc_materializer
-from cdc_materializer import rebuild, rebuild_swap
 from cdc_materializer.config import Config
 from cdc_materializer.errors import CommitConflict
-from cdc_materializer.line import Line, marker_of
-from cdc_materializer.marker import Marker
+from cdc_materializer.line.line import Line, marker_of
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.merge import table_path
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild import ReplayOptions, _begin, _beside, _catch_up, _Sides
+from cdc_materializer.rebuild import rebuild
+from cdc_materializer.rebuild import swap as rebuild_swap
+from cdc_materializer.rebuild.rebuild import ReplayOptions, _begin, _beside, _catch_up, _Sides
 from cdc_materializer.registry import open_registry
 from cdc_materializer.retry import COMMIT, REPLAN
-from cdc_materializer.testing_catalog import MemoryCatalog
-from cdc_materializer.testing_lake import memory_lake
+from cdc_materializer.testing.catalog import MemoryCatalog
+from cdc_materializer.testing.lake import memory_lake
 from tests.model.lake_contract import SCHEMA, marker
 from tests.unit.pipelines import SMALL, load
 

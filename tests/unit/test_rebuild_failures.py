@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from cdc_materializer import rebuild
 from cdc_materializer.errors import EXIT_BUG, EXIT_LAKE
-from cdc_materializer.line import Line
+from cdc_materializer.line.line import Line
 from cdc_materializer.names import TableName
-from cdc_materializer.rebuild import ReplayOptions, let_go, replay_tables, roll_back
+from cdc_materializer.rebuild import rebuild
+from cdc_materializer.rebuild.rebuild import ReplayOptions, let_go, replay_tables, roll_back
 from cdc_materializer.report.replay_models import ReplayReport, TableReplay
 from cdc_materializer.status import exit_code_of_replay
 

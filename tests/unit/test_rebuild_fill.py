@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.lake import LakeTable
-from cdc_materializer.rebuild_fill import REFILL_BRANCH, _base_of
+from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.rebuild.fill import REFILL_BRANCH, _base_of
 from tests.model.lake_contract import again, append, create
 from tests.unit.memory import NAME, PATH, MemoryBench
 

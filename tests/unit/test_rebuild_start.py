@@ -9,11 +9,11 @@ import pytest
 
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import UsageError
-from cdc_materializer.line import Line, Tables
-from cdc_materializer.marker import GENESIS_TAG, Marker
+from cdc_materializer.line.line import Line, Tables
+from cdc_materializer.marker.marker import GENESIS_TAG, Marker
 from cdc_materializer.offsets import Offsets
-from cdc_materializer.rebuild_base import _held_then, carried, find_base
-from cdc_materializer.rebuild_start import EARLIEST, Start, is_before, parse_start, wanted_offsets
+from cdc_materializer.rebuild.base import _held_then, carried, find_base
+from cdc_materializer.rebuild.start import EARLIEST, Start, is_before, parse_start, wanted_offsets
 from tests.model.lake_contract import again, append, create
 from tests.unit.memory import PATH, MemoryBench
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.config_connections import RegistryConfig
+from cdc_materializer.config.connections import RegistryConfig
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import avro_writer
 from cdc_materializer.errors import ConfigError, RegistryUnavailable

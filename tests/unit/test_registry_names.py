@@ -8,7 +8,7 @@ from typing import Any, Literal
 import fastavro.schema
 import pytest
 
-from cdc_materializer.config_connections import RegistryConfig
+from cdc_materializer.config.connections import RegistryConfig
 from cdc_materializer.decode.naming import SchemaName, named_in_bytes
 from cdc_materializer.errors import RegistryUnavailable
 from cdc_materializer.registry import (

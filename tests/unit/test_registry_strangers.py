@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cdc_materializer.config_connections import RegistryConfig
+from cdc_materializer.config.connections import RegistryConfig
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import avro_writer

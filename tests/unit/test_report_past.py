@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.errors import UsageError
-from cdc_materializer.local_table import SnapshotLine
 from cdc_materializer.report.violation_models import TableVerdict, ViolationReport
 from cdc_materializer.report.violations import violation_report
 from tests.unit.quarantines import NOW, ORDERS, PAYMENTS, Lake, line, row

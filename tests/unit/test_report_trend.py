@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from cdc_materializer.marker import STOPPED, Marker, beside_mirror
+from cdc_materializer.marker.marker import STOPPED, Marker, beside_mirror
+from cdc_materializer.marker.swapped import Swapped
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.trend import OUTCOMES, POINTS_MAX, last_published, trend
-from cdc_materializer.swapped import Swapped
 from tests.unit.quarantines import NOW, line
 
 

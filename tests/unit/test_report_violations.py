@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.errors import MAX_QUARANTINED, Code
-from cdc_materializer.local_table import SnapshotLine
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.groups import StatedRule, treatment
 from cdc_materializer.report.html import to_html

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.branches import drop_branches
 from cdc_materializer.errors import CommitConflict, LakeUnavailable, RegistryUnavailable
+from cdc_materializer.lake.branches import drop_branches
 from cdc_materializer.registry import RegistryAccess
 from cdc_materializer.registry.apicurio import ApicurioRegistry
 from cdc_materializer.retry import COMMIT, REFILL, REGISTRY, Deadline, RetryPolicy
-from cdc_materializer.testing_catalog import JavaError
+from cdc_materializer.testing.catalog import JavaError
 from tests.unit.memory import NAME
 from tests.unit.registries import Answers, serving
 

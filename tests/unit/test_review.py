@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cdc_materializer import review
-from cdc_materializer.catalog import Tables, open_tables
+from cdc_materializer.catalog.catalog import Tables, open_tables
 from cdc_materializer.config import CatalogConfig
 from tests.unit.contracts import HEAD
 from tests.unit.pipelines import load

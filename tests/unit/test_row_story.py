@@ -9,7 +9,9 @@ import pytest
 from rich.console import Console
 
 from cdc_materializer.errors import UsageError
-from cdc_materializer.marker import Marker
+from cdc_materializer.explain.key import keeps_digits, key_values
+from cdc_materializer.marker.marker import Marker
+from cdc_materializer.marker.snapshots import Followed, Snapshot
 from cdc_materializer.masks import Mask, Masks
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import MessagePlace
@@ -24,8 +26,6 @@ from cdc_materializer.report.row_story import (
     sweeping_batches,
 )
 from cdc_materializer.report.terminal import render
-from cdc_materializer.snapshots import Followed, Snapshot
-from cdc_materializer.why_key import keeps_digits, key_values
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

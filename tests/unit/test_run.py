@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 import yaml
 
-from cdc_materializer import plan, proof, rebuild
+from cdc_materializer import plan
 from cdc_materializer.config import Config, TableConfig, load_config, resolve_tables
 from cdc_materializer.contract import load_contract
 from cdc_materializer.errors import (
@@ -28,17 +28,19 @@ from cdc_materializer.errors import (
     TopicMissing,
 )
 from cdc_materializer.lanes import WIDTH
-from cdc_materializer.marker import Marker, is_unsettled
+from cdc_materializer.marker.marker import Marker, is_unsettled
+from cdc_materializer.marker.swapped import Swapped
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.progress import Backlog, asked_again, backlogs, landed, plan_reading, plan_up_to
+from cdc_materializer.proof import proof
+from cdc_materializer.rebuild import rebuild
 from cdc_materializer.report.models import ErrorInfo, RunReport, TableRun
 from cdc_materializer.retry import Deadline
-from cdc_materializer.run import RunOptions, _report, open_work, run_once
-from cdc_materializer.run_contracts import tell_changes, with_changes
-from cdc_materializer.run_pauses import Pauses
+from cdc_materializer.run.contracts import tell_changes, with_changes
+from cdc_materializer.run.pauses import Pauses
+from cdc_materializer.run.run import RunOptions, _report, open_work, run_once
 from cdc_materializer.source import Source, TopicState, state_of
-from cdc_materializer.swapped import Swapped
 from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
 
@@ -135,7 +137,7 @@ def test_a_marker_that_cannot_be_read_is_its_own_tables_error(config: Config, mo
         return Marker.from_summary({"cdcm.version": "2"} if name == config.tables[0].mirror.raw else {})
 
     (config.root / "recorded" / f"{TOPICS[1]}.jsonl").touch()
-    monkeypatch.setattr("cdc_materializer.catalog.Tables.marker_of", marker_of)
+    monkeypatch.setattr("cdc_materializer.catalog.catalog.Tables.marker_of", marker_of)
     found = backlogs(config, open_work(config, RunOptions()).source, config.tables)
 
     assert [type(one.error) for one in found] == [InvariantBroken, type(None)]
@@ -386,9 +388,9 @@ def test_what_waits_for_a_schema_is_tried_less_and_less_often(config: Config) ->
 def test_without_a_registry_nothing_waits_for_one(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run would start Spark each time, and find nothing to try."""
     here = marker({0: 2})
-    monkeypatch.setattr("cdc_materializer.catalog.Tables.marker_of", lambda *_: here)
+    monkeypatch.setattr("cdc_materializer.catalog.catalog.Tables.marker_of", lambda *_: here)
     held: list[dict[str, str | None]] = [{"code": "SCHEMA_UNKNOWN", "rule": None, "status": "open"}]
-    monkeypatch.setattr("cdc_materializer.catalog.Tables.values_of", lambda *_: held)
+    monkeypatch.setattr("cdc_materializer.catalog.catalog.Tables.values_of", lambda *_: held)
     source, asked = open_work(config, RunOptions()).source, config.tables[:1]
     registry: Any = SimpleNamespace()
 
@@ -405,12 +407,12 @@ def test_a_run_with_nothing_to_do_starts_no_spark(config: Config, monkeypatch: p
     here = marker({0: 2})
     state = TopicState(TOPICS[0], None, Offsets({0: 0}), Offsets({0: 2}))
     done = Backlog(config.tables[0], state, here, here)
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [done])
+    monkeypatch.setattr("cdc_materializer.run.run.backlogs", lambda *_: [done])
 
     def no_session(*_: object, **__: object) -> None:
         pytest.fail("a session was started")
 
-    monkeypatch.setattr("cdc_materializer.run.session_for", no_session)
+    monkeypatch.setattr("cdc_materializer.run.run.session_for", no_session)
     report = run_once(config)
 
     assert [(run.batches, run.read, run.offsets) for run in report.tables] == [(0, 0, {"0": 2})]
@@ -422,8 +424,8 @@ def test_a_run_whose_time_is_over_says_what_had_no_time_to_answer(
     """It need be no outage of the source, and is not told as a topic without messages either; nothing is begun."""
     state = TopicState(TOPICS[0], None, Offsets({0: 0}), Offsets({0: 2}))
     slow = Backlog(config.tables[0], None, error=BrokerUnreachable("No answer within 0.01 s.", "Look."))
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [slow, Backlog(config.tables[0], state)])
-    monkeypatch.setattr("cdc_materializer.run.session_for", None)
+    monkeypatch.setattr("cdc_materializer.run.run.backlogs", lambda *_: [slow, Backlog(config.tables[0], state)])
+    monkeypatch.setattr("cdc_materializer.run.run.session_for", None)
 
     found = run_once(config, options=RunOptions(deadline=Deadline(0.0)))
 
@@ -450,7 +452,7 @@ def test_a_topic_that_no_table_can_be_made_of_is_its_own_error(
     here = marker({0: 2})
     state = TopicState(TOPICS[0], None, Offsets({0: 0}), Offsets({0: 2}))
     monkeypatch.setattr(
-        "cdc_materializer.run.backlogs", lambda *asked: [Backlog(table, state, here, here) for table in asked[2]]
+        "cdc_materializer.run.run.backlogs", lambda *asked: [Backlog(table, state, here, here) for table in asked[2]]
     )
     report = run_once(globs, options=RunOptions(tables=names))
 
@@ -472,12 +474,12 @@ def test_where_no_table_can_be_made_at_all_nothing_is_begun(
 def test_a_run_that_can_reach_nothing_starts_no_spark(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that is down is told at once, with its exit code."""
     down = Backlog(config.tables[0], None, error=SourceUnavailable("The broker is down.", "Start it."))
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: [down])
+    monkeypatch.setattr("cdc_materializer.run.run.backlogs", lambda *_: [down])
 
     def no_session(*_: object, **__: object) -> None:
         pytest.fail("a session was started")
 
-    monkeypatch.setattr("cdc_materializer.run.session_for", no_session)
+    monkeypatch.setattr("cdc_materializer.run.run.session_for", no_session)
     report = run_once(config)
 
     assert report.exit_code == SourceUnavailable.exit_code
@@ -558,7 +560,7 @@ def test_a_changed_contract_is_told_with_how_much_it_does_not_judge(
         {**about, "offset": 11, "batch_id": ""},
     ]
     lake = SimpleNamespace(lines_of=lambda _: (SimpleNamespace(summary=totals),), values_of=lambda *_: rows)
-    monkeypatch.setattr("cdc_materializer.run_contracts.open_tables", lambda *_: lake if known else _refuse())
+    monkeypatch.setattr("cdc_materializer.run.contracts.open_tables", lambda *_: lake if known else _refuse())
     judged = replace(marker({0: 15}), contract="0123456789abcdef", counts={"read": 1})
 
     (change,) = tell_changes(config, {}, [backlog(config, {0: 15}, marker({0: 15}), judged)]).values()

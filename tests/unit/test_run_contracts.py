@@ -10,20 +10,21 @@ from typing import Any, NoReturn, Self
 import pytest
 import yaml
 
-from cdc_materializer import proof, rebuild
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_USAGE, ConfigError, ContractInvalid, LakeUnavailable, UsageError
-from cdc_materializer.line import Line
-from cdc_materializer.marker import Marker
+from cdc_materializer.line.line import Line
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.names import TableName
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.plan import _plan_or_stop
 from cdc_materializer.progress import Backlog
-from cdc_materializer.query import run_query
+from cdc_materializer.proof import proof
+from cdc_materializer.query.query import run_query
+from cdc_materializer.rebuild import rebuild
 from cdc_materializer.report.models import VerifyReport
 from cdc_materializer.report.replay_models import ReplayReport
-from cdc_materializer.run import RunOptions, _bring_up, open_work, run_forever, run_once
-from cdc_materializer.run_contracts import ContractFiles, Stated
+from cdc_materializer.run.contracts import ContractFiles, Stated
+from cdc_materializer.run.run import RunOptions, _bring_up, open_work, run_forever, run_once
 from cdc_materializer.source import TopicState
 from cdc_materializer.testing import FixedClock, TopicBuilder
 from tests.unit.contracts import HEAD
@@ -62,7 +63,7 @@ def test_a_table_whose_contract_cannot_be_followed_stops_alone(
     config: Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It says so with file and line even where nothing has come; nobody says that its contract was changed."""
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda *_: _done(config))
+    monkeypatch.setattr("cdc_materializer.run.run.backlogs", lambda *_: _done(config))
 
     report = run_once(config)
 
@@ -74,13 +75,13 @@ def test_a_table_whose_contract_cannot_be_followed_stops_alone(
 
 def test_a_run_that_goes_on_for_ever_tells_of_it_in_its_rounds(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of any table that failed: with nothing to do for the others, too."""
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda _, __, tables, ___: [
+    monkeypatch.setattr("cdc_materializer.run.run.backlogs", lambda _, __, tables, ___: [
         one for one in _done(config) if one.table in tables
     ])  # fmt: skip
-    monkeypatch.setattr("cdc_materializer.run.session_for", _Session)
-    monkeypatch.setattr("cdc_materializer.run._leave_to_others", lambda _, waiting, *__: waiting)
-    monkeypatch.setattr("cdc_materializer.run.Lakes", lambda *_: _Lakes())
-    monkeypatch.setattr("cdc_materializer.session_watch.has_ended", lambda _: True)
+    monkeypatch.setattr("cdc_materializer.run.run.session_for", _Session)
+    monkeypatch.setattr("cdc_materializer.run.run._leave_to_others", lambda _, waiting, *__: waiting)
+    monkeypatch.setattr("cdc_materializer.run.run.Lakes", lambda *_: _Lakes())
+    monkeypatch.setattr("cdc_materializer.session.watch.has_ended", lambda _: True)
 
     (report,) = run_forever(config, options=RunOptions(clock=FixedClock()))
 
@@ -232,7 +233,7 @@ def test_a_key_of_hashes_that_comes_later_is_taken_up(config: Config, monkeypatc
     files = _following(config)
     assert [files.look(), files.look(), files.look()] == [set(), set(), set()]
 
-    monkeypatch.setattr("cdc_materializer.run_contracts.with_key", lambda contract, _: contract)
+    monkeypatch.setattr("cdc_materializer.run.contracts.with_key", lambda contract, _: contract)
 
     assert files.look() == {PAYMENTS}
 
@@ -245,14 +246,14 @@ def _told(stated: Stated) -> str:
 def test_a_mended_contract_ends_its_tables_pause(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within two rounds, however often it had failed; the round's report says what the change means."""
     clock, rounds, told = FixedClock(), itertools.count(1), list[tuple[str, str | None]]()
-    monkeypatch.setattr("cdc_materializer.run.backlogs", lambda _, __, tables, ___: [
+    monkeypatch.setattr("cdc_materializer.run.run.backlogs", lambda _, __, tables, ___: [
         one for one in _done(config, at=1) if one.table in tables
     ])  # fmt: skip
-    monkeypatch.setattr("cdc_materializer.run.session_for", _Session)
-    monkeypatch.setattr("cdc_materializer.run._leave_to_others", lambda _, waiting, *__: waiting)
-    monkeypatch.setattr("cdc_materializer.run.Lakes", lambda *_: _Lakes())
+    monkeypatch.setattr("cdc_materializer.run.run.session_for", _Session)
+    monkeypatch.setattr("cdc_materializer.run.run._leave_to_others", lambda _, waiting, *__: waiting)
+    monkeypatch.setattr("cdc_materializer.run.run.Lakes", lambda *_: _Lakes())
     monkeypatch.setattr("cdc_materializer.pipeline.advance", lambda *_: None)
-    monkeypatch.setattr("cdc_materializer.session_watch.has_ended", lambda _: False)
+    monkeypatch.setattr("cdc_materializer.session.watch.has_ended", lambda _: False)
     options = RunOptions(clock=clock)
 
     def wait(seconds: float) -> bool:
@@ -265,7 +266,7 @@ def test_a_mended_contract_ends_its_tables_pause(config: Config, monkeypatch: py
         return False
 
     monkeypatch.setattr(options.stop, "wait", wait)
-    monkeypatch.setattr("cdc_materializer.run._bring_up", _spy(told))
+    monkeypatch.setattr("cdc_materializer.run.run._bring_up", _spy(told))
     for _ in run_forever(config, options=options):
         pass
 
@@ -319,7 +320,7 @@ def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad
         sessions.append(work)
         return _Session()
 
-    for module in ("proof", "rebuild"):
+    for module in ("proof.proof", "rebuild.rebuild"):
         monkeypatch.setattr(f"cdc_materializer.{module}.session_for", session_for)
         monkeypatch.setattr(f"cdc_materializer.{module}.beside", lambda *_: None)
         monkeypatch.setattr(f"cdc_materializer.{module}.Lake", Lake)
@@ -353,7 +354,7 @@ def test_a_query_asks_for_the_contracts_of_the_mirrors_that_it_names(
     def begun(*_: object) -> None:
         raise InterruptedError
 
-    monkeypatch.setattr("cdc_materializer.query.session_for", begun)
+    monkeypatch.setattr("cdc_materializer.query.query.session_for", begun)
 
     with pytest.raises(ContractInvalid, match=r"payments\.yaml:10"):
         run_query(config, f"SELECT * FROM {ORDERS} JOIN {PAYMENTS} USING (id)", 1, fresh=fresh)

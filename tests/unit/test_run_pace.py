@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cdc_materializer.run_pace import OFFSETS_MIN, Pace
+from cdc_materializer.run.pace import OFFSETS_MIN, Pace
 
 MOST = 400_000
 

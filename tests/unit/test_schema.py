@@ -3,8 +3,8 @@
 import pytest
 
 from cdc_materializer.errors import DuplicateColumn, InvalidName, SchemaRefused
-from cdc_materializer.schema import Column, TableSchema, plan_schema
-from cdc_materializer.schema_types import decimal_of, is_widening, same_kind
+from cdc_materializer.schema.schema import Column, TableSchema, plan_schema
+from cdc_materializer.schema.types import decimal_of, is_widening, same_kind
 
 
 def table(*columns: str, key: str = "id") -> TableSchema:

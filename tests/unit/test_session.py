@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from cdc_materializer import session
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.errors import ConfigError, LakeUnavailable
-from cdc_materializer.session import command_line_settings, session_settings
-from cdc_materializer.session_words import JvmWords
+from cdc_materializer.session import session
+from cdc_materializer.session.session import command_line_settings, session_settings
+from cdc_materializer.session.words import JvmWords
 
 if TYPE_CHECKING:
     from tests.unit.conftest import Fresh
@@ -51,7 +51,7 @@ def test_a_local_session_uses_the_libraries_in_place(configured: Callable[[str],
 
 
 def test_tables_side_by_side_share_the_cores(configured: Callable[[str], Config]) -> None:
-    """Each has a pool of its own (`run_pace`), which first come, first served would not heed."""
+    """Each has a pool of its own (`run.pace`), which first come, first served would not heed."""
     assert session_settings(configured("{}"), JARS, small=False)["spark.scheduler.mode"] == "FAIR"
 
 
@@ -313,7 +313,7 @@ def test_a_jvm_does_not_end_by_what_asks_all_processes_to(tmp_path: Path, fresh:
     launcher.write_text("#!/bin/sh\nkill -INT $$\nkill -TERM $$\necho Error: still there >&2\nexit 1\n")
     launcher.chmod(0o755)
     code = (
-        "import os, signal, sys; from cdc_materializer import session\n"
+        "import os, signal, sys; from cdc_materializer.session import session\n"
         "os.environ['SPARK_HOME'] = sys.argv[1]\n"
         "try: session._start({}, {})\n"
         "except session.ConfigError as error: print(error)\n"

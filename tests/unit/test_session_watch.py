@@ -7,7 +7,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from cdc_materializer.errors import CommitConflict, CommitUnknown, ContractBlocked, LakeUnavailable, SparkEnded
-from cdc_materializer.session_watch import has_ended, told, watched
+from cdc_materializer.session.watch import has_ended, told, watched
 from tests.model.lake_contract import again, append, create
 from tests.unit.memory import MemoryBench, publishing
 

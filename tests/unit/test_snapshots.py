@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from cdc_materializer.errors import InvariantBroken
-from cdc_materializer.snapshots import (
+from cdc_materializer.marker.snapshots import (
     Followed,
     Reached,
     Records,

@@ -7,8 +7,8 @@ import pytest
 
 from cdc_materializer.config import TableConfig
 from cdc_materializer.errors import OffsetGap, OffsetRegression, SourceUnavailable
-from cdc_materializer.marker import Marker
-from cdc_materializer.marker_lost import skip_lost
+from cdc_materializer.marker.lost import skip_lost
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.progress import plan_reading
 from cdc_materializer.testing import ScriptedSource

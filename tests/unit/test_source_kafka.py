@@ -14,12 +14,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartitionInfo, Uuid
 from confluent_kafka.admin import TopicDescription
 
-from cdc_materializer.config_connections import SourceConfig
+from cdc_materializer.config.connections import SourceConfig
 from cdc_materializer.errors import BrokerUnreachable, ConfigError, SourceUnavailable
 from cdc_materializer.source import KafkaSource, open_source, read_failure
 from cdc_materializer.source.kafka import _reason
 from cdc_materializer.source.kafka_properties import JAVA_ONLY, librdkafka_properties, spark_options
-from cdc_materializer.testing_catalog import JavaError
+from cdc_materializer.testing.catalog import JavaError
 
 TOPIC = "shop.public.orders"
 #: Nothing listens on the discard port of this machine.

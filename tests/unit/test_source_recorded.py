@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc_materializer.config_connections import SourceConfig
+from cdc_materializer.config.connections import SourceConfig
 from cdc_materializer.errors import SourceUnavailable, TopicMissing
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.source import RecordedSource, open_source

@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.errors import EXIT_BLOCKED, EXIT_DIFFERENCE, EXIT_DONE, EXIT_LAKE, EXIT_SOURCE, ConfigError
-from cdc_materializer.marker import Marker
+from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.report.models import ErrorInfo, StatusReport, TableStatus, TableVerify, VerifyReport
 from cdc_materializer.report.replay_models import RebuiltType, ReplayReport, TableReplay

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from cdc_materializer import rebuild_swap
-from cdc_materializer.branches import keep
 from cdc_materializer.errors import UsageError
-from cdc_materializer.line import Line, marker_of
+from cdc_materializer.lake.branches import keep
+from cdc_materializer.line.line import Line, marker_of
+from cdc_materializer.marker.swapped import BEFORE_REPLAY
 from cdc_materializer.merge import table_path
-from cdc_materializer.rebuild_swap import take_back
-from cdc_materializer.swapped import BEFORE_REPLAY
-from cdc_materializer.testing_catalog import MemoryCatalog
-from cdc_materializer.testing_lake import MemoryLake, memory_lake
+from cdc_materializer.rebuild import swap as rebuild_swap
+from cdc_materializer.rebuild.swap import take_back
+from cdc_materializer.testing.catalog import MemoryCatalog
+from cdc_materializer.testing.lake import MemoryLake, memory_lake
 from tests.model.lake_contract import SCHEMA, marker
 from tests.unit.pipelines import SMALL, load
 

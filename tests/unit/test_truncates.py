@@ -2,11 +2,11 @@
 
 import pytest
 
+from cdc_materializer.batch.past import Past
 from cdc_materializer.changes.options import Options
-from cdc_materializer.decoders import Lookup
-from cdc_materializer.epochs import Recorded
-from cdc_materializer.past import Past
-from cdc_materializer.truncates import Truncate, beside, first_sent
+from cdc_materializer.decoders.decoders import Lookup
+from cdc_materializer.order.epochs import Recorded
+from cdc_materializer.order.truncates import Truncate, beside, first_sent
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,256 @@
+"""The past of some keys, read back from raw: which messages are theirs, and what those changed.
+
+Most of what raw has is of other keys. So a pass over all of it reads as little of each message as tells its key, and
+whole messages are read only where the keys that are asked for have some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.batch.facts import Facts, wants_history
+from cdc_materializer.batch.past import Past, changes_of
+from cdc_materializer.changes import model as m
+from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
+from cdc_materializer.fold import base, fold
+from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
+from cdc_materializer.marker.snapshots import Sweep, SweepPlan
+from cdc_materializer.order import owners, sweeping, truncates
+from cdc_materializer.order.truncates import Truncate, first_sent
+from cdc_materializer.schema.schema import TableSchema
+
+#: Up to so many messages are named to the scan of raw: Iceberg does not hold longer lists against its files.
+NAMED_MAX = 200
+#: Up to so many places, some 60 bytes each, go to every executor rather than the messages to them.
+BROADCAST_MAX = 2_000_000
+_WANTED = "__cdc_wanted"
+
+
+@dataclass(frozen=True)
+class History:
+    """The past of some keys: which keys, their changes, what those may leave out, and all that has wiped rows since.
+
+    `target` has the columns of the changes: those of the batch, unmasked ones in types that the past has, too.
+    """
+
+    keys: DataFrame
+    changes: DataFrame
+    target: TableSchema
+    partial: Partial
+    truncates: tuple[Truncate, ...]
+    snapshots: SweepPlan
+
+
+def new_truncates(found: Sequence[Truncate], past: Past, own: Decoders) -> tuple[Truncate, ...]:
+    """The truncates of a batch that wipe rows and were not there before; raw is asked where some may have been.
+
+    Args:
+        found: all of the batch.
+        past: where the past is.
+        own: what decodes the batch's own messages.
+    """
+    wiping = past.wiping(found)
+    if past.raw is None or not past.is_known(wiping):
+        return first_sent(wiping)
+    return first_sent(wiping, _Log(past, past.raw, own.folded).truncates())
+
+
+def history_of(
+    states: DataFrame,
+    facts: Facts,
+    past: Past,
+    own: Decoders,
+    truncates: Sequence[Truncate] = (),
+    sweeps: Sequence[Sweep] = (),
+) -> History | None:
+    """The changes of raw that a batch's states depend on; None where they depend on none.
+
+    A row that came from another key needs that key's past as well: raw is asked once more for each link of a chain of
+    key changes.
+
+    Args:
+        states: from `fold.states`, of the batch alone.
+        facts: what they tell.
+        past: where the past is.
+        own: what decodes the batch's own messages.
+        truncates: those of the batch that wipe rows.
+        sweeps: the complete snapshots of the batch.
+    """
+    is_late = past.lives and (past.is_late(truncates) or past.has_begun(sweeps))
+    if past.raw is None or not (facts.wants_history or facts.moved or is_late):
+        return None
+    wants = wants_history(states, past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
+    wants = F.col(m.KEY).isNotNull() if is_late else wants
+    # Materialised, so that the states' cache can be given back.
+    wanted = states.where(wants).select(m.KEY).distinct().localCheckpoint()
+    halves = base.key_changes_without_delete(states).localCheckpoint() if facts.moved else None
+    if halves is not None and halves.isEmpty():
+        halves = None
+    # Whether the past of any key is wanted yet: where only the other halves of key changes are, none is at first.
+    is_known = facts.wants_history or is_late
+    if halves is None and not is_known:
+        return None
+    log = _Log(past, past.raw, own.folded)
+    found = log.of(wanted)
+    asked: DataFrame | None = None
+    while True:
+        if is_known and found.decoders.partial.unavailable:
+            # A key that is wanted for its own sake may itself have come from another one.
+            further = base.links_of_inserts(found.changes(own.folded))
+            halves = (further if halves is None else halves.unionByName(further)).distinct().localCheckpoint()
+        if halves is not None and asked is not None:
+            halves = halves.join(asked, base.LINK, "left_anti").localCheckpoint()
+        if halves is None or halves.isEmpty():
+            break
+        ended = log.deleted_at(halves).join(wanted, m.KEY, "left_anti").distinct().localCheckpoint()
+        if ended.isEmpty():
+            break
+        asked = halves if asked is None else asked.unionByName(halves)
+        wanted, halves, is_known = wanted.unionByName(ended).localCheckpoint(), None, True
+        found = log.of(wanted)
+    target = own.folded_with(found.decoders)
+    return History(
+        keys=wanted,
+        changes=found.changes(target),
+        target=target,
+        partial=found.decoders.partial,
+        truncates=first_sent(past.wiping(log.truncates())),
+        snapshots=SweepPlan() if past.watch is None else log.follow(states),
+    )
+
+
+def with_history(own: DataFrame, history: History) -> DataFrame:
+    """A batch's own changes, and those of the past of the keys for which it is folded once more."""
+    wanted = F.broadcast(_named(history.keys))
+    joined = own.drop(REBUILT).join(wanted, _is_wanted(), "left")
+    flagged = joined.withColumn(REBUILT, F.col(_WANTED).isNotNull()).drop(_WANTED)
+    flags = {CURRENT: F.lit(False), HELD: F.lit(False), REBUILT: F.lit(True)}
+    if owners.OWNER in own.columns:
+        flagged = flagged.withColumn(owners.OWNER, F.when(~F.col(REBUILT), F.col(owners.OWNER)))
+        flags[owners.OWNER] = F.lit(None)
+    return flagged.unionByName(history.changes.withColumns(flags))
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The messages of raw before a batch, decoded as far as is asked."""
+
+    past: Past
+    messages: DataFrame
+    target: TableSchema
+
+    @cached_property
+    def decoders(self) -> Decoders:
+        """Of all messages: a pass over the beginnings of their values."""
+        return find_decoders(self.messages, self.past.lookup)
+
+    @cached_property
+    def changes(self) -> DataFrame:
+        """All messages as changes. Which of their columns are used decides how much of them is read."""
+        return changes_of(self.messages, self.decoders, self.target, self.past)
+
+    @cached_property
+    def keys(self) -> DataFrame:
+        """The same, of which key, partition and offset alone are to be used; without reading values, where they can."""
+        if not _names_rows_by_kafka_key(self.past.lookup):
+            return self.changes
+        nothing = {"value": F.lit(None).cast("binary"), "value_writer": F.lit(None).cast("string")}
+        plain = self.messages.withColumns(nothing)
+        return changes_of(plain, find_decoders(plain, self.past.lookup), self.target, self.past)
+
+    def of(self, wanted: DataFrame) -> _Found:
+        """The messages of some keys (m.KEY), and what decodes them."""
+        found = self.keys.join(F.broadcast(_named(wanted)), _is_wanted())
+        places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
+        messages = lying_at(self.messages, places.localCheckpoint())
+        by_key = _names_rows_by_kafka_key(self.past.lookup)
+        decoders = find_decoders(messages, self.past.lookup) if by_key else self.decoders
+        return _Found(self.past, wanted, messages, decoders)
+
+    def deleted_at(self, links: DataFrame) -> DataFrame:
+        """The keys (m.KEY) of deletes with some links (base.LINK)."""
+        # One null-safe comparison, as in `of`: a test of the operation alone would become a filter over the decoding.
+        is_delete = F.when(F.col(m.OP) == "d", fold.link()).eqNullSafe(F.col(base.LINK))
+        known = F.broadcast(links.where(F.col(base.LINK).isNotNull()))
+        return self.changes.join(known, is_delete, "left_semi").select(m.KEY)
+
+    def truncates(self) -> tuple[Truncate, ...]:
+        """All truncates; no message is read for them where the mirror's marker says that none was ever applied."""
+        if self.past.recorded.truncates == 0:
+            return ()
+        found = F.collect_list(F.when(F.col(m.OP) == m.TRUNCATE, truncates.fields())).alias("found")
+        return tuple(Truncate(*row) for row in self.changes.agg(found).collect()[0]["found"])
+
+    def follow(self, states: DataFrame) -> SweepPlan:
+        """What all messages say of snapshots."""
+        watch = self.past.watch
+        return SweepPlan() if watch is None else sweeping.follow(states, self.changes, replace(watch, known=None))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The messages of some keys, and what decodes them."""
+
+    past: Past
+    wanted: DataFrame
+    messages: DataFrame
+    decoders: Decoders
+
+    def changes(self, target: TableSchema) -> DataFrame:
+        """What they changed of the wanted keys."""
+        changes = changes_of(self.messages, self.decoders, target, self.past)
+        if self.past.lookup.options.key:
+            # A message may speak of another key too, whose other messages are not here.
+            changes = changes.join(F.broadcast(_named(self.wanted)), _is_wanted(), "left_semi")
+        return changes
+
+
+def _is_wanted() -> Column:
+    """Whether a key is one of those that are wanted.
+
+    Null-safe, though no wanted key is NULL: for a plain equality Spark would infer a NOT NULL filter on the key, push
+    it through the projections and so write out the whole decoding of a message once more for each field.
+    """
+    return F.col(m.KEY).eqNullSafe(F.col(_WANTED))
+
+
+def _names_rows_by_kafka_key(lookup: Lookup) -> bool:
+    """Whether a message's Kafka key alone says which row it is about."""
+    options = lookup.options
+    return not options.key and options.shard is None and not options.format.rows_name_themselves
+
+
+def lying_at(messages: DataFrame, places: DataFrame) -> DataFrame:
+    """The messages that lie at some places; files of raw that can have none of them are not read, if they are few.
+
+    Args:
+        messages: rows with `partition` and `offset`, as raw has them.
+        places: each once, and at hand: cached or cut off from their plan.
+    """
+    few = places.limit(NAMED_MAX + 1).collect()
+    if not few:
+        return messages.where(F.lit(False))
+    if len(few) > NAMED_MAX:
+        # Spark does not know how few they are and would shuffle all messages, with their values.
+        return at_places(messages, F.broadcast(places) if places.count() <= BROADCAST_MAX else places)
+    named: dict[int, list[int]] = {}
+    for row in few:
+        named.setdefault(row["partition"], []).append(row["offset"])
+    found = F.lit(False)
+    for partition, offsets in named.items():
+        found = found | ((F.col("partition") == partition) & F.col("offset").isin(offsets))
+    return messages.where(found)
+
+
+def at_places(messages: DataFrame, places: DataFrame) -> DataFrame:
+    """The messages that lie at some places (partition, offset)."""
+    return messages.join(places, ["partition", "offset"], "left_semi")
+
+
+def _named(wanted: DataFrame) -> DataFrame:
+    return wanted.select(F.col(m.KEY).alias(_WANTED))

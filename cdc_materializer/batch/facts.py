@@ -1,0 +1,371 @@
+"""What a batch's folded states tell the next steps: how far the source got, and what of the past is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, TypeVar
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.masking import is_plain_open
+from cdc_materializer.changes.positions import file_name
+from cdc_materializer.changes.shards import server_of
+from cdc_materializer.errors import BatchBlocked
+from cdc_materializer.fold import base, fold
+from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT
+from cdc_materializer.marker.gtids import GtidSets, Runs
+from cdc_materializer.marker.marker import Marker
+from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.order import epochs, resends, truncates
+from cdc_materializer.order.epochs import CONTINUED, MOVES, Recorded, current_epoch
+from cdc_materializer.order.sweeping import is_after
+from cdc_materializer.order.truncates import Truncate
+
+#: So many logs are kept in a marker. A database has one for each server that ever wrote to it, and a mirror of many
+#: servers those of each.
+LOGS_MAX = 5000
+
+#: A position, or a time.
+Mark = TypeVar("Mark", str, int)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one pass over the folded batch found out.
+
+    Attributes:
+        positions: the highest streaming position of each partition.
+        times: when the source made the latest change of each, but those behind what was read before (`is_behind`), in
+            microseconds since 1970.
+        readings: how far rows of snapshots reach in each partition, where there are several.
+        deleted_at: when the last delete without its place was written in each, likewise.
+        truncates: the batch's truncates.
+        wants_history: how many states may depend on messages of their keys from before the batch.
+        wants_base: how many lack a value that the mirror's row may have.
+        moved: how many lack a value that another key's row has.
+        held: how many belong to keys with open held messages.
+        further_parts: how many are a second change of their message.
+        logs: the logs of the batch's streaming changes, each with the highest number of a transaction; see `epochs`.
+        gtids: the transactions of the batch, where their logs number them.
+        continued: how many go on from an earlier position.
+        epochs: all the epochs up to the end of the batch.
+        doubtful: how many depend on a key that may be made up; see `changes.fillers`.
+        unsure: how many may have been sent before, for all that the highest change of their key tells; see `resends`.
+        unplaced: how many are deletes of which no place is known, so that they tell nothing of what follows them.
+        leading: how many of those are the first messages of their keys, which matters only where keys move.
+        placeless: how many are changes that tell no position.
+        patched: how many show no document and say only how to make it of the one before.
+        table: the first of the source tables that have fed the mirror, as far as batches tell.
+        routed: whether there have been several.
+        home: `Recorded.home` after the batch.
+    """
+
+    positions: Mapping[int, str] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict)
+    readings: Mapping[int, str] = field(default_factory=dict)
+    deleted_at: Mapping[int, int] = field(default_factory=dict)
+    truncates: tuple[Truncate, ...] = ()
+    wants_history: int = 0
+    wants_base: int = 0
+    moved: int = 0
+    held: int = 0
+    further_parts: int = 0
+    logs: Mapping[str, int] = field(default_factory=dict)
+    gtids: GtidSets = field(default_factory=GtidSets)
+    continued: int = 0
+    epochs: tuple[Mapping[int, int], ...] = ()
+    doubtful: int = 0
+    unsure: int = 0
+    unplaced: int = 0
+    leading: int = 0
+    placeless: int = 0
+    patched: int = 0
+    table: str | None = None
+    routed: bool = False
+    home: str | None = MOVES
+
+
+def wants_history(
+    states: DataFrame,
+    recorded: Recorded,
+    sweeps: Sequence[Sweep] = (),
+    *,
+    lives: bool = False,
+    plain: bool = False,
+) -> Column:
+    """Whether a change has to be held against its key's past.
+
+    One of the log has, unless its place alone says that it is new (`epochs.is_in_what_was_read`). Where all states of a
+    row matter (`life`), so does what came before a truncate that was read earlier. And whether a snapshot that began in
+    an earlier batch showed a key, only the messages of that batch say. A value that a rule has to see unmasked
+    (`plain`) is in messages alone. And a key without positions that has moved to another partition is ordered by the
+    time of all of its messages (`Past.asks_where`).
+    """
+    # A row of a snapshot from before that may be a reading which was sent again.
+    is_behind = (F.col(m.POSITION) < resends.reach(epochs.highest_position(recorded))) | F.col(resends.IN_DOUBT)
+    late = epochs.is_in_what_was_read(recorded) | ((F.col(m.OP) == "r") & is_behind) | epochs.is_late_reading(recorded)
+    past_matters = late | F.col(HELD)
+    # A tombstone may belong to a delete that was read earlier, and be a re-send with it. Where no position was ever
+    # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
+    if recorded.positions or not recorded.forgets:
+        past_matters = past_matters | F.col(fold.ORPHAN)
+    if base.ELSEWHERE in states.columns:
+        past_matters = past_matters | F.col(base.ELSEWHERE)
+    past_matters = past_matters | F.col(fold.WIPED) | fold.is_truncated(recorded) if lives else past_matters
+    if plain:
+        lacks = is_plain_open(F.concat(fold.OPEN_COLUMNS, fold.MISSING_COLUMNS))
+        past_matters = past_matters | (base.wants_base() & lacks & ~fold.is_delete())
+    for sweep in sweeps:
+        past_matters = past_matters | (base.wants_base() & is_after(sweep, m.PARTITION, m.OFFSET))
+    return F.coalesce(past_matters & F.col(m.KEY).isNotNull() & ~F.col(REBUILT), F.lit(False))
+
+
+#: Facts that are how many states there are of a kind.
+_COUNTED = (
+    "wants_history",
+    "wants_base",
+    "moved",
+    "held",
+    "further_parts",
+    "doubtful",
+    "unsure",
+    "unplaced",
+    "leading",
+    "placeless",
+    "patched",
+    "continued",
+)
+
+
+def facts_of(
+    states: DataFrame,
+    recorded: Recorded,
+    doubtful: Sequence[Column] = (),
+    sweeps: Sequence[Sweep] = (),
+    *,
+    lives: bool = False,
+    plain: bool = False,
+) -> Facts:
+    """Find out about the folded states of a batch what the next steps need; one job, a few rows.
+
+    Args:
+        states: from `fold.states`.
+        recorded: how far the source had got before.
+        doubtful: the keys (m.KEY) that may be made up. One matters at a delete, and where its past is folded once more.
+        sweeps: the complete snapshots of the batch that may have begun before it.
+        lives: whether all states of a row matter, and not the last alone.
+        plain: whether rules see values unmasked, which the mirror cannot tell.
+    """
+    history = wants_history(states, recorded, sweeps, lives=lives, plain=plain)
+    made_up = F.col(m.KEY).isin(*doubtful) if doubtful else F.lit(False)
+    micros, ahead = epochs.micros().alias("micros"), (-F.col(m.OFFSET)).alias("ahead")
+    place = F.struct(F.col(m.POSITION).alias("position"), ahead, F.col(m.LOG_NUMBER).alias("number"), micros)
+    is_own = F.col(m.STREAMING) & F.col(CURRENT)
+    # What an epoch that is over has shown says nothing of the logs of this one.
+    is_latest = is_own & (F.col(m.EPOCH) == current_epoch(recorded))
+    says_something = F.col(m.OP).isNotNull() | F.col(m.CODE).isNotNull()
+    rows = (
+        states.groupBy(m.PARTITION, m.LOG)
+        .agg(
+            F.max(F.when(is_own, place)).alias("highest"),
+            F.max(F.when(is_own & _is_new_time(recorded), F.struct(micros, ahead))).alias("latest"),
+            F.max(F.when(is_latest & F.col(m.LOG).isNotNull(), F.coalesce(m.LOG_NUMBER, F.lit(0)))).alias("number"),
+            *_numbered(is_own),
+            *_without_positions(recorded),
+            F.count_if(CONTINUED).alias("continued"),
+            F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
+            F.count_if(history).alias("wants_history"),
+            F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
+            F.count_if(base.is_moved()).alias("moved"),
+            F.count_if(F.col(HELD)).alias("held"),
+            F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
+            F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
+            F.count_if(resends.IN_DOUBT).alias("unsure"),
+            F.count_if(F.col(m.PATCH).isNotNull() & fold.effective()).alias("patched"),
+            *_ends("table", F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))),
+            *_ends("home", F.when(F.col(CURRENT) & F.col(m.KEY).isNotNull() & says_something, F.col(m.HOME))),
+        )
+        .collect()
+    )
+    placed = [row for row in rows if row["highest"] and row["highest"]["position"]]
+    placed.sort(key=lambda row: row["highest"]["position"])
+    highest = {row[m.PARTITION]: row["highest"] for row in placed}
+    tables = sorted(_found(rows, "table"))
+    first = recorded.table or next(iter(tables), None)
+    numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
+    return Facts(
+        positions={partition: at["position"] for partition, at in highest.items()},
+        times=_times(highest, _highest_of((row[m.PARTITION], row["latest"]) for row in rows)),
+        readings=_highest_of((row[m.PARTITION], row["reading"]) for row in rows),
+        deleted_at=_highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
+        truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
+        logs={row[m.LOG]: row["number"] for row in numbered},
+        gtids=_gtids(rows, placed),
+        epochs=recorded.epochs,
+        **{name: sum(row[name] for row in rows) for name in _COUNTED},
+        table=first,
+        routed=recorded.routed or any(table != first for table in tables),
+        home=_home_after(recorded, _found(rows, "home")),
+    )
+
+
+def _is_new_time(recorded: Recorded) -> Column:
+    """Whether a change tells a time and is not behind what was read before.
+
+    If others counted, a database that went back could go on for ever: each change no later than the one before it by
+    more than the tolerance.
+    """
+    return F.col(m.POSITION).isNotNull() & epochs.micros().isNotNull() & ~epochs.is_behind(recorded)
+
+
+def _times(highest: Mapping[int, Row], latest: Mapping[int, Row]) -> dict[int, int]:
+    """When the source made the latest change of each partition.
+
+    One that lies behind the highest position, and is later than all before it, is behind that in the batch itself: of
+    it nothing is taken, as if the batch had ended between the two. What was sent again is no later than its first.
+    """
+    found = {
+        partition: at["micros"] if at["ahead"] >= highest[partition]["ahead"] else highest[partition]["micros"]
+        for partition, at in latest.items()
+    }
+    return {partition: micros for partition, micros in found.items() if micros is not None}
+
+
+def _without_positions(recorded: Recorded) -> list[Column]:
+    """What messages tell that are no changes of the log: another partition may have older ones where keys move."""
+    is_told = F.col(CURRENT) & F.lit(recorded.partitions > 1)
+    reading = F.when(is_told & (F.col(m.OP) == "r"), resends.reach(F.col(m.POSITION)))
+    is_unplaced = resends.is_unplaced() | ((F.col(m.OP) == "d") & F.col(m.POSITION).isNull())
+    delete = F.when(is_told & is_unplaced, F.unix_millis(m.TIME))
+    is_alone = fold.effective() & resends.is_unplaced()
+    told = [F.max(reading).alias("reading"), F.max(delete).alias("deleted_at")]
+    is_placeless = F.col(m.POSITION).isNull() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    counts = {"unplaced": is_alone & ~F.col(fold.FIRST), "leading": is_alone & F.col(fold.FIRST)}
+    counts |= {"placeless": is_placeless & fold.effective()}
+    return [*told, *[F.count_if(test).alias(name) for name, test in counts.items()]]
+
+
+def _highest_of(found: Iterable[tuple[int, Mark | None]]) -> dict[int, Mark]:
+    """The highest of each partition."""
+    highest: dict[int, Mark] = {}
+    for partition, at in found:
+        if at is not None:
+            highest[partition] = max(at, highest.get(partition, at))
+    return highest
+
+
+def _numbered(is_own: Column) -> list[Column]:
+    """The ends of the numbers that messages have in a log, and the first place of one that has a number."""
+    number = F.when(is_own, F.col(m.LOG_NUMBER))
+    first = F.min(F.when(number.isNotNull(), F.col(m.POSITION)))
+    return [F.min(number).alias("first_number"), F.max(number).alias("last_number"), first.alias("first_place")]
+
+
+def _gtids(rows: Sequence[Row], placed: Sequence[Row]) -> GtidSets:
+    """The numbered transactions of a batch, and those of its highest positions, which are the last of their kind.
+
+    But where they are of several files: what is last then may be what another server has sent again.
+    """
+    sets: dict[str, dict[int, Runs]] = {}
+    for row in rows:
+        if row[m.LOG] is not None and row["first_number"] is not None:
+            sets.setdefault(row[m.LOG], {})[row[m.PARTITION]] = ((row["first_number"], row["last_number"]),)
+    files: dict[int, set[str]] = {}
+    for row in rows:
+        if row["first_place"] is not None:
+            files.setdefault(row[m.PARTITION], set()).add(file_name(row["first_place"]))
+    last = {}
+    for row in placed:
+        partition, at = row[m.PARTITION], row["highest"]
+        if at["number"] is not None and files[partition] == {file_name(at["position"])}:
+            last[partition] = (row[m.LOG], at["number"])
+    return GtidSets(sets, last)
+
+
+def _ends(name: str, value: Column) -> list[Column]:
+    """The two ends of the values that there are: enough to tell whether there are several."""
+    return [F.min(value).alias(f"lowest_{name}"), F.max(value).alias(f"highest_{name}")]
+
+
+def _found(rows: Sequence[Row], name: str) -> set[str]:
+    return {row[f"{end}_{name}"] for row in rows for end in ("lowest", "highest")} - {None}
+
+
+def _home_after(recorded: Recorded, found: set[str]) -> str | None:
+    """`Recorded.home` after messages whose keys are at home in these ways (m.HOME)."""
+    told = {f"{recorded.partitions} {home}" if home else MOVES for home in found}
+    known = told if recorded.home is None else {recorded.home, *told}
+    if not known:
+        return None
+    return known.pop() if len(known) == 1 else MOVES
+
+
+def reached(
+    marker: Marker | None, facts: Facts, applied: Sequence[Truncate], ends: Mapping[int, int]
+) -> dict[str, Any]:
+    """What a marker says of how far the source has got, by its attributes.
+
+    Args:
+        marker: the one before the batch; None where there is none.
+        facts: the batch's.
+        applied: its truncates that wipe rows.
+        ends: where it ends in each partition.
+    """
+    alone = marker.alone if marker is not None else 0
+    highest = ("positions", "times", "readings", "deleted_at")
+    known = {name: getattr(marker, name) if marker is not None else {} for name in highest}
+    return {
+        **{name: _highest_of(chain(known[name].items(), getattr(facts, name).items())) for name in highest},
+        "truncated": _last_truncates(marker, applied),
+        "truncates": _count_truncates(marker, applied),
+        "logs": _logs_after(marker, facts),
+        "gtids": _gtids_after(marker, facts),
+        "alone": max(alone, ends.get(0, 0)) if len(ends) == 1 else alone,
+    }
+
+
+def _gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
+    """The numbered transactions that were read before the batch or in it.
+
+    One that had been read when it came is not the last of its partition: what goes on with it was sent before, too.
+    """
+    known, before = (marker.gtids, marker.positions) if marker is not None else (GtidSets(), {})
+    last = dict(known.last)
+    for partition, position in facts.positions.items():
+        earlier = before.get(partition, "")
+        if position <= earlier:
+            continue
+        was, found = last.pop(partition, None), facts.gtids.last.get(partition)
+        goes_on = found == was and file_name(position) == file_name(earlier)
+        if found is not None and (goes_on or not known.may_have(*found, partition)):
+            last[partition] = found
+    return known.with_read(facts.gtids, last)
+
+
+def _logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
+    """The logs that were read, each with the highest number before the batch or in it."""
+    before = marker.logs if marker is not None else {}
+    after = {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
+    if len(after) > max(LOGS_MAX, len(before)):
+        raise BatchBlocked(
+            f"The topic's messages are from more than {LOGS_MAX:,} logs (`source.gtid`, `source.file`), which no"
+            " database has; the mirror would keep each of them. Nothing of the batch was published.",
+            "Look for what else writes to the topic; once it has the database's own messages alone, run "
+            "`cdcm replay TABLE --publish`.",
+        )
+    return after
+
+
+def _count_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> int | None:
+    """How many were applied up to the end of a batch; None where an earlier marker does not say it."""
+    return None if marker is None or marker.truncates is None else marker.truncates + len(applied)
+
+
+def _last_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> tuple[str, ...]:
+    """The highest position of a truncate that was applied, before the batch or in it, of each server."""
+    known = [*(marker.truncated if marker is not None else ()), *(truncate.position for truncate in applied)]
+    return tuple({server_of(position): position for position in sorted(filter(None, known))}.values())

@@ -1,0 +1,129 @@
+"""What a batch may have to look up, because its own messages do not tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cdc_materializer.changes.messages import to_changes
+from cdc_materializer.changes.shards import server_of
+from cdc_materializer.decoders.decoders import Decoders, Lookup
+from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.offsets import Span
+from cdc_materializer.order.epochs import MOVES, Recorded, in_epochs
+from cdc_materializer.order.sweeping import Watch
+from cdc_materializer.order.truncates import Truncate
+from cdc_materializer.schema.schema import TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a batch may have to look up.
+
+    Attributes:
+        lookup: where the writers of raw's messages are found.
+        raw: all messages of raw before the batch, as `messages` gives them; None where there are none.
+        mirror: the mirror's rows; None where it is empty.
+        held: the keys (m.KEY) with open held messages; None where there are none.
+        recorded: how far the source's positions had got.
+        retried: the span behind which the batch has messages again that could not be read before; None where it has
+            none.
+        truncate: the table's setting; only under `apply` do truncates wipe rows.
+        span: the messages that are read for the first time; None where epochs are not looked for.
+        lives: whether all states of a row matter, and not the last alone (see `life`). Whose row a key is, of
+            several source tables, is one that does.
+        watch: how snapshots are followed; None where the table does not sweep.
+        judges: whether rules may hold a row of today that they, or their like, let pass when it came.
+    """
+
+    lookup: Lookup
+    raw: DataFrame | None = None
+    mirror: DataFrame | None = None
+    held: DataFrame | None = None
+    recorded: Recorded = field(default_factory=Recorded)
+    retried: Span | None = None
+    truncate: str = "apply"
+    span: Span | None = None
+    lives: bool = False
+    watch: Watch | None = None
+    judges: bool = False
+
+    @property
+    def rows(self) -> int | None:
+        """How many messages the batch has at most; None where nobody knows."""
+        return self.span.count if self.span is not None and self.retried is None else None
+
+    @property
+    def sees_plain(self) -> bool:
+        """Whether rules see columns unmasked, of which the mirror's rows have the masked values only."""
+        return bool(self.lookup.options.masks.judged)
+
+    @property
+    def asks_where(self) -> bool:
+        """Whether the mirror has to tell if a key has moved to another partition: no positions of its changes do."""
+        return self.mirror is not None and self.recorded.keys_move and not self.recorded.positions
+
+    def routed(self) -> Past:
+        """The same, for a fold of changes from several source tables, of which equal keys have other bytes."""
+        return replace(self, recorded=replace(self.recorded, routed=True, home=MOVES), lives=True)
+
+    def living(self) -> Past:
+        """The same, for a fold that has all states of a row, each with what ends it in its place."""
+        return replace(self, lives=True)
+
+    def moving(self) -> Past:
+        """The same, for a fold that takes no key to be bound to its partition."""
+        return replace(self, recorded=replace(self.recorded, home=MOVES))
+
+    def forgetting(self) -> Past:
+        """The same, for a fold of changes among which are deletes without their places."""
+        return replace(self, recorded=replace(self.recorded, forgets=True))
+
+    def exactly(self) -> Past:
+        """The same, for a fold that tells what was sent before from all that a key has shown."""
+        lookup = replace(self.lookup, options=replace(self.lookup.options, exact=True))
+        return replace(self, lookup=lookup, recorded=replace(self.recorded, exact=True))
+
+    def doubting(self) -> Past:
+        """The same, for a fold that holds deletes against their `before`."""
+        return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, doubtful_keys=True)))
+
+    def seeing_snapshots(self) -> Past:
+        """The same, for changes of which each says what record of a snapshot it is, also where the table sweeps not."""
+        return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, snapshots=True)))
+
+    def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
+        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions.
+
+        One that came before there were any stays applied.
+        """
+        if self.truncate != "apply":
+            return ()
+        is_alone = self.recorded.is_alone
+        return tuple(one for one in truncates if one.position or is_alone(one.partition, one.offset))
+
+    def is_late(self, truncates: Sequence[Truncate]) -> bool:
+        """Whether a truncate is no later than what was read: which rows it is about, only their keys' past tells."""
+        read = self.recorded.positions.values()
+        places = [found.position for found in truncates if found.position is not None]
+        return any(own <= other and server_of(own) == server_of(other) for own in places for other in read)
+
+    def is_known(self, truncates: Sequence[Truncate]) -> bool:
+        """Whether a truncate may have been applied before: none was that is at a higher position."""
+        last = {server_of(position): position for position in self.recorded.truncated}
+        places = [found.position for found in truncates if found.position is not None]
+        return any(own <= last.get(server_of(own), "") for own in places)
+
+    def has_begun(self, sweeps: Sequence[Sweep]) -> bool:
+        """Whether the batch has no more than the rest of some snapshot: what it showed, only the past tells."""
+        return self.span is not None and any(sweep.begins_before(self.span.start) for sweep in sweeps)
+
+
+def changes_of(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:
+    """Messages as changes of the target's columns, each in its epoch."""
+    changes = to_changes(found, decoders.writers, target, past.lookup.options)
+    return in_epochs(changes, past.recorded.epochs)

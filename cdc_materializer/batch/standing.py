@@ -1,0 +1,49 @@
+"""What readers have of a row though today's rules would hold it: a contract judges what comes, not what is there.
+
+Keys whose past matters are folded from their first message, and those states are judged with the batch's own. A state
+that was published under an earlier contract would be passed over there, and an older one take its place.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc_materializer.batch.life import in_columns
+from cdc_materializer.changes import model as m
+from cdc_materializer.digests import comparable
+from cdc_materializer.fold.fold import CURRENT, REBUILT, STANDS
+from cdc_materializer.masks import PLAIN
+from cdc_materializer.schema.schema import TableSchema
+
+_SHOWN = "__cdc_shown_row"
+
+
+def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema) -> DataFrame:
+    """Add STANDS: whether an earlier message has left its row as the mirror has it, deleted rows that it keeps too.
+
+    By value, and not by the message that the mirror's row is from: what has become known since may have changed what
+    that message makes of the row, and then the rules of today decide.
+
+    Args:
+        folded: states of a batch, with the past of the keys that are REBUILT.
+        mirror: the mirror's rows.
+        target: the columns of the states.
+    """
+    past = F.col(REBUILT) & ~F.col(CURRENT)
+    asked = {name: f"__cdc_asked_{at}" for at, name in enumerate(target.key)}
+    wanted = folded.where(past).select(*[m.column(name).alias(short) for name, short in asked.items()]).distinct()
+    rows = mirror.select(*in_columns(mirror, target))
+    # The mirror is many times what is asked for.
+    found = rows.join(F.broadcast(wanted), [m.column(name) == F.col(short) for name, short in asked.items()])
+    # Each once: a row that another engine has doubled doubles no state.
+    shown = found.select(*asked.values(), _row(target).alias(_SHOWN)).distinct()
+    match = [m.column(name) == F.col(short) for name, short in asked.items()]
+    joined = folded.join(shown, [past, *match, F.col(_SHOWN).eqNullSafe(_row(target))], "left")
+    return joined.select(*[m.column(name) for name in folded.columns], F.col(_SHOWN).isNotNull().alias(STANDS))
+
+
+def _row(target: TableSchema) -> Column:
+    """A row as readers see it: rules may see columns unmasked beside it."""
+    shown = [(name, ddl) for name, ddl in target.types.items() if not name.startswith(PLAIN)]
+    return F.struct(*[comparable(m.column(name), ddl).alias(f"at_{at}") for at, (name, ddl) in enumerate(shown)])

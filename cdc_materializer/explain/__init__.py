@@ -1,0 +1,1 @@
+"""`cdcm why`: the life of one row, message by message."""

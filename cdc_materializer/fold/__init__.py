@@ -1,0 +1,1 @@
+"""Changes of a batch to one final row a key (changelog-semantics §2.3)."""

@@ -1,0 +1,371 @@
+"""Changes to one final row a key: the rule of changelog-semantics §2.3 and §0.2 as column algebra.
+
+Everything happens inside windows over one key in the order of its messages, so the whole fold costs one shuffle and one
+sort. Three questions are answered for each message:
+
+1. Was it sent before? A streaming change at or below the highest position that its key has shown is a re-send.
+2. What is the row after it? Columns that the message does not tell keep the value of the message before.
+3. What becomes of it? That is `verdict.py`: the last state of a key that may be published is the one that is.
+
+Nothing is dropped on the way: each message leaves with its outcome, so that a batch can account for every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from cdc_materializer.built_once import built_once
+from cdc_materializer.changes import model as m
+from cdc_materializer.changes.shards import same_server
+from cdc_materializer.errors import Code
+from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.order import key_order, owners, resends
+from cdc_materializer.order.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
+from cdc_materializer.order.key_order import AMBIGUOUS, GROUP, ORDER
+from cdc_materializer.order.resends import IN_DOUBT, REPLAYED
+from cdc_materializer.order.sweeping import is_after, is_before, is_inside, is_sweep_of
+from cdc_materializer.order.truncates import Truncate, is_before_truncate, is_from_before, is_wiped
+from cdc_materializer.schema.schema import TableSchema
+
+WIPED = "__cdc_wiped"
+#: Counts the complete snapshots since which nothing had been told of the key.
+SWEPT = "__cdc_swept"
+#: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
+SEGMENT = "__cdc_segment"
+#: Which insert opened the segment: partition, offset and part; NULL where none did, as behind a delete.
+OPENER = "__cdc_opener"
+#: Whether the last change of the row before this message had ended it.
+GONE = "__cdc_gone"
+#: Unavailable columns for which neither this message nor an earlier one of its segment has a value.
+OPEN_COLUMNS = "__cdc_open"
+#: Absent columns of the same kind.
+MISSING_COLUMNS = "__cdc_missing"
+#: Codes that the state has from values carried out of held messages: array<struct<column,code>>.
+CARRIED = "__cdc_carried"
+ORPHAN = "__cdc_orphan"
+#: Whether no message of the key is ahead, not even one that cannot be read.
+FIRST = "__cdc_first"
+#: Whether a message ahead of it among those of its key stands in the very same place, which must never be.
+TWIN = "__cdc_twin"
+#: Whether the message is one of the batch's own; history that is folded again is not counted again.
+CURRENT = "__cdc_current"
+#: Whether the key is folded from its first message, so that the mirror's row is no base for it.
+REBUILT = "__cdc_rebuilt"
+#: Whether the key has open held messages from earlier batches.
+HELD = "__cdc_held"
+#: Whether the mirror's row is as this message of its key's past has left it, see `standing`.
+STANDS = "__cdc_stands"
+
+#: DDL of a list of column names, and of what is wrong with one of them.
+NO_NAMES = "array<string>"
+PROBLEM = "struct<column:string,code:string>"
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The columns whose values some message of the batch may leave out, which alone have to be carried.
+
+    Attributes:
+        absent: columns that some writer of the batch does not have.
+        unavailable: columns whose wire type has a placeholder for unknown values.
+    """
+
+    absent: tuple[str, ...] = ()
+    unavailable: tuple[str, ...] = ()
+
+    def union(self, other: Partial) -> Partial:
+        """The columns that either of two lots of messages may leave out."""
+        absent, unavailable = (
+            dict.fromkeys(self.absent + other.absent),
+            dict.fromkeys(self.unavailable + other.unavailable),
+        )
+        return Partial(tuple(absent), tuple(unavailable))
+
+
+@built_once
+def _window() -> WindowSpec:
+    return Window.partitionBy(GROUP).orderBy(ORDER)
+
+
+@built_once
+def _so_far() -> WindowSpec:
+    return _window().rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+@built_once
+def _before() -> WindowSpec:
+    return _window().rowsBetween(Window.unboundedPreceding, -1)
+
+
+def states(
+    changes: DataFrame,
+    target: TableSchema,
+    partial: Partial,
+    recorded: Recorded,
+    truncates: Sequence[Truncate] = (),
+    sweeps: Sequence[Sweep] = (),
+    *,
+    lives: bool = False,
+) -> DataFrame:
+    """Each message with the state of its row after it, as far as the batch itself tells it.
+
+    Args:
+        changes: columns of `changes.model`, and CURRENT and REBUILT.
+        target: the mirror's columns.
+        partial: the columns that have to be carried.
+        recorded: how far the source had got before.
+        truncates: the truncates among the changes, once they are known.
+        sweeps: the complete snapshots among the changes, once they are known.
+        lives: whether the changes have in them what truncates and snapshots do to each key (`life.with_endings`).
+    """
+    # What ends rows of all partitions comes in one: between it and them positions decide.
+    recorded = replace(recorded, home=MOVES) if lives else recorded
+    guarded = _guard(changes, recorded, truncates, sweeps, lives=lives)
+    guarded = _without_idle_wipes(guarded, recorded) if lives else guarded
+    if sweeps:
+        guarded = _without_idle_sweeps(guarded, sweeps) if lives else _sweep(guarded, sweeps)
+    if recorded.routed:
+        guarded = owners.hold_collisions(guarded, effective(), is_delete(), _window())
+    return _carry(guarded, target, partial)
+
+
+# --- 1. was it sent before?
+# ---------------------------------------------------------------------------------------------
+
+
+def _guard(
+    changes: DataFrame, recorded: Recorded, truncates: Sequence[Truncate], sweeps: Sequence[Sweep], *, lives: bool
+) -> DataFrame:
+    # Messages without a key share no state; each gets a group of its own, so that they do not meet in one task.
+    alone = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
+    # Truncates and snapshots either are among the messages of each key, in their places, or leave out what they end.
+    wiping = truncates
+    among, truncates = ((truncates, sweeps), ()) if lives else ((), truncates)
+    grouped = key_order.ordered(changes.withColumn(GROUP, F.coalesce(F.col(m.KEY), alone)), recorded, *among)
+    inherited = (m.POSITION, m.LOG, m.LOG_NUMBER, m.STREAMING)
+    lagged = (m.OP, m.NAMELESS, m.PARTITION, ORDER, *inherited)
+    previous = {name: F.lag(name).over(_window()) for name in lagged}
+    # A tombstone says nothing of its own: it belongs to the delete before it, and is a re-send if that one is, and no
+    # delete at all where that one does not say which row it ends.
+    follows = (F.col(m.OP) == m.TOMBSTONE) & (previous[m.OP] == "d")
+    repeats = (F.col(m.OP) == m.TOMBSTONE) & F.coalesce(previous[m.NAMELESS], F.lit(False))
+    placed = grouped.withColumns(
+        {
+            m.OP: F.when(~F.coalesce(repeats, F.lit(False)), F.col(m.OP)),
+            **{name: F.when(follows, previous[name]).otherwise(F.col(name)) for name in inherited},
+            ORPHAN: (F.col(m.OP) == m.TOMBSTONE) & previous[m.OP].isNull() & ~repeats,
+            FIRST: previous[m.PARTITION].isNull(),
+            TWIN: F.coalesce(previous[ORDER] == F.col(ORDER), F.lit(False)),
+        }
+    )
+    placed = resends.with_highest(placed, _before(), forgets=recorded.forgets)
+    told = resends.told_by_highest(recorded)
+    if recorded.exact:
+        placed = resends.with_known(placed, GROUP, ORDER, forgets=recorded.forgets)
+        if resends.looks_for_copies(recorded):
+            placed = resends.with_copies(placed, GROUP, ORDER, truncates, forgets=recorded.forgets)
+        told = resends.told_by_all()
+    new_in_key = resends.new_in_key(recorded)
+    is_message = ~F.coalesce(F.col(m.OP).isin(m.WIPE, m.SWEEP), F.lit(False))
+    is_ended = is_message & is_from_before(wiping, resends.was_read(recorded))
+    is_ended = is_ended | is_wiped(truncates) | is_truncated(recorded)
+    # A row of another partition that has no position outlives a truncate; the delete that ended it before is its own.
+    stays = F.coalesce(is_delete(), F.lit(False)) if recorded.partitions > 1 else F.lit(False)
+    return placed.withColumns(
+        {
+            **told,
+            WIPED: is_ended & ~stays,
+            **went_back(recorded, resends.comparable(), F.col(resends.AT_HIGHEST), new_in_key),
+        },
+    )
+
+
+def _without_idle_wipes(guarded: DataFrame, recorded: Recorded) -> DataFrame:
+    """A truncate leaves alone a row from behind it by the positions, as one that is sent again does, of snapshots too.
+
+    What counts is the change that the row is from: that of a database that was restored is at a lower position than
+    what its key had shown before. And any truncate leaves a row of another partition that has no position, of which
+    nothing says that it was there (§2.2).
+    """
+    is_told = effective() & F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE)
+    told = F.struct(m.PARTITION, m.POSITION, (F.col(m.OP) == "r").alias("is_read"), is_delete().alias("ends"))
+    row = F.last(F.when(is_told, told), ignorenulls=True).over(_before())
+    position = F.col(m.POSITION)
+    is_idle = row[m.POSITION] > F.when(row["is_read"], resends.reach(position)).otherwise(position)
+    is_idle = F.coalesce(is_idle, F.lit(False))
+    if recorded.partitions > 1:
+        is_beside = row[m.POSITION].isNull() & ~row["ends"] & (row[m.PARTITION] != F.col(m.PARTITION))
+        is_idle = is_idle | F.coalesce(is_beside, F.lit(False))
+    is_wipe = F.coalesce(F.col(m.OP) == m.WIPE, F.lit(False))
+    return guarded.withColumn(REPLAYED, F.when(is_wipe, is_idle).otherwise(F.col(REPLAYED)))
+
+
+def _sweep(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
+    """Wipe what came before a complete snapshot that does not show the key; what comes after it is a new row."""
+    wiped, swept = F.col(WIPED), F.lit(0)
+    for sweep in sweeps:
+        # What one of the past showed is told by the messages of its time, which only keys that are rebuilt have here.
+        is_known = F.col(REBUILT) if sweep.is_past else F.lit(True)
+        unseen = is_known & ~_is_shown(sweep)
+        wiped = wiped | (unseen & is_before(sweep, m.PARTITION, m.OFFSET))
+        swept = swept + (unseen & is_after(sweep, m.PARTITION, m.OFFSET)).cast("int")
+    return guarded.withColumns({WIPED: wiped, SWEPT: swept})
+
+
+def _without_idle_sweeps(guarded: DataFrame, sweeps: Sequence[Sweep]) -> DataFrame:
+    """A complete snapshot ends no row that it shows."""
+    is_idle = F.lit(False)
+    for sweep in sweeps:
+        is_idle = is_idle | (is_sweep_of(sweep) & _is_shown(sweep))
+    return guarded.withColumn(REPLAYED, F.col(REPLAYED) | is_idle)
+
+
+def _is_shown(sweep: Sweep) -> Column:
+    """Whether something was said of the key between a snapshot's ends."""
+    is_told = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE) & ~F.col(REPLAYED)
+    shows = (F.col(m.CODE).isNotNull() | is_told) & is_inside(sweep, m.PARTITION, m.OFFSET)
+    return F.max(F.coalesce(shows, F.lit(False))).over(Window.partitionBy(GROUP))
+
+
+def is_truncated(recorded: Recorded) -> Column:
+    """Whether a message is from before a truncate that was applied earlier, in a partition that is ahead of its own.
+
+    What is so in the truncate's own partition is folded with its key's past, among which the truncate is.
+    """
+    found = F.lit(False)
+    for position in recorded.truncated if recorded.partitions > 1 else ():
+        found = found | (same_server(F.col(m.POSITION), position) & is_before_truncate(position))
+    return F.coalesce(found & ~F.col(REBUILT), F.lit(False))
+
+
+# --- 2. what is the row after it?
+# ---------------------------------------------------------------------------------------
+
+
+@built_once
+def effective() -> Column:
+    """Whether the message changes a row: understood, not sent before, not truncated away."""
+    is_change = F.col(m.OP).isin(*m.CHANGE_OPS, m.TOMBSTONE, m.WIPE, m.SWEEP)
+    return F.coalesce(is_change & ~F.col(REPLAYED) & ~F.col(WIPED), F.lit(False))
+
+
+@built_once
+def is_delete() -> Column:
+    """Whether the message ends its row."""
+    return F.col(m.OP).isin("d", m.TOMBSTONE, m.WIPE, m.SWEEP)
+
+
+@built_once
+def link() -> Column:
+    """What the two halves of a key change have in common and no other does: their position, else their message."""
+    message = F.concat(F.lit("\u0000"), F.col(m.PARTITION), F.lit(":"), F.col(m.OFFSET))
+    return F.coalesce(F.col(m.POSITION), F.when((F.col(m.PART) > 0) | (F.col(m.OP) == "d"), message))
+
+
+def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+    deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
+    inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
+    swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
+    segmented = guarded.withColumns(
+        {
+            SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
+            GONE: F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before()), F.lit(False)),
+        }
+    )
+    carried = [
+        name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
+    ]
+    place = F.struct(m.PARTITION, m.OFFSET, m.PART).alias("value")
+    opens = F.when(effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), place))
+    lasts = segmented.withColumns(
+        {OPENER: F.last(opens, ignorenulls=True).over(_so_far())}
+        | {f"__cdc_last_{at}": _last(name) for at, name in enumerate(carried)}
+        | {f"__cdc_good_{at}": _last_good(name) for at, name in enumerate(carried) if name in partial.absent}
+    )
+    return _resolve(lasts, target, carried, partial)
+
+
+def tells(name: str) -> Column:
+    """Whether a message gives a value (or NULL) for a column."""
+    silent = F.array_contains(F.col(m.ABSENT), name) | F.array_contains(F.col(m.UNAVAILABLE), name)
+    return effective() & ~is_delete() & ~silent
+
+
+def _problem_of(name: str) -> Column:
+    found = F.filter(m.PROBLEMS, lambda problem: problem["column"] == name)
+    return F.when(F.size(m.PROBLEMS) > 0, F.get(found, F.lit(0))["code"])
+
+
+def _last(name: str) -> Column:
+    # A message that is held unread may have set the column: what a later one does not tell is then unknown, not old.
+    # One of another row that has this one's key has not.
+    unread = F.col(m.CODE) != str(Code.KEY_COLLISION)
+    told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"), _problem_of(name).alias("code"))
+    lost = F.struct(F.col(SEGMENT).alias("segment"), F.lit(None).alias("value"), F.col(m.CODE).alias("code"))
+    return F.last(F.when(tells(name), told).when(unread, lost), ignorenulls=True).over(_so_far())
+
+
+def _last_good(name: str) -> Column:
+    told = F.struct(F.col(SEGMENT).alias("segment"), m.column(name).alias("value"))
+    return F.last(F.when(tells(name) & _problem_of(name).isNull(), told), ignorenulls=True).over(_so_far())
+
+
+def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], partial: Partial) -> DataFrame:
+    """Put the carried values into the columns and name what is still open."""
+    columns: dict[str, Column] = {}
+    open_columns, missing, codes = [], [], []
+    for at, name in enumerate(carried):
+        last = _of_segment(F.col(f"__cdc_last_{at}"))
+        is_open = F.array_contains(F.col(m.UNAVAILABLE), name)
+        value = F.when(is_open, last["value"]).otherwise(m.column(name))
+        # A delete stays open too: a key change may want to know the row that it ended.
+        asks = is_open | is_delete()
+        open_columns.append(F.when(asks & last.isNull(), F.lit(name)))
+        code = F.struct(F.lit(name).alias("column"), last["code"].alias("code"))
+        codes.append(F.when(asks & last["code"].isNotNull(), code))
+        if name in partial.absent:
+            good = _of_segment(F.col(f"__cdc_good_{at}"))
+            is_missing = F.array_contains(F.col(m.ABSENT), name)
+            value = F.when(is_missing, good["value"]).otherwise(value)
+            missing.append(F.when(is_missing & good.isNull(), F.lit(name)))
+        # At a delete the columns show the row that it ends: a key change takes its unknown values from there.
+        columns[name] = F.when(is_delete() & effective(), last["value"]).otherwise(value)
+    row = [columns.get(name, m.column(name)).alias(name) for name in target.types]
+    return lasts.select(
+        *row,
+        *m.META,
+        *(
+            CURRENT,
+            REBUILT,
+            HELD,
+            GROUP,
+            ORDER,
+            AMBIGUOUS,
+            REPLAYED,
+            IN_DOUBT,
+            REGRESSED,
+            CONTINUED,
+            WIPED,
+            SEGMENT,
+            _of_segment(F.col(OPENER))["value"].alias(OPENER),
+            GONE,
+            ORPHAN,
+            FIRST,
+            TWIN,
+        ),
+        _compact(open_columns, NO_NAMES).alias(OPEN_COLUMNS),
+        _compact(missing, NO_NAMES).alias(MISSING_COLUMNS),
+        _compact(codes, f"array<{PROBLEM}>").alias(CARRIED),
+    )
+
+
+def _of_segment(last: Column) -> Column:
+    return F.when(last["segment"] == F.col(SEGMENT), last)
+
+
+def _compact(parts: Sequence[Column], ddl: str) -> Column:
+    return F.when(effective(), m.listed(parts, ddl)).otherwise(F.array().cast(ddl))

@@ -1,0 +1,1 @@
+"""What a snapshot says of the batch that made it: the only memory of progress (design section 3)."""

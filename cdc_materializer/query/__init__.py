@@ -1,0 +1,1 @@
+"""`cdcm query` and `read`: SQL over the mirrors, with what is not published yet if asked for."""

@@ -1,0 +1,1 @@
+"""Spark: sessions that are built, watched and ended, and how they plan."""
