@@ -106,6 +106,12 @@ def _statuses(config: Config) -> set[tuple[int, str, str]]:
     return {(row["offset"], row["code"], row["status"]) for row in content(config)[str(MIRROR.quarantine)]}
 
 
+def _published(config: Config) -> int:
+    """How often quarantine was published: each statement of one commit is a snapshot, and the last has the marker."""
+    lines = open_tables(config.catalog).lines_of(MIRROR.quarantine)
+    return sum(Marker.from_summary(line.summary) is not None for line in lines)
+
+
 def _commits(config: Config) -> int:
     return len(open_tables(config.catalog).lines_of(MIRROR.quarantine))
 
@@ -251,7 +257,7 @@ def test_what_is_released_is_told_with_what_it_is_warned_of_by_now(spark: "Spark
     blocked = _of_prices(tmp_path, "warn", few_rows=True)
     with pytest.raises(ContractBlocked, match="many rows"):
         release_held(blocked, str(MIRROR), Wanted(), spark)
-    left, commits = _told_of_prices(blocked), _commits(blocked)
+    left, published = _told_of_prices(blocked), _published(blocked)
     config = _of_prices(tmp_path, "warn")
 
     done = release_held(config, str(MIRROR), Wanted(), spark)
@@ -259,7 +265,7 @@ def test_what_is_released_is_told_with_what_it_is_warned_of_by_now(spark: "Spark
     assert left == held
     assert (done.tried, done.released, done.held) == (1, 1, 0)
     assert _told_of_prices(config) == [(1, "quarantine", "released"), (1, "warn", "released")]
-    assert _commits(config) == commits + 1
+    assert _published(config) == published + 1
 
 
 def test_what_is_tried_again_and_breaks_nothing_makes_no_commit_but_the_end_of_what_it_broke(
@@ -268,13 +274,13 @@ def test_what_is_tried_again_and_breaks_nothing_makes_no_commit_but_the_end_of_w
     """Quarantine has no news of it before readers see it."""
     assert run_once(_of_prices(tmp_path, "block"), spark).exit_code == EXIT_BLOCKED
     config = _of_two(tmp_path)
-    told, commits = _told_of_prices(config), _commits(config)
+    told, published = _told_of_prices(config), _published(config)
 
     assert run_once(config, spark).exit_code == 0
 
     assert told == [(1, "block", "open")]
     assert _told_of_prices(config) == [(1, "block", "released")]
-    assert _commits(config) == commits + 1
+    assert _published(config) == published + 1
     assert not is_unsettled(*_markers(config))
 
 

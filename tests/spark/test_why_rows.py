@@ -35,6 +35,8 @@ _CASE = 264
 _KEY_CHANGES = 267
 #: Schemas that messages name by GUID and by id, in their bytes and in headers; the other names them by fingerprints.
 _GUIDS, _FINGERPRINTS = 170, 174
+#: JSON whose messages bring their schema along.
+_INLINE = 1
 
 
 def _brought_up(
@@ -130,12 +132,13 @@ def test_each_message_is_told_with_the_schema_that_its_value_was_written_with(
     assert names[0] != names[1]
 
 
-def test_a_schema_that_a_message_brings_is_told_as_reports_tell_it(config: Config, spark: "SparkSession") -> None:
+def test_a_schema_that_a_message_brings_is_told_as_reports_tell_it(spark: "SparkSession", lake_config: Config) -> None:
     """Its name and a digest of its text, so that what `why` tells and what a report tells are known for one schema."""
-    (found,) = _why(config, spark, "6").messages
+    inline, mirror = _brought_up(_INLINE, "inline", spark, lake_config), TableName.parse(f"{_SPACE}.inline")
+    found, *_ = why(inline, str(mirror), Asked(key="1"), spark).messages
 
-    place, mirror = (found.partition, found.offset), TableName.parse(f"{_SPACE}.rows")
-    told = schemas_of(mirror, open_tables(config.catalog), {place})[place]
+    place = (found.partition, found.offset)
+    told = schemas_of(mirror, open_tables(inline.catalog), {place})[place]
     assert re.fullmatch("inline:.+/[0-9a-f]{8}", found.schema_name or "")
     assert (found.schema_id, found.schema_name) == (told.number, told.name)
 
