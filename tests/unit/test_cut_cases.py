@@ -37,7 +37,8 @@ def test_a_case_goes_in_small_batches_or_says_why_not(case: Case) -> None:
 
 def test_a_case_that_says_nothing_of_small_batches_is_told() -> None:
     """As a new one is; one that says two things, or of small batches where it goes in none, is as well."""
-    one, two = {"messages": [{}]}, {"messages": [{}, {}]}
+    one: dict[str, Any] = {"messages": [{}]}
+    two: dict[str, Any] = {"messages": [{}, {}]}
     good: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (one, {}),
         ({"messages": [{"skip": 4}, {}]}, {}),
