@@ -321,7 +321,7 @@ _OF_NUMBERS = """, quality: [{name: of-numbers, type: custom, engine: greatExpec
 
 def test_a_tried_rule_that_fails_at_a_row_stops_nobody_who_asks(spark: "SparkSession", lake_config: Config) -> None:
     """As it stops no run: rows are proven, repaired, told as of then and explained without it, and a trial says so."""
-    shop = Things(spark, lake_config, "tried", 5)
+    shop = Things(spark, lake_config, "tried_rule", 5)
     shop.contract("contract.yaml", least=0, of_names=_OF_NUMBERS)
     shop.send(("c", 1, 10), ("u", 1, -1), ("c", 2, 20))
     shop.run()
