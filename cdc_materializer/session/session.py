@@ -49,6 +49,10 @@ _BATCHES = {
     "spark.sql.codegen.wholeStage": "false",
     # States are cached for seconds, and read three times.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # To look for a join that such a filter would speed up, Spark writes a key out as what it is computed from, which
+    # for one that is decoded and then looked at in several places doubles with each of them: `why` ended out of memory
+    # after six minutes, and takes 30 CPU-s without. Our joins are with what is small enough to be sent everywhere.
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
 }
 #: Files that a user's query names by their paths have rows from before a mask, and nothing tells whose they are.
 _ASKED = {"spark.sql.runSQLOnFiles": "false"}
