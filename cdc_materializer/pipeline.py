@@ -146,9 +146,8 @@ def land(line: Line, raw: LakeTable | None, span: Span, topic: TopicState) -> La
     """Append the span's messages to raw; a bad message, a missing schema or a broken rule never stops this."""
     topic = as_raw_counts(topic, marker_of(raw) if raw is not None else None)
     if raw is None:
-        start = replace(
-            new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id), topics=topic.topics
-        )
+        new = new_marker(line, Span(span.topic, span.start, span.start), "", topic.topic_id)
+        start = replace(new, topics=topic.topics)
         raw = line.lake.create(line.mirror.raw, RAW_SCHEMA, start, _RAW_PROPERTIES)
     if span.is_empty:
         return raw
@@ -298,8 +297,8 @@ def settle(line: Line, raw: LakeTable, tables: Tables) -> Tables:
 
 def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Batch | None:
     """Quarantine, history once the rows are staged and audited, then these, and the marker; None without a mirror."""
-    span = decided.span
-    mirror = _prepare_mirror(line, raw, tables.mirror, decided)
+    span, stop = decided.span, stops.asked_for(line, decided)
+    mirror = _prepare_mirror(line, raw, tables, decided, goes_on=stop is None)
     earlier = marker_of(mirror) if mirror is not None else None
     reached = earlier.offsets if earlier is not None else span.start
     read = tally.check(line, raw, earlier.offsets if earlier else Offsets(), decided, partial(tally.stored, line))
@@ -327,7 +326,8 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     if span.is_empty:  # Where it ends, a batch has ended that was published: it is told behind the commit.
         marker, untold = replace(marker, warned=untold), ()
     held = quarantine.hold(line, tables.quarantine, reached, marker, decided, untold)
-    stops.stop_if_asked(line, decided)
+    if stop is not None:
+        raise stop
     if mirror is None:
         stops.refuse_without_mirror(line, decided)
         return None
@@ -338,8 +338,8 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.has_of(line, tables.quarantine, span)
     )
     counts = {**marker.counts, **({"swept": gone} if gone else {})}
-    marker = replace(marker, counts=counts, ledger=kept.text, settles=decided.wrongs if settles else None)
-    marker = replace(marker, held_table=held.uuid if held is not None else None)
+    uuid, wrongs = held.uuid if held is not None else None, decided.wrongs if settles else None
+    marker = replace(marker, counts=counts, ledger=kept.text, settles=wrongs, held_table=uuid)
     audited: list[audit.Remarks] = []
 
     def stage_and_audit(stage: Stage) -> None:
@@ -362,16 +362,16 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     return Batch(decided.counts, violations, offsets, raw.head or 0, head, gone, covered=span.count)
 
 
-def _prepare_mirror(line: Line, raw: LakeTable, mirror: LakeTable | None, decided: Decided) -> LakeTable | None:
-    """The mirror with the columns that the batch needs; None where the messages do not tell what it would be."""
-    span, plan, routed = decided.span, decided.decoders.plan, decided.facts.routed
+def _prepare_mirror(line: Line, raw: LakeTable, tables: Tables, decided: Decided, *, goes_on: bool) -> LakeTable | None:
+    """The mirror, with the columns of a batch that goes on; None where the messages do not tell what it would be."""
+    mirror, span, plan, routed = tables.mirror, decided.span, decided.decoders.plan, decided.facts.routed
     if mirror is not None:
         is_ready = plan.is_empty and not mirror.pending and (mirror.routed or not routed)
-        return mirror if is_ready else line.lake.evolve(mirror, plan, routed=routed)
+        return mirror if is_ready or not goes_on else line.lake.evolve(mirror, plan, routed=routed)
     if not decided.decoders.make_a_table:
         return None
-    start = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
-    start = replace(start, masks=line.masks.told(), truncates=0)
+    new = new_marker(line, Span(span.topic, span.start, span.start), "", marker_of(raw).topic_id)
+    start = replace(new, masks=line.masks.told(), truncates=0)
     layout = (tuple(line.table.partitioned_by), tuple(line.table.sorted_by))
     properties = line.table.format_properties()
     return line.lake.create(line.mirror, plan.target, start, properties, layout, soft=line.is_soft, routed=routed)

@@ -10,6 +10,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.decode.refusals import REFUSALS
 from cdc_materializer.errors import (
     MAX_QUARANTINED,
+    CdcError,
     Code,
     ContractBlocked,
     OutOfRange,
@@ -22,6 +23,8 @@ from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.line import quarantine
 from cdc_materializer.line.line import Line
 from cdc_materializer.offsets import Offsets, Span
+
+_RAW_HAS = "Raw has the messages, and quarantine says which; the mirror was not changed."
 
 
 def refuse_without_mirror(line: Line, decided: Decided) -> None:
@@ -41,41 +44,52 @@ def refuse_without_mirror(line: Line, decided: Decided) -> None:
     raise SchemaRefused(what, f"{hints} `cdcm quarantine list --table {line.mirror}` names each.")
 
 
-def stop_if_asked(line: Line, decided: Decided) -> None:
-    """Stop before anything reaches the mirror, where a rule or a setting says so."""
+def asked_for(line: Line, decided: Decided) -> CdcError | None:
+    """The stop that is asked for before anything reaches the mirror; None where none is."""
     name = line.mirror
-    raw_has = "Raw has the messages, and quarantine says which; the mirror was not changed."
     if Code.POSITION_REGRESSION in decided.violations:
         what = (
-            f"The database behind {name} went back: it sends changes from before the last one that was read. {raw_has}"
+            f"The database behind {name} went back: it sends changes from before the last one that was read. {_RAW_HAS}"
         )
         do = (
             f"If it was restored or replaced, accept it with `cdcm adopt {name}`, and have it snapshotted again. Where "
             "PostgreSQL tells `lsn` but no `sequence`, a transaction that took longer than "
             "`position_regression_tolerance` looks the same: then set that higher."
         )
-        raise PositionRegression(what, do)
+        return PositionRegression(what, do)
+    return _of_contract(line, decided) or _of_settings(line, decided)
+
+
+def _of_contract(line: Line, decided: Decided) -> ContractBlocked | None:
+    name = line.mirror
     # A replay holds such a row on its branch, which nobody reads: what is held at its end counts (`blocked_at_end`).
     if decided.blocked and not line.replays:
-        what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {raw_has}"
-        raise ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
+        what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {_RAW_HAS}"
+        return ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
     limit = line.contract.max_quarantined if line.contract is not None else None
     # What was held before is judged again as a batch of its own, and a replay shows what it holds before its swap.
     is_first = not line.replays and not decided.span.is_empty
     if limit is not None and is_first and limit.is_exceeded(*(new := _held_newly(decided))):
         held, read = new
-        what = f"{held} of {read} messages of {name} would be held, and its contract allows {limit}. {raw_has}"
+        what = f"{held} of {read} messages of {name} would be held, and its contract allows {limit}. {_RAW_HAS}"
         do = f"See `cdcm report --table {name}`, mend the data or the rule, and run again."
-        raise ContractBlocked(what, do, (MAX_QUARANTINED,))
+        return ContractBlocked(what, do, (MAX_QUARANTINED,))
+    return None
+
+
+def _of_settings(line: Line, decided: Decided) -> CdcError | None:
+    name = line.mirror
     if line.table.incompatible_schema == "stop" and Code.SCHEMA_INCOMPATIBLE in decided.violations:
-        what = f"Values of {name} have a type that its columns cannot take. {raw_has}"
-        raise SchemaIncompatible(what, "Set `incompatible_schema: quarantine`, or mirror the topic under another name.")
+        what = f"Values of {name} have a type that its columns cannot take. {_RAW_HAS}"
+        do = "Set `incompatible_schema: quarantine`, or mirror the topic under another name."
+        return SchemaIncompatible(what, do)
     if line.table.special_values == "stop" and Code.OUT_OF_RANGE in decided.violations:
-        what = f"Values of {name} are out of range. {raw_has}"
-        raise OutOfRange(what, "Set `special_values: null` or `clamp` to go on.")
+        what = f"Values of {name} are out of range. {_RAW_HAS}"
+        return OutOfRange(what, "Set `special_values: null` or `clamp` to go on.")
     if line.table.truncate == "stop" and decided.facts.truncates:
-        what = f"The source table of {name} was truncated. {raw_has}"
-        raise TruncateStopped(what, "Set `truncate: apply` or `ignore` to go on.")
+        what = f"The source table of {name} was truncated. {_RAW_HAS}"
+        return TruncateStopped(what, "Set `truncate: apply` or `ignore` to go on.")
+    return None
 
 
 def _held_newly(decided: Decided) -> tuple[int, int]:

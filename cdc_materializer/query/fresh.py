@@ -140,7 +140,8 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
                 raise UsageError(f"There is no mirror {name} yet.", "`cdcm run` makes it.")
             published = lake.rows(tables.mirror)
             return Fresh(life.without_deleted(published) if topic is not None else published)
-        stops.stop_if_asked(line, decided)
+        if (stop := stops.asked_for(line, decided)) is not None:
+            raise stop
         if tables.mirror is None and not decided.decoders.make_a_table:
             what = f"There is no mirror {name} yet, and no message that tells what it would be."
             raise UsageError(what, "`cdcm run` says more.")

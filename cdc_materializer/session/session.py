@@ -49,9 +49,7 @@ _BATCHES = {
     "spark.sql.codegen.wholeStage": "false",
     # States are cached for seconds, and read three times.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # To look for a join that such a filter would speed up, Spark writes a key out as what it is computed from, which
-    # for one that is decoded and then looked at in several places doubles with each of them: `why` ended out of memory
-    # after six minutes, and takes 30 CPU-s without. Our joins are with what is small enough to be sent everywhere.
+    # To find a use for one, Spark writes keys out as what they come from: `why` had six minutes, then no memory (30 s).
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
 }
 #: Files that a user's query names by their paths have rows from before a mask, and nothing tells whose they are.
@@ -264,9 +262,8 @@ def command_line_settings(config: Config, settings: Mapping[str, str]) -> dict[s
 
 def merge_settings(ours: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return both, with the user's ``own`` winning, or added where the property is a list."""
-    added = {
-        name: between.join((ours[name], own[name])) for name, between in _LISTS.items() if name in ours and name in own
-    }
+    both = _LISTS.keys() & ours.keys() & own.keys()
+    added = {name: _LISTS[name].join((ours[name], own[name])) for name in both}
     return {**ours, **own, **added}
 
 

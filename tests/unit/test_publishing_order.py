@@ -85,7 +85,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> _Lake:
         (tally, "check", "messages counted", 2),
         (tally, "check_keys", "keys counted", None),
         (quarantine, "hold", "held", held),
-        (stops, "stop_if_asked", "may go on", None),
+        (stops, "asked_for", "may go on", None),
         (pipeline, "_stage", "staged", None),
         (audit, "audit", "audited", audit.Remarks(("many rows",))),
         (history, "keep", "history", None),
@@ -96,10 +96,10 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> _Lake:
     return found
 
 
-#: Columns before the rows that need them; what is held before the rows that lack it, and before anyone is stopped;
-#: history behind the audit and before the rows; what the rows end in quarantine behind them.
+#: What is held before the rows that lack it; history behind the audit and before the rows; what the rows end in
+#: quarantine behind them. Ahead of all that, and only where nothing stops the batch, the columns that the rows need.
 _ORDER = [
-    *("messages counted", "keys counted", "held", "may go on"),
+    *("messages counted", "keys counted", "held"),
     *("staged", "audited", "history", "mirror", "warned", "ended"),
 ]
 
@@ -114,7 +114,7 @@ def test_a_batchs_commits_are_made_in_the_order_in_which_a_kill_between_does_no_
 
     done = pipeline.publish(line, _raw(line), tables, _decided(has_plan=True))
 
-    assert lake.done == [first, *_ORDER]
+    assert lake.done == ["may go on", first, *_ORDER]
     assert done is not None
     assert (done.mirror_snapshot, done.violations) == (2, {"CONTRACT": 2})
 
@@ -148,15 +148,11 @@ def test_a_batch_that_readers_see_is_told_where_another_process_is_first_in_quar
 def test_a_batch_that_stops_is_told_in_quarantine_and_nowhere_else(
     lake: _Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it held is known to the next run; readers see nothing of it."""
-
-    def stop(*_: object) -> None:
-        raise ContractBlocked("a", "b", ())
-
-    monkeypatch.setattr(stops, "stop_if_asked", stop)
+    """What it held is known to the next run; readers see nothing of it, not even its columns."""
+    monkeypatch.setattr(stops, "asked_for", lambda *_: ContractBlocked("a", "b", ()))
     line = _line(lake)
 
     with pytest.raises(ContractBlocked):
-        pipeline.publish(line, _raw(line), Tables(_raw(line), _table(_NAME), None), _decided(has_plan=False))
+        pipeline.publish(line, _raw(line), Tables(_raw(line), _table(_NAME), None), _decided(has_plan=True))
 
     assert lake.done == ["messages counted", "keys counted", "held"]
