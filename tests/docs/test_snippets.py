@@ -49,7 +49,7 @@ def test_a_program_works_as_it_is_shown(place: Path, snippet: Snippet) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
 
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -24,7 +24,7 @@ MIRROR = TableName.parse("shop.things")
 TABLES = (MIRROR, MIRROR.raw, MIRROR.quarantine, MIRROR.history)
 TOPIC = "shop.public.things"
 _ROOT = Path(__file__).parents[2]
-_SECONDS_MAX = 300
+_SECONDS_MAX = 900
 #: Operation, key and price; a price that is text does not fit, and its message is held.
 CHANGES: tuple[tuple[str, int, Any], ...] = (
     *(("c", 1, 10), ("c", 2, 20), ("u", 2, "held")),

@@ -179,7 +179,7 @@ def _ended(config: Config, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, which is that a source refused it."""
     program = [sys.executable, "-m", "cdc_materializer", *options, "--json", "--debug", "-c", str(config.path)]
     given = environment(JDK_JAVA_OPTIONS=f"-Dproxy.password={OPTION} -Dcanary=there")
-    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=300, env=given)
+    done = subprocess.run(program, check=False, capture_output=True, text=True, timeout=900, env=given)
     assert done.returncode == EXIT_SOURCE, done.stderr[-2000:]
     return done
 

@@ -65,7 +65,7 @@ def test_a_password_that_a_broker_refuses_is_found_nowhere(tmp_path: Path) -> No
             arguments = ["run", "--json", "--debug", "-c", str(_pipeline(folder, broker))]
             done = subprocess.run(
                 [sys.executable, "-c", f"{program}sys.exit(main(sys.argv[1:]))", *arguments],
-                check=False, capture_output=True, text=True, timeout=300, env=environment(),
+                check=False, capture_output=True, text=True, timeout=900, env=environment(),
             )  # fmt: skip
         assert done.returncode == EXIT_SOURCE, done.stderr[-2000:]
         (table,) = json.loads(done.stdout)["tables"]

@@ -63,7 +63,7 @@ class Aftermath:
 
 def _maintain(config: Config, driver: Path, point: str) -> int:
     command = [sys.executable, str(driver), str(config.path)]
-    ended = subprocess.run(command, check=False, capture_output=True, timeout=300, env=environment(CDCM_CRASH_AT=point))
+    ended = subprocess.run(command, check=False, capture_output=True, timeout=900, env=environment(CDCM_CRASH_AT=point))
     return ended.returncode
 
 

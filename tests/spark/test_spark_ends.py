@@ -16,7 +16,7 @@ from tests.spark.processes import command, environment, pipeline, run_process, w
 
 pytestmark = [pytest.mark.spark, TURNS]
 
-_SECONDS_MAX = 300
+_SECONDS_MAX = 900
 
 
 def _java_of(run: "subprocess.Popen[str]", config: Config) -> int:

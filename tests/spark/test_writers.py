@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, TURNS]
 
-_SECONDS_MAX = 300.0
+_SECONDS_MAX = 900.0
 _DAY_MS = 86_400_000
 #: `cdcm run`, put to sleep at a point of a commit as a suspended machine is: all at once, and for any time.
 _SLEEPER = """
