@@ -158,7 +158,22 @@ def _parsed(text: str, what: str) -> tuple["exp.Expr | None", str | None]:
         return None, None
     if len(found) > 1:
         return None, f"{what} is more than one statement."
-    return (found[0] if found else None), None
+    tree = found[0] if found else None
+    unfinished = _unfinished(tree, text) if tree is not None else None
+    return (tree, None) if unfinished is None else (None, f"{what} is not Spark SQL: {unfinished}.")
+
+
+def _unfinished(tree: "exp.Expr", text: str) -> str | None:
+    """Say what is left open in a statement that the parser takes as it is, and Spark does not."""
+    from sqlglot import exp
+
+    if words_of(text)[-1:] == [","]:
+        return "nothing stands behind its last comma"
+    if any(not any(group.args.values()) for group in tree.find_all(exp.Group)):
+        return "nothing stands behind GROUP BY"
+    if any(not any(value for key, value in one.args.items() if key != "this") for one in tree.find_all(exp.In)):
+        return "nothing stands between the parentheses of IN"
+    return None
 
 
 def _is_not_shared(text: str) -> bool:

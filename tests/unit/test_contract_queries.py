@@ -60,6 +60,17 @@ def _columns_of(table: TableName) -> Collection[str] | None:
         ("SELECT sum(amount FROM {object}", "the query is not Spark SQL near 'sum(amount FROM'"),
         ("SELECT count(*) FROM {object} WHERE amount >", "the query is not Spark SQL near 'amount >'"),
         ("SELECT 1; SELECT 2", "the query is more than one statement."),
+        ("SELECT count(*) FROM {object} GROUP BY", "is not Spark SQL: nothing stands behind GROUP BY. Mend it"),
+        ("SELECT max(n) FROM (SELECT count(*) n FROM {object} GROUP BY)", "nothing stands behind GROUP BY."),
+        ("SELECT count(*) FROM {object} GROUP BY status,", "nothing stands behind its last comma."),
+        ("SELECT count(*) FROM {object} WHERE status IN ()", "nothing stands between the parentheses of IN."),
+        ("SELECT count(*) FROM {object} WHERE id IN (SELECT id FROM {object})", None),
+        ("SELECT count(*) FROM {object} WHERE id IN (1)", None),
+        ("SELECT count(*) FROM {object} GROUP BY ALL", None),
+        ("SELECT count(*) FROM {object} GROUP BY ()", None),
+        ("SELECT count(*) FROM {object} GROUP BY GROUPING SETS ((status), ())", None),
+        ("SELECT count(*) FROM {object} GROUP BY ROLLUP (status)", None),
+        ("SELECT count(*) FROM {object} GROUP BY status WITH CUBE", None),
     ],
 )
 def test_what_spark_would_not_understand_is_told_with_its_line(tmp_path: Path, query: str, told: str | None) -> None:
