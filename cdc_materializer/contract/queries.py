@@ -50,6 +50,8 @@ _NAMING = frozenset(
 _BROKEN = re.compile(
     r"Invalid expression / Unexpected token|Expecting |Expected (END after CASE|table name)"
     r"|Required keyword: '\w+' missing for <class '[\w.]+\.(GT|GTE|LT|LTE|EQ|NEQ|And|Or|Add|Sub|Mul|Like|In|Not)'>"
+    # Not of WHERE, HAVING or LIMIT: where nothing is behind them, they may be the name that a table is given.
+    r"|Required keyword: '\w+' missing for <class '[\w.]+\.(Between|Order|Sort|Union|Intersect|Except)'>"
 )
 
 
@@ -165,10 +167,20 @@ def _parsed(text: str, what: str) -> tuple["exp.Expr | None", str | None]:
 
 def _unfinished(tree: "exp.Expr", text: str) -> str | None:
     """Say what is left open in a statement that the parser takes as it is, and Spark does not."""
+    import sqlglot
     from sqlglot import exp
+    from sqlglot.tokens import TokenType
 
-    if words_of(text)[-1:] == [","]:
+    # Not `words_of`, which leaves out names between backticks, texts and numbers: behind a comma may stand one of them.
+    tokens = sqlglot.tokenize(text, read="spark")
+    kinds = [one.token_type for one in tokens if one.token_type is not TokenType.SEMICOLON]
+    before, last = kinds[-2:] if len(kinds) > 1 else (None, None)
+    if last is TokenType.COMMA:
         return "nothing stands behind its last comma"
+    # With AS or a dot before it, it is a name.
+    is_open = last in {TokenType.ON, TokenType.USING} and before not in {TokenType.ALIAS, TokenType.DOT}
+    if is_open and tree.find(exp.Join) is not None:
+        return "nothing stands behind the ON or USING of its last join"
     if any(not any(group.args.values()) for group in tree.find_all(exp.Group)):
         return "nothing stands behind GROUP BY"
     if any(not any(value for key, value in one.args.items() if key != "this") for one in tree.find_all(exp.In)):
