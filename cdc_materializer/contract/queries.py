@@ -169,16 +169,15 @@ def _unfinished(tree: "exp.Expr", text: str) -> str | None:
     """Say what is left open in a statement that the parser takes as it is, and Spark does not."""
     import sqlglot
     from sqlglot import exp
-    from sqlglot.tokens import TokenType
 
     # Not `words_of`, which leaves out names between backticks, texts and numbers: behind a comma may stand one of them.
-    tokens = sqlglot.tokenize(text, read="spark")
-    kinds = [one.token_type for one in tokens if one.token_type is not TokenType.SEMICOLON]
+    kinds = [token.token_type.name for token in sqlglot.tokenize(text, read="spark")]
+    kinds = [kind for kind in kinds if kind != "SEMICOLON"]
     before, last = kinds[-2:] if len(kinds) > 1 else (None, None)
-    if last is TokenType.COMMA:
+    if last == "COMMA":
         return "nothing stands behind its last comma"
     # With AS or a dot before it, it is a name.
-    is_open = last in {TokenType.ON, TokenType.USING} and before not in {TokenType.ALIAS, TokenType.DOT}
+    is_open = last in {"ON", "USING"} and before not in {"ALIAS", "DOT"}
     if is_open and tree.find(exp.Join) is not None:
         return "nothing stands behind the ON or USING of its last join"
     if any(not any(group.args.values()) for group in tree.find_all(exp.Group)):
