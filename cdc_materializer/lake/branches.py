@@ -212,9 +212,9 @@ def go_back(lake: Lake, base: LakeTable, tag: str, carried: Callable[[Marker], M
 
 
 def _has_other_columns(table: Any, kept: Any) -> bool:  # noqa: ANN401 - Java objects
-    """Whether a state has columns that the table has no more: some were rebuilt with another type."""
-    then = table.schemas().get(kept.schemaId())
-    return not columns_by_id(then).keys() <= columns_by_id(table.schema()).keys()
+    """Whether a state has columns that the table has no more, or under another name: they were rebuilt, or renamed."""
+    then, now = columns_by_id(table.schemas().get(kept.schemaId())), columns_by_id(table.schema())
+    return any(now.get(number) != name for number, name in then.items())
 
 
 def _on_a_branch(lake: Lake, base: LakeTable, tag: str, marker: Marker) -> tuple[int, Callable[[], object]]:

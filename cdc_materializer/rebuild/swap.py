@@ -112,11 +112,10 @@ def take_back(line: Line) -> None:
     # What comes back is marked anew, in the columns of now: nothing would tell of those that are gone.
     check_dropped(live.mirror, live.mirror.dropped)
     _check_hidden(line, before)
-    now, swapped, is_renamed = marker_of(live.mirror), Swapped(held.head), before.stored.has_renamed
+    now, swapped = marker_of(live.mirror), Swapped(held.head)
 
     def back(old: Marker) -> Marker:
-        # A ledger's hashes are of the names that columns had.
-        return replace(carried(old, now), swapped=swapped, ledger=None if is_renamed else old.ledger)
+        return replace(carried(old, now), swapped=swapped)
 
     with translated(name):
         go_back(lake, live.mirror, BEFORE_REPLAY, back)

@@ -281,6 +281,57 @@ def test_a_column_gets_another_type_and_its_new_name_with_the_swap_and_loses_bot
     assert both.is_proved()
 
 
+def test_names_that_a_replay_has_given_are_taken_back_with_it(spark: "SparkSession", lake_config: Config) -> None:
+    """With nothing else that is another: field ids and the ledger stay, and a run gives the names if they are stated.
+
+    The history, which no replay writes, has got them from a run; it is written on in both ways.
+    """
+    named = Table(lake_config, spark, "named_back")
+    former = {"history": True, "ledger": True}
+    named.settings = former
+    named.send({"price": _TEXT}, {"id": 1, "price": "12.50"})
+    named.run()
+    before = named.fields()
+    named.settings = {**former, "renames": {"price": "cost"}}
+    done = replay_tables(named.config, (named.mirror,), ReplayOptions(publish=True), spark).tables[0]
+    swapped = named.rows()
+    named.send({"cost": _TEXT, "note": _TEXT}, {"id": 2, "cost": "1", "note": "a"})
+    named.run()
+
+    back = roll_back(named.config, (named.mirror,), spark).tables[0]
+
+    assert (done.error, done.equal, done.published, swapped) == (None, True, True, [{"id": 1, "cost": "12.50"}])
+    assert (back.error, back.rolled_back, named.rows()) == (None, True, [{"id": 1, "price": "12.50"}])
+    assert named.fields() == before
+    named.settings = former
+    assert verify_tables(named.config, spark, VerifyOptions([named.mirror], ledger=True)).tables[0].equal
+    named.settings = {**former, "renames": {"price": "cost"}}
+    named.run()
+    assert named.rows() == [{"id": 1, "cost": "12.50", "note": None}, {"id": 2, "cost": "1", "note": "a"}]
+    assert named.fields()["cost"] == before["price"]
+    assert named.is_proved()
+
+
+def test_a_name_that_was_taken_back_stays_where_no_rename_is_stated_any_more(
+    spark: "SparkSession", lake_config: Config
+) -> None:
+    """Who takes it out of the settings before the next run has the table as it was before."""
+    regretted = Table(lake_config, spark, "regretted")
+    regretted.send({"price": _TEXT}, {"id": 1, "price": "12.50"})
+    regretted.run()
+    regretted.settings = {"renames": {"price": "cost"}}
+    replay_tables(regretted.config, (regretted.mirror,), ReplayOptions(publish=True), spark)
+    regretted.settings = {}
+
+    back = roll_back(regretted.config, (regretted.mirror,), spark).tables[0]
+    regretted.send({"price": _TEXT}, {"id": 2, "price": "1"})
+    regretted.run()
+
+    assert (back.error, back.rolled_back) == (None, True)
+    assert regretted.rows() == [{"id": 1, "price": "12.50"}, {"id": 2, "price": "1"}]
+    assert regretted.is_proved()
+
+
 def test_a_swap_that_gives_names_catches_up_with_a_run_that_was_first(
     spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
