@@ -32,9 +32,9 @@ from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.changes.parts import (
     entries_of,
     is_named_later,
+    made,
     parts_of,
     row_of,
-    said_of,
     with_names,
 )
 from cdc_materializer.changes.positions import (
@@ -195,7 +195,7 @@ def _fields_ddl(record: WireType, writer: Writer, options: Options) -> str:
 
 def _images(writers: Writers, target: TableSchema, options: Options) -> tuple[list[Column], Source]:
     """The columns `value` and `wire_key`, and what the first says of where changes come from."""
-    said = [said_of(at, writer, options) for at, writer in enumerate(writers.changes)]
+    said = [made(at, writer, options) for at, writer in enumerate(writers.changes)]
     source = Source.told_by(F.col("value")["source"], [one.source for one in said])
     values = [
         (writer.selectors, _value_struct(at, writer, told, source, target, options))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -12,6 +14,9 @@ from cdc_materializer.changes.options import Options, Writers
 from cdc_materializer.decode.texts import any_of
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.decode.writers import Writer
+
+#: What of `Said` is asked for time and again.
+_MADE = ("op", "after", "before", "corrupt")
 
 
 def row_of(writer: Writer, options: Options) -> WireType:
@@ -29,7 +34,11 @@ def entries_of(at: int, writer: Writer, options: Options) -> Column | None:
 
 
 def parts_of(datums: DataFrame, writers: Writers, options: Options) -> DataFrame:
-    """The datums with ENTRY, each once for every row that its message speaks of; at least once."""
+    """The datums with ENTRY, each once for every row that its message speaks of; at least once. `made` reads them."""
+    return _with_rows(_split(datums, writers, options), writers, options)
+
+
+def _split(datums: DataFrame, writers: Writers, options: Options) -> DataFrame:
     found = {at: entries_of(at, writer, options) for at, writer in enumerate(writers.changes)}
     listed = {at: entries for at, entries in found.items() if entries is not None}
     if not listed:
@@ -40,11 +49,35 @@ def parts_of(datums: DataFrame, writers: Writers, options: Options) -> DataFrame
     return split.withColumns({f"entry{at}": F.get(F.col(f"entries{at}"), F.col(ENTRY)) for at in listed})
 
 
-def said_of(at: int, writer: Writer, options: Options) -> Said:
+def _said(at: int, writer: Writer, options: Options) -> Said:
     """What the format says of each message of a writer."""
     has_entries = entries_of(at, writer, options) is not None
     entry = F.col(f"entry{at}") if has_entries else None
     return options.format.said(Part(writer.body(F.col(f"value{at}")), writer, row_of(writer, options), options, entry))
+
+
+def _with_rows(parts: DataFrame, writers: Writers, options: Options) -> DataFrame:
+    """What a format says of messages, in columns of their own where it makes rows instead of picking them.
+
+    Each column of a row is asked for its value and by several tests. With the making of all columns in each of these,
+    a plan would grow by the square of their number: one of 12 columns of Maxwell's took minutes.
+    """
+    if not options.format.makes_rows:
+        return parts
+    columns: dict[str, Column] = {}
+    for at, writer in enumerate(writers.changes):
+        said = _said(at, writer, options)
+        asked = {name: getattr(said, name) for name in _MADE}
+        columns |= {f"{name}{at}": column for name, column in asked.items() if column is not None}
+    return parts.withColumns(columns)
+
+
+def made(at: int, writer: Writer, options: Options) -> Said:
+    """What the format says of each message of a writer, from the columns of `parts_of`."""
+    said = _said(at, writer, options)
+    if not options.format.makes_rows:
+        return said
+    return replace(said, **{name: F.col(f"{name}{at}") for name in _MADE if getattr(said, name) is not None})
 
 
 def is_named_later(at: int, writer: Writer, options: Options) -> bool:
@@ -67,7 +100,7 @@ def with_names(parts: DataFrame, writers: Writers, options: Options) -> DataFram
         # Asked in this order: most writers are none of JSON without a schema, and columns cost questions to the JVM.
         told = names_by_message(writer, options) if is_named_later(at, writer, options) else None
         if told is not None:
-            row = said_of(at, writer, options).after
+            row = made(at, writer, options).after
             names[f"names{at}"] = told if row is None else F.when(_lacks_values(row, row_of(writer, options)), told)
     return parts.withColumns(names).drop("value") if names else parts
 

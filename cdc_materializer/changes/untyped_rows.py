@@ -32,6 +32,7 @@ class UntypedRows(Format):
 
     rows_name_themselves = True
     needs_contract = True
+    makes_rows = True
     fields: str
     bytes = BASE64
     keeps_absent = True

@@ -136,6 +136,7 @@ class Format:
             the columns of `key:`, or else by the contract's primary key, and Kafka keys are not read at all.
         needs_contract: whether its messages say nothing of types, so that a contract has to. Its rows may then leave
             columns out, also those that a change of the key did not touch.
+        makes_rows: whether `said` makes rows of several fields of a value, rather than picking the one that is a row.
         tombstones_delete: whether a message without a value is a delete of its own also where `key:` is set. Otherwise
             it then repeats the delete before it, and is ignored.
         fills_keys: whether a delete's key may be made of defaults (`changes.fillers`).
@@ -147,6 +148,7 @@ class Format:
     depth: int = 1
     rows_name_themselves: bool = False
     needs_contract: bool = False
+    makes_rows: bool = False
     tombstones_delete: bool = False
     fills_keys: bool = False
     moments: str = "timestamp"
