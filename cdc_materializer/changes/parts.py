@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -77,7 +78,8 @@ def made(at: int, writer: Writer, options: Options) -> Said:
     said = _said(at, writer, options)
     if not options.format.makes_rows:
         return said
-    return replace(said, **{name: F.col(f"{name}{at}") for name in _MADE if getattr(said, name) is not None})
+    columns: dict[str, Any] = {name: F.col(f"{name}{at}") for name in _MADE if getattr(said, name) is not None}
+    return replace(said, **columns)
 
 
 def is_named_later(at: int, writer: Writer, options: Options) -> bool:
