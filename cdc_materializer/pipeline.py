@@ -103,7 +103,7 @@ def fold_next(line: Line, raw: LakeTable, tables: Tables, *, more_to_land: bool 
             done = publish(line, raw, tables, decided)
             return replace(done, limit=reading.limit) if done is not None else None
         finally:
-            decided.states.unpersist()
+            judging.release(decided.states)
 
 
 # --- steps 1 to 3

@@ -18,7 +18,7 @@ from cdc_materializer.batch.earlier import at_places
 from cdc_materializer.errors import UsageError
 from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import Lake, LakeTable
-from cdc_materializer.line import quarantine
+from cdc_materializer.line import judging, quarantine
 from cdc_materializer.line.line import Line, Tables, marker_of, reload
 from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.pipeline import decide, load, publish, reading_of, settle
@@ -104,7 +104,7 @@ def _release(line: Line, tables: Tables, wanted: Wanted) -> ReleaseReport:
     try:
         done = publish(line, raw, tables, decided)
     finally:
-        decided.states.unpersist()
+        judging.release(decided.states)
     return nothing.model_copy(
         update={
             "tried": tried,

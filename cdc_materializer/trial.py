@@ -33,7 +33,7 @@ from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.line.audit import Result, judge_table
 from cdc_materializer.line.checks import check_layout
-from cdc_materializer.line.judging import cached, without_failing
+from cdc_materializer.line.judging import cached, release, without_failing
 from cdc_materializer.line.line import Line, marker_of
 from cdc_materializer.line.renames import told_by
 from cdc_materializer.offsets import Offsets, Span
@@ -51,6 +51,7 @@ from cdc_materializer.report.trial_models import (
 from cdc_materializer.run.contracts import with_key
 from cdc_materializer.run.run import RunOptions, open_work, session_for
 from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.session import caching
 from cdc_materializer.session.session import beside
 from cdc_materializer.source import read_span, state_of
 from cdc_materializer.status import configured_tables
@@ -178,7 +179,7 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         decided, counted, sums = judged
         found = _broken(counted, history.stored, line.id_bytes) if sums["broken"] else {}
         codes = _codes(counted)
-        counted.unpersist()
+        release(counted)
         of_table = _table_rules(line, contract, decided, target)
     finally:
         folded.release()
@@ -329,10 +330,10 @@ def _table_rules(line: Line, contract: Contract, decided: DataFrame, target: Tab
     if not contract.table_rules:
         return []
     live = decided.where(F.col(verdict.PUBLISHED) & ~fold.is_delete())
-    final = live.select(*[m.column(name).cast(ddl).alias(name) for name, ddl in target.types.items()]).persist()
+    final = caching.cached(live.select(*[m.column(name).cast(ddl).alias(name) for name, ddl in target.types.items()]))
     alone = [rule for rule in contract.table_rules if rule.expectation != ROW_CHANGE]
     found = judge_table(Result(line.lake, line.mirror, final, target.types, None, target.key), alone)
-    final.unpersist()
+    caching.release(final)
     why = {one.rule.name: one.why for one in found}
     why |= {rule.name: ONE_STATE for rule in contract.table_rules if rule.expectation == ROW_CHANGE}
     return [

@@ -35,6 +35,7 @@ from cdc_materializer.order.epochs import MOVES, Recorded, next_epoch
 from cdc_materializer.order.sweeping import Watch
 from cdc_materializer.order.truncates import Truncate, beside, in_order, is_wiped
 from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.session import caching
 from cdc_materializer.session.few import planned_for
 
 
@@ -119,13 +120,13 @@ class Folded:
 
     def keep(self, states: DataFrame) -> None:
         """Go on with other states, cached until the batch is done."""
-        self.states = states.persist()
+        self.states = caching.cached(states)
         self.cached.append(self.states)
 
     def release(self) -> None:
         """Give the caches back."""
         while self.cached:
-            self.cached.pop().unpersist()
+            caching.release(self.cached.pop())
 
 
 def fold_batch(current: DataFrame, decoders: Decoders, past: Past) -> Folded:
@@ -167,7 +168,7 @@ def _own(current: DataFrame, decoders: Decoders, target: TableSchema, past: Past
 
 def _first(states: DataFrame, decoders: Decoders, past: Past) -> Folded:
     """What a batch alone tells, with the facts that say whether this is enough."""
-    states = states.persist()
+    states = caching.cached(states)
     folded = Folded(states, decoders.folded, [states])
     try:
         doubtful = doubtful_keys(decoders.writers, decoders.folded, past.lookup.options)

@@ -30,7 +30,7 @@ from cdc_materializer.explain.schemas import with_schemas
 from cdc_materializer.explain.sweeps import in_sweeping_batches
 from cdc_materializer.fold import fold
 from cdc_materializer.lake.line import heads, summaries
-from cdc_materializer.line.judging import cached, without_failing
+from cdc_materializer.line.judging import cached, release, without_failing
 from cdc_materializer.line.line import Line, marker_of
 from cdc_materializer.line.quarantine import as_held
 from cdc_materializer.marker.marker import Marker
@@ -116,7 +116,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
         standing = Standing.of(told) if total == len(told) else replace(_standing(line, judged), waiting=unread)
         row = _row(log, judged, key) if key is not None else None
     finally:
-        judged.unpersist()
+        release(judged)
     fingerprint = line.contract.fingerprint if line.contract is not None else None
     stop = log.stop.what if log.stop is not None else None
     return WhyReport(
@@ -161,7 +161,7 @@ def fates(log: Log) -> Iterator[DataFrame]:
         names = {m.TOPIC: "topic", m.PARTITION: "partition", m.OFFSET: "offset", verdict.OUTCOME: "outcome"}
         yield verdict.by_message(judged).select(*[F.col(name).alias(short) for name, short in names.items()])
     finally:
-        judged.unpersist()
+        release(judged)
 
 
 def _judged(

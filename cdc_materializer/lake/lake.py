@@ -26,6 +26,7 @@ from cdc_materializer.lake import outcome as lake_outcome
 from cdc_materializer.lake.columns import Stored, as_seen, columns_of, dropped_columns, rename_column
 from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.line import records
+from cdc_materializer.lake.metadata import iceberg_table
 from cdc_materializer.lake.outcome import BRANCH_PREFIX
 from cdc_materializer.lake.stage import Stage
 from cdc_materializer.marker.marker import MARKER_TAG, Marker
@@ -188,9 +189,8 @@ class Lake:
 
     def iceberg(self, name: TableName) -> Any:  # noqa: ANN401 - a Java object
         """The table in Iceberg's own API."""
-        jvm: Any = self.spark._jvm  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
-        session: Any = self.spark._jsparkSession  # noqa: SLF001
-        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, merge.table_path(self.catalog, name))
+        session: Any = self.spark._jsparkSession  # noqa: SLF001 - PySpark has no public way to Iceberg's Java API
+        return iceberg_table(session, merge.table_path(self.catalog, name))
 
     def clock_ms(self) -> int:
         """Milliseconds since 1970 by the clock that Iceberg dates commits by, the JVM's."""

@@ -22,6 +22,11 @@ def summary_of(snapshot: Any) -> dict[str, str]:  # noqa: ANN401 - a Java object
     return found
 
 
+def iceberg_table(session: Any, path: str) -> Any:  # noqa: ANN401 - Java objects
+    """The table at a path, by the catalogs of Java's session, in Iceberg's own API."""
+    return _loader(session._gateway_client)(session, path)  # noqa: SLF001 - as above
+
+
 def columns_by_id(schema: Any) -> dict[int, str]:  # noqa: ANN401 - a Java object
     """The names of a schema's top-level columns by their field ids, in order."""
     if not isinstance(schema, JavaObject):
@@ -48,3 +53,8 @@ def _map_writer(jvm: Any) -> Any:  # noqa: ANN401 - Py4J's connection to a JVM, 
 @lru_cache(maxsize=1)
 def _schema_writer(jvm: Any) -> Any:  # noqa: ANN401 - as above
     return JavaClass("org.apache.iceberg.SchemaParser", jvm).toJson
+
+
+@lru_cache(maxsize=1)
+def _loader(jvm: Any) -> Any:  # noqa: ANN401 - as above
+    return JavaClass("org.apache.iceberg.spark.Spark3Util", jvm).loadIcebergTable

@@ -24,6 +24,7 @@ from cdc_materializer.errors import RuleNotJudged
 from cdc_materializer.line import tally
 from cdc_materializer.line.line import Line
 from cdc_materializer.schema.schema import TableSchema
+from cdc_materializer.session import caching
 
 _log = logging.getLogger(__name__)
 #: What is asked of a judgement.
@@ -88,24 +89,29 @@ def without_failing(
 
 def cached(judged: DataFrame) -> tuple[DataFrame, int]:
     """States with their verdicts, cached and all evaluated, and how many they are."""
-    judged = judged.persist()
+    judged = caching.cached(judged)
     try:
         return judged, judged.count()
     except _FAILURES:
-        judged.unpersist()
+        caching.release(judged)
         raise
+
+
+def release(judged: DataFrame) -> None:
+    """Give back what is cached of states with their verdicts."""
+    caching.release(judged)
 
 
 def _counted(line: Line, folded: Folded, judgement: Judgement, target: TableSchema) -> tuple[DataFrame, dict[str, Any]]:
     judged = verdict.decide(folded.states, judgement)
-    judged = (life.remember(judged, target) if line.keeps_lives else judged).persist()
+    judged = caching.cached(life.remember(judged, target) if line.keeps_lives else judged)
     try:
         sums = tally.sums(target.key, soft=line.is_soft, lives=line.keeps_lives)
         counted = judged.agg(*tally.outcomes(), *sums).collect()[0].asDict()
         if folded.facts.further_parts:
             counted |= verdict.by_message(judged).agg(*tally.outcomes()).collect()[0].asDict()
     except _FAILURES:
-        judged.unpersist()
+        caching.release(judged)
         raise
     return judged, counted
 

@@ -23,7 +23,7 @@ from cdc_materializer.lake.branches import has_snapshot, keep, let_go, replace_r
 from cdc_materializer.lake.columns import is_of_other_columns
 from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.lake.line import summaries
-from cdc_materializer.line import quarantine
+from cdc_materializer.line import judging, quarantine
 from cdc_materializer.line.line import Line, Tables, marker_of, reload
 from cdc_materializer.line.then import at_snapshot
 from cdc_materializer.marker.marker import LEFT, Marker, is_half_swapped, is_unnoted, is_unsettled
@@ -112,7 +112,7 @@ def settled(line: Line, raw: LakeTable, tables: Tables, again: Callable[[Tables,
             else:
                 _leave(line, held, marker)
         finally:
-            decided.states.unpersist()
+            judging.release(decided.states)
     return replace(tables, quarantine=reload(line, held.name))
 
 

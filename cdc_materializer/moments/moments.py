@@ -38,6 +38,7 @@ from cdc_materializer.query.query import told_rows
 from cdc_materializer.rebuild.base import Base
 from cdc_materializer.report.query_models import AsOfReport
 from cdc_materializer.report.wording import quantity
+from cdc_materializer.session import caching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +90,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
     messages = log.messages.where(batch.within(log.read, "partition", "offset"))
     # Cached: Spark would decode the messages once more for each look at them.
     changes = changes_of(messages, log.decoders, log.target, log.past.seeing_snapshots())
-    known = changes.select(*KNOWN).persist()
+    known = caching.cached(changes.select(*KNOWN))
     try:
         partitions = tuple(sorted(marker_of(mirror).offsets))
         every = Known(known, partitions, (*marker_of(raw).adopted, *marker_of(mirror).adopted))
@@ -105,7 +106,7 @@ def _told(log: Log, moment: Moment) -> AsOfReport:
             snapshot = _snapshot(line, mirror, cut, fold)
             return _report(line, mirror, moment, cut, fold, snapshot, notes)
     finally:
-        known.unpersist()
+        caching.release(known)
 
 
 def _of_others(line: Line, raw: LakeTable) -> list[str]:

@@ -29,7 +29,7 @@ from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.lake.line import brought_by_others, summaries
 from cdc_materializer.line import ledger
 from cdc_materializer.line.checks import check_columns, check_deletes, check_masks, check_whole
-from cdc_materializer.line.judging import cached, without_failing
+from cdc_materializer.line.judging import cached, release, without_failing
 from cdc_materializer.line.line import Line, Tables, marker_of
 from cdc_materializer.line.quarantine import as_held
 from cdc_materializer.line.quarantine_retries import as_waiting, find_retries
@@ -227,7 +227,7 @@ def refolded(
         try:
             yield Refolded(decided, rows.final_rows(decided, target, soft=line.is_soft, routed=mirror.routed))
         finally:
-            decided.unpersist()
+            release(decided)
     finally:
         folded.release()
 

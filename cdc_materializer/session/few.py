@@ -17,6 +17,8 @@ _FOR_ONE_TASK = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     # It runs a query shuffle by shuffle, each as a job of its own, to find out how much there is.
     "spark.sql.adaptive.enabled": "false",
+    # Each task writes its expressions out as a text of Java, to find the class that was made of it, or to make one.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 

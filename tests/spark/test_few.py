@@ -10,6 +10,7 @@ from cdc_materializer.changes import model as m
 from cdc_materializer.fold import fold
 from cdc_materializer.merge import CDC
 from cdc_materializer.schema.schema import Column, TableSchema
+from cdc_materializer.session.caching import cached, release
 from cdc_materializer.session.few import ROWS_MAX, planned_for
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PARTITIONS, ADAPTIVE, LEAVES = (
-    f"spark.sql.{name}" for name in ("shuffle.partitions", "adaptive.enabled", "leafNodeDefaultParallelism")
+PARTITIONS, ADAPTIVE, LEAVES, EXPRESSIONS = (
+    f"spark.sql.{name}"
+    for name in ("shuffle.partitions", "adaptive.enabled", "leafNodeDefaultParallelism", "codegen.factoryMode")
 )
 
 
@@ -33,11 +35,12 @@ def session(spark: "SparkSession") -> "SparkSession":
     found.conf.set(PARTITIONS, "7")
     found.conf.set(ADAPTIVE, "true")
     found.conf.unset(LEAVES)
+    found.conf.set(EXPRESSIONS, "FALLBACK")
     return found
 
 
 def _settings(session: "SparkSession") -> list[str | None]:
-    return [session.conf.get(name, None) for name in (PARTITIONS, ADAPTIVE, LEAVES)]
+    return [session.conf.get(name, None) for name in (PARTITIONS, ADAPTIVE, LEAVES, EXPRESSIONS)]
 
 
 def test_few_rows_are_planned_for_one_task(session: "SparkSession") -> None:
@@ -46,7 +49,7 @@ def test_few_rows_are_planned_for_one_task(session: "SparkSession") -> None:
 
     def fails() -> None:
         with planned_for(session, ROWS_MAX):
-            assert _settings(session) == ["1", "false", "1"]
+            assert _settings(session) == ["1", "false", "1", "NO_CODEGEN"]
             assert _shuffled(session).rdd.getNumPartitions() == 1
             raise ZeroDivisionError
 
@@ -67,11 +70,11 @@ def test_many_rows_are_planned_as_the_session_says(session: "SparkSession", rows
 def test_what_was_cached_stays_as_it_was_planned(session: "SparkSession") -> None:
     """States are cached while few rows are planned for, and read behind that."""
     with planned_for(session, 1):
-        cached = _shuffled(session).persist()
+        kept = cached(_shuffled(session))
     try:
-        assert cached.rdd.getNumPartitions() == 1
+        assert kept.rdd.getNumPartitions() == 1
     finally:
-        cached.unpersist()
+        release(kept)
 
 
 def test_a_mirror_is_not_shuffled_for_what_a_few_states_lack(session: "SparkSession") -> None:
