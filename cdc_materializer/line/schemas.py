@@ -8,6 +8,7 @@ from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import MAIN
 from cdc_materializer.merge import table_path
 from cdc_materializer.registry.bound import PROPERTY, Bound, BoundRegistry
+from cdc_materializer.retry import COMMIT
 
 if TYPE_CHECKING:
     from cdc_materializer.lake.lake import Lake
@@ -27,12 +28,22 @@ def remember(lake: Lake, mirror: TableName, bound: BoundRegistry | None) -> None
     """
     if bound is None or not bound.met or lake.branch != MAIN:
         return
-    known = _known(lake, mirror.raw)
-    now = known.with_met(bound.place, bound.met)
-    if now != known:
+    place, met = bound.place, bound.met
+
+    def write() -> None:
         with translated(mirror.raw):
             table: Any = lake.iceberg(mirror.raw)
-            table.updateProperties().set(PROPERTY, now.text).commit()
+            state = table.operations().current()
+            known = Bound.of(table.properties().get(PROPERTY), str(mirror.raw))
+            now = known.with_met(place, met)
+            if now == known:
+                return
+            change = table.newTransaction()
+            change.updateProperties().set(PROPERTY, now.text).commit()
+            # On that state or not at all: Iceberg would write over what another process has met meanwhile.
+            table.operations().commit(state, change.table().operations().current())
+
+    COMMIT.call(write)
 
 
 def _known(lake: Lake, raw: TableName) -> Bound:

@@ -19,6 +19,7 @@ from cdc_materializer.proof.proof import verify_tables
 from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.rebuild.start import parse_start
 from cdc_materializer.run.run import RunOptions, run_forever, run_once
+from cdc_materializer.session.caching import cached
 from cdc_materializer.session.session import adopt_session
 from cdc_materializer.source import RecordedSource, TopicState
 from cdc_materializer.testing import (
@@ -45,7 +46,7 @@ def _lost(decided: Decided) -> Decided:
 
 def _doubled(decided: Decided) -> Decided:
     """A batch whose states come out twice when they are written."""
-    return replace(decided, states=decided.states.unionByName(decided.states))
+    return replace(decided, states=cached(decided.states.unionByName(decided.states)))
 
 
 def test_a_topic_that_is_made_again_while_a_run_reads_it_stops_its_table(

@@ -15,12 +15,13 @@ from cdc_materializer.doctor.topics import check_schemas
 from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, CdcError, SchemaReplaced
 from cdc_materializer.explain.log import log_of
 from cdc_materializer.lake.lake import Lake
+from cdc_materializer.line.schemas import bound_to, remember
 from cdc_materializer.names import TableName
 from cdc_materializer.proof.proof import VerifyOptions, verify_tables
 from cdc_materializer.query.fresh import read
 from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.registry import open_registry
-from cdc_materializer.registry.bound import PROPERTY, Bound
+from cdc_materializer.registry.bound import PROPERTY, Bound, BoundRegistry
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -221,3 +222,28 @@ def test_a_table_of_before_gets_them_with_what_it_publishes_next(moved: Moved) -
     moved.send(2, {"id": 2, "first": "Grace", "last": "Hopper"})
     assert moved.run("a") == (0, None)
     assert moved.bound == whole
+
+
+def test_what_two_processes_meet_at_once_is_remembered_of_both(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run and a replay of one table, say: whoever comes second adds to what the first has written."""
+    moved.register("a", {1: moved.key, 2: moved.row, 3: moved.turned, 4: moved.row})
+    lake, mirror = Lake(moved.spark, "lake"), TableName.parse(moved.mirror)
+    ours, theirs = (_met(moved, lake, schema) for schema in (3, 4))
+    taken = Bound.with_met
+
+    def is_overtaken(self: Bound, place: str, met: dict[str, str]) -> Bound:
+        monkeypatch.setattr(Bound, "with_met", taken)
+        remember(lake, mirror, theirs)
+        return self.with_met(place, met)
+
+    monkeypatch.setattr(Bound, "with_met", is_overtaken)
+    remember(lake, mirror, ours)
+
+    assert moved.bound.digests.keys() == {f"id:0000000{schema}" for schema in range(1, 5)}
+
+
+def _met(moved: Moved, lake: Lake, schema: int) -> BoundRegistry:
+    found = bound_to(lake, TableName.parse(moved.mirror), open_registry(moved.at("a").registry))
+    assert found is not None
+    assert found.schema(schema) is not None
+    return found
