@@ -40,7 +40,8 @@ def remember(lake: Lake, mirror: TableName, bound: BoundRegistry | None) -> None
                 return
             change = table.newTransaction()
             change.updateProperties().set(PROPERTY, now.text).commit()
-            # On that state or not at all: Iceberg would write over what another process has met meanwhile.
+            # On that state or not at all: Iceberg would write over what another process has met meanwhile. A REST
+            # catalog is asked to compare no properties, and writes over it all the same.
             table.operations().commit(state, change.table().operations().current())
 
     COMMIT.call(write)
