@@ -415,7 +415,8 @@ def test_what_rows_show_stands_as_comments_without_one_value(tmp_path: Path, enc
         "phone": "Seen in 31 rows: never NULL.",
         "salary": "Seen in 31 rows: never NULL.",
     }
-    assert not re.search(r"canary|47[1-4]\d|1\.11|11[4-9]|14[0-3]", text)
+    of_rows = text.replace(str(tmp_path), "")  # the folder's own name has numbers of its own: pytest-115
+    assert not re.search(r"canary|47[1-4]\d|1\.11|11[4-9]|14[0-3]", of_rows)
     assert lint(path).files[0].rules == 0
     path.write_text(re.sub(r"(?m)^( +)# ( *(- )?[a-zA-Z]+:)", r"\1\2", text), encoding="utf-8")
     switched = load_contract(path)
@@ -437,7 +438,7 @@ def test_a_number_of_any_length_is_counted_and_one_that_all_rows_have_is_not_tol
 
     text = (tmp_path / "contracts" / "orders.yaml").read_text(encoding="utf-8")
     assert "# Seen in 25 rows: never NULL, 1 different value.\n" in text
-    assert "300" not in text
+    assert "300" not in text.replace(str(tmp_path), "")
 
 
 def test_a_few_rows_suggest_nothing(tmp_path: Path) -> None:
