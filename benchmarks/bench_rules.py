@@ -10,7 +10,7 @@ import json
 import shutil
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import yaml
 
 from benchmarks.measure import Cost, Pairs, cdcm, digest, in_pairs, in_session, machine, options, session
 from benchmarks.orders import COLUMNS, TOPIC, write_orders
+from benchmarks.steps import watched
 from cdc_materializer import run_once
 from cdc_materializer.config import load_config
 
@@ -103,11 +104,13 @@ class Measured:
         runs: without rules, and with them.
         is_same: whether all ended with the same table.
         documented: of one session for all, what Great Expectations alone takes to judge the mirror's rows.
+        steps_cpu: of one session for all, the CPU-seconds of each step of a batch, the median of each way's runs.
     """
 
     runs: Pairs
     is_same: bool
     documented: tuple[Cost, ...]
+    steps_cpu: Mapping[str, Mapping[str, float]]
 
     def multiple(self) -> float | None:
         """What Great Expectations alone costs, as a multiple of what our rules do; None where theirs do not show."""
@@ -121,6 +124,7 @@ class Measured:
         return {
             "same_table": self.is_same,
             **self.runs.as_json(("off", "on")),
+            "steps_cpu": self.steps_cpu,
             "documented_cpu": [round(cost.cpu, 2) for cost in self.documented],
             "documented_multiple_of_ours": self.multiple(),
         }
@@ -146,7 +150,8 @@ def judge_as_documented(rows: "DataFrame") -> None:
     for column, expectation, kwargs in RULES:
         kind = getattr(gx.expectations, "".join(word.capitalize() for word in expectation.split("_")))
         suite.add_expectation(kind(**kwargs, **({"column": column} if column else {})))
-    definition = gx.ValidationDefinition("orders", data=asset.add_batch_definition_whole_dataframe("all"), suite=suite)
+    whole = asset.add_batch_definition_whole_dataframe("all")
+    definition = gx.ValidationDefinition(name="orders", data=whole, suite=suite)
     if not context.validation_definitions.add(definition).run(batch_parameters={"dataframe": rows}).success:
         raise RuntimeError("Great Expectations found a rule broken that no row breaks.")
 
@@ -157,14 +162,14 @@ def _run(folder: Path, spark: "SparkSession") -> None:
         raise RuntimeError(f"the run ended with {report.exit_code}: {report.tables[0].error}")
 
 
-def measure(work: Path, topic: Path, pairs: int, run: Callable[[Path], Cost]) -> tuple[Pairs, bool]:
+def measure(work: Path, topic: Path, pairs: int, run: Callable[[Path, str], Cost]) -> tuple[Pairs, bool]:
     """Measure runs without rules and with them in turns; whether all ended with the same table."""
     digests: set[str] = set()
 
     def one(name: str) -> Cost:
         folder = work / f"rules-{name}"
         prepare(folder, topic, with_rules=name == "on")
-        cost = run(folder).told(name)
+        cost = run(folder, name).told(name)
         digests.add(digest(folder, MIRROR, "id"))
         return cost
 
@@ -174,7 +179,7 @@ def measure(work: Path, topic: Path, pairs: int, run: Callable[[Path], Cost]) ->
 
 def measure_cold(work: Path, topic: Path, pairs: int) -> Measured:
     """Each run in a process of its own."""
-    return Measured(*measure(work, topic, pairs, lambda folder: cdcm("run", "--json", folder=folder)), ())
+    return Measured(*measure(work, topic, pairs, lambda folder, _: cdcm("run", "--json", folder=folder)), (), {})
 
 
 def measure_warm(work: Path, topic: Path, pairs: int) -> Measured:
@@ -182,7 +187,16 @@ def measure_warm(work: Path, topic: Path, pairs: int) -> Measured:
     folder = work / "rules-session"
     prepare(folder, topic, with_rules=False)
     with session(load_config(folder / "pipeline.yaml")) as spark:
-        found = measure(work, topic, pairs, lambda folder: in_session(spark, lambda: _run(folder, spark)))
+        by_step: dict[str, dict[str, list[float]]] = {"off": {}, "on": {}}
+
+        def run(folder: Path, name: str) -> Cost:
+            with watched(spark) as steps:
+                cost = in_session(spark, lambda: _run(folder, spark))
+            for step in steps.costs:
+                by_step[name].setdefault(step, []).append(steps.total(step).cpu)
+            return cost
+
+        found = measure(work, topic, pairs, run)
         _run(folder, spark)
 
         def documented() -> Cost:
@@ -190,7 +204,11 @@ def measure_warm(work: Path, topic: Path, pairs: int) -> Measured:
             return in_session(spark, lambda: judge_as_documented(rows)).told("documented")
 
         alone = [documented() for _ in range(1 + pairs)][1:]
-    return Measured(*found, tuple(alone))
+    medians = {
+        name: {step: round(statistics.median(cpu[1:]), 2) for step, cpu in steps.items()}
+        for name, steps in by_step.items()
+    }
+    return Measured(*found, tuple(alone), medians)
 
 
 def main() -> int:
