@@ -139,6 +139,13 @@ def test_rows_stay_in_the_jvm(modules: "tuple[Module, ...]") -> None:
     )
 
 
+def test_rows_are_kept_in_one_place(modules: "tuple[Module, ...]") -> None:
+    """Only session/caching.py keeps rows: plans on what `persist` keeps have all in them that made the rows."""
+    found = _uses(modules, r"\.(persist|unpersist|cache)$(?<!functools\.cache)", set())
+
+    assert not found, f"{found}: `caching.cached` keeps rows, and plans on them begin with what is kept."
+
+
 def test_pure_modules_know_no_spark(modules: "tuple[Module, ...]") -> None:
     """The modules that fast commands need do not import pyspark or great_expectations when they are imported."""
     heavy = ("pyspark", "great_expectations", "pandas", "pyiceberg")
