@@ -59,7 +59,12 @@ class Cost:
 
 
 def cdcm(*arguments: str, folder: Path) -> Cost:
-    """Run a command of the product in a folder and measure it.
+    """Run a command of the product in a folder and measure it; see `command`."""
+    return command(sys.executable, "-m", "cdc_materializer", *arguments, folder=folder)
+
+
+def command(*words: str, folder: Path) -> Cost:
+    """Run a command in a folder and measure it; what it says is in the folder's `bench.log`.
 
     Raises:
         RuntimeError: it failed; its last words are in the message.
@@ -68,13 +73,12 @@ def cdcm(*arguments: str, folder: Path) -> Cost:
     log = folder / "bench.log"
     began = time.monotonic()
     with log.open("wb") as told:
-        command = [sys.executable, "-m", "cdc_materializer", *arguments]
-        running = subprocess.Popen(command, cwd=folder, stdout=told, stderr=told)
+        running = subprocess.Popen(words, cwd=folder, stdout=told, stderr=told)
         cpu, failed = _reap(running.pid)
     wall = time.monotonic() - began
     running.returncode = failed
     if failed:
-        raise RuntimeError(f"cdcm {' '.join(arguments)} ended with {failed}: {log.read_text()[-2_000:]}")
+        raise RuntimeError(f"{' '.join(words)} ended with {failed}: {log.read_text()[-2_000:]}")
     return Cost(wall, cpu)
 
 
@@ -191,7 +195,11 @@ def digest(folder: Path, table: str, key: str) -> str:
     found = open_tables(load_config(folder / "pipeline.yaml").catalog).load(TableName.parse(table))
     if found is None:
         raise RuntimeError(f"There is no table {table}.")
-    rows = found.scan().to_arrow().drop_columns(["__cdc"])
+    return digest_of(found.scan().to_arrow().drop_columns(["__cdc"]), key)
+
+
+def digest_of(rows: pa.Table, key: str) -> str:
+    """A digest of rows in the order of their key."""
     rows = rows.take(pa.compute.sort_indices(rows[key])).combine_chunks()
     told = hashlib.sha256(f"{rows.num_rows} {rows.column_names}".encode())
     for column in rows.itercolumns():
