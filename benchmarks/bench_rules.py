@@ -11,7 +11,7 @@ import shutil
 import statistics
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,8 @@ class Measured:
 
     runs: Pairs
     is_same: bool
-    documented: tuple[Cost, ...]
-    steps_cpu: Mapping[str, Mapping[str, float]]
+    documented: tuple[Cost, ...] = ()
+    steps_cpu: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def multiple(self) -> float | None:
         """What Great Expectations alone costs, as a multiple of what our rules do; None where theirs do not show."""
@@ -179,7 +179,7 @@ def measure(work: Path, topic: Path, pairs: int, run: Callable[[Path, str], Cost
 
 def measure_cold(work: Path, topic: Path, pairs: int) -> Measured:
     """Each run in a process of its own."""
-    return Measured(*measure(work, topic, pairs, lambda folder, _: cdcm("run", "--json", folder=folder)), (), {})
+    return Measured(*measure(work, topic, pairs, lambda folder, _: cdcm("run", "--json", folder=folder)))
 
 
 def measure_warm(work: Path, topic: Path, pairs: int) -> Measured:
