@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from cdc_materializer.config import Config
 
-#: Actions that hold a message of a batch that was published.
-_HOLDING = ("hold", "quarantine")
+#: Actions that hold a message of a batch that was published; the last one where an earlier version was refused to
+#: release it by a rule that blocks.
+_HOLDING = ("hold", "quarantine", "block")
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ def _linted_of(config: Path, output: Output) -> "LintReport":
             columns,
             str(table.mirror),
             loaded.root,
-            table.key_in_rows(key),
+            table.known_key(key),
             table.final_names,
             elsewhere,
         )

@@ -304,6 +304,10 @@ class TableConfig(TableSettings):
         """The columns of a mirror's key that its rows have at the source: all but the one that tells servers apart."""
         return [name for name in key if name != self.shard]
 
+    def known_key(self, stored: Iterable[str] = ()) -> list[str]:
+        """The columns of the key before anything was read: those of the mirror that is there, else those of `key`."""
+        return self.key_in_rows(stored) or [self.final_names.get(name, name) for name in self.key]
+
     @property
     def mirror(self) -> TableName:
         """The mirror's name; raises InvalidName for a glob that `resolve_tables` has not been asked about."""

@@ -214,7 +214,8 @@ def _contract(config: Config, table: TableConfig, elsewhere: Elsewhere | None) -
     if table.contract is None:
         return
     name = str(table.mirror)
-    (file,) = lint(table.contract, table=name, root=config.root, renames=table.final_names, elsewhere=elsewhere).files
+    key, names = table.known_key(), table.final_names
+    (file,) = lint(table.contract, None, name, config.root, key, names, elsewhere).files
     if not file.problems:
         yield fine("contract", f"{file.path}: {file.columns} columns, {file.rules} rules.", name)
         return

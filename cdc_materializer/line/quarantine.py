@@ -15,7 +15,7 @@ from cdc_materializer.batch.steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
 from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
-from cdc_materializer.lake.lake import LakeTable
+from cdc_materializer.lake.lake import MAIN, LakeTable
 from cdc_materializer.lake.stage import Stage
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line.line import Line, Tables, marker_of, new_marker, reload
@@ -271,7 +271,7 @@ def hold(
     is_behind = is_ahead(quarantine, reached)
     found, has_some = rows.violation_rows(decided.states, marker.batch, line.now()), bool(decided.violations)
     if has_some and decided.looks_back:
-        found = found.where(~_is_later(decided))
+        found = _stopping_nobody(line, found.where(~_is_later(decided)), decided)
         has_some = not found.isEmpty()
     if not has_some and not untold and not (is_behind and _has_remarks(line, quarantine, reached)):
         return quarantine
@@ -301,8 +301,25 @@ def _has_remarks(line: Line, quarantine: LakeTable | None, reached: Offsets) -> 
 
 def _is_later(decided: Decided) -> Column:
     """Whether a quarantine row of a batch is a remark of a message that it reads once more: `settle` tells it."""
+    return (F.col("status") == verdict.RELEASED) & _is_read_again(decided)
+
+
+def _stopping_nobody(line: Line, found: DataFrame, decided: Decided) -> DataFrame:
+    """A batch's rows for quarantine, of which those about messages of batches that were published hold, and no more.
+
+    A rule that blocks by now refuses to release such a message, and runs go on behind it: as one that has stopped the
+    table nothing would read it again. On a replay's branch it keeps what is rebuilt from being published (`blocking`).
+    """
+    if line.lake.branch != MAIN:
+        return found
+    is_stop = (F.col("action") == str(Action.BLOCK)) & _is_read_again(decided)
+    return found.withColumn("action", F.when(is_stop, str(Action.QUARANTINE)).otherwise(F.col("action")))
+
+
+def _is_read_again(decided: Decided) -> Column:
+    """Whether a quarantine row of a batch is of a message from before its span."""
     before = Span(decided.span.topic, Offsets(dict.fromkeys(decided.span.start, 0)), decided.span.start)
-    return (F.col("status") == verdict.RELEASED) & batch.within(before, "partition", "offset")
+    return batch.within(before, "partition", "offset")
 
 
 def _each(found: DataFrame) -> DataFrame:

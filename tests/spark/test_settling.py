@@ -39,6 +39,7 @@ from cdc_materializer.offsets import Offsets, Span
 from cdc_materializer.proof.proof import VerifyOptions, verify_tables
 from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables, roll_back
 from cdc_materializer.release import Wanted, release_held
+from cdc_materializer.report.groups import treatment
 from cdc_materializer.report.models import RunReport
 from cdc_materializer.run.run import RunOptions, open_work, run_once
 from cdc_materializer.session.session import adopt_session
@@ -266,6 +267,30 @@ def test_what_is_released_is_told_with_what_it_is_warned_of_by_now(spark: "Spark
     assert (done.tried, done.released, done.held) == (1, 1, 0)
     assert _told_of_prices(config) == [(1, "quarantine", "released"), (1, "warn", "released")]
     assert _published(config) == published + 1
+
+
+@pytest.mark.parametrize("left_by", ["this version", "one before"])
+def test_what_a_rule_that_blocks_refuses_to_release_can_be_released_when_it_is_mended(
+    left_by: str, spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Its batch was published, so it stops nobody, and runs go on behind it; nothing but a release reads it again."""
+    assert run_once(_of_prices(tmp_path, "quarantine"), spark).exit_code == 0
+    blocking = _of_prices(tmp_path, "block")
+    with pytest.raises(ContractBlocked, match="cheap"):
+        release_held(blocking, str(MIRROR), Wanted(), spark)
+    left, ran = _told_of_prices(blocking), run_once(blocking, spark).exit_code
+    treated = {treatment(row) for row in content(blocking)[str(MIRROR.quarantine)]}
+    if left_by == "one before":
+        its = adopt_session(spark, blocking)
+        its.sql(f"UPDATE lake.{MIRROR.quarantine} SET action = 'block' WHERE rule = 'cheap'")
+    config = _of_two(tmp_path)
+
+    done = release_held(config, str(MIRROR), Wanted(), spark)
+
+    assert (left, ran, treated) == ([(1, "quarantine", "open")], 0, {"held"})
+    assert (done.tried, done.released, done.held) == (1, 1, 0)
+    assert {row[2] for row in _told_of_prices(config)} == {"released"}
+    assert verify_tables(config, spark).tables[0].equal
 
 
 def test_what_is_tried_again_and_breaks_nothing_makes_no_commit_but_the_end_of_what_it_broke(

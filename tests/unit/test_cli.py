@@ -563,6 +563,28 @@ def test_a_contract_of_the_pipeline_is_held_to_its_mirror(pipeline: Path, capsys
     ]
 
 
+def test_a_contract_is_held_to_the_key_that_the_pipeline_names(
+    pipeline: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before there is a mirror, too: with a mask on its key none is ever made. By `lint` and by `doctor`."""
+    mask = "customProperties: [{property: mask, value: redact}]"
+    contract = pipeline.parent / "orders.yaml"
+    contract.write_text(HEAD + f"      - {{name: email, physicalType: text, {mask}}}\n", encoding="utf-8")
+    text = pipeline.read_text(encoding="utf-8")
+    pipeline.write_text(text.replace("mirror: shop.orders", "contract: orders.yaml, key: [email]"), encoding="utf-8")
+
+    assert main(["contract", "lint", "--json"]) == EXIT_USAGE
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    assert main(["doctor", "--json"]) == EXIT_USAGE
+    (told,) = [check for check in json.loads(capsys.readouterr().out)["checks"] if check["name"] == "contract"]
+
+    (keyed, masked) = file["problems"]
+    assert masked["line"] == 10
+    assert masked["message"].startswith("column email is of the table's key, which cannot be masked")
+    assert keyed["message"] == "the primary key is id, and the table tells rows apart by email together."
+    assert "2 problems" in told["message"]
+
+
 def test_a_catalog_that_cannot_be_asked_is_told_beside_the_contracts(
     pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
