@@ -85,7 +85,9 @@ class Peer:
         lake.mkdir(parents=True)
         (folder / "config").mkdir()
         shutil.copy(_PROPERTIES, folder / "config")
-        uri, warehouse = f"jdbc:sqlite:{lake / 'catalog.db'}", (lake / "warehouse").as_uri()
+        # Its two catalogs, for the table and for offsets, would lock each other out without a write-ahead log.
+        uri = f"jdbc:sqlite:{lake / 'catalog.db'}?journal_mode=WAL&busy_timeout=10000"
+        warehouse = (lake / "warehouse").as_uri()
         self.catalog = CatalogConfig.model_validate({"name": "peer", "uri": uri, "warehouse": warehouse})
         told = {
             "PEER_CATALOG": uri,
