@@ -60,17 +60,27 @@ def phase(way: Way, postgres: Postgres, job: Callable[[], int]) -> dict[str, Any
 
 
 def followed(way: Way, postgres: Postgres, asked: argparse.Namespace) -> dict[str, Any]:
-    """What the snapshot costs, and the changes behind it."""
+    """What the snapshot costs, and each round of changes behind it."""
+    life = shop.Life(asked.rows, _SEED)
 
     def begin() -> int:
         way.start()
         return int(asked.rows) - 1
 
     def change() -> int:
-        return shop.change(postgres, asked.rows, asked.changes, asked.transaction, _SEED)
+        return life.change(postgres, asked.changes, asked.transaction)
 
-    told = {"before": {name: round(cpu, 1) for name, cpu in spent(way, postgres).items()}}
-    told |= {"snapshot": phase(way, postgres, begin), "changes": phase(way, postgres, change)}
+    def crash() -> int:
+        way.kill()
+        last = change()
+        way.start_again()
+        return last
+
+    told: dict[str, Any] = {"before": {name: round(cpu, 1) for name, cpu in spent(way, postgres).items()}}
+    told["snapshot"] = phase(way, postgres, begin)
+    told["changes"] = [phase(way, postgres, change) for _ in range(asked.rounds)]
+    if asked.kill:
+        told["changes_behind_a_kill"] = {"wall": phase(way, postgres, crash)["wall"]}
     way.stop()
     return told
 
@@ -169,23 +179,28 @@ def main() -> int:
     """Measure, print one JSON document, and end with 1 where ours has other rows than the database."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="of the snapshot")
-    parser.add_argument("--changes", type=int, default=100_000)
+    parser.add_argument("--changes", type=int, default=50_000, help="of a round")
+    parser.add_argument("--rounds", type=int, default=3, help="of changes; each is waited for")
+    parser.add_argument(
+        "--kill", action="store_true", help="kill both behind the last round, and compare after one more"
+    )
     parser.add_argument("--transaction", type=int, default=100, help="changes of a transaction")
     parser.add_argument("--pairs", type=int, default=3, help="rounds of queries that count")
     parser.add_argument("--peer", type=Path, default=Path("build/peer"), help="folder of the built peer")
     parser.add_argument("--peer-java", default="java", help="the Java that it runs on, 21 or newer")
     parser.add_argument("--peer-batch", type=int, default=2_048, help="most events of a batch of the peer")
     parser.add_argument("--peer-wait", default="NoBatchSizeWait", help="or MaxBatchSizeWait")
+    parser.add_argument("--peer-flush", type=int, default=60_000, help="milliseconds until it notes its place")
     parser.add_argument("--folder", type=Path, default=Path("build/bench"))
     asked = parser.parse_args()
-    options = PeerOptions(asked.peer.resolve(), asked.peer_java, asked.peer_batch, asked.peer_wait)
+    options = PeerOptions(asked.peer.resolve(), asked.peer_java, asked.peer_batch, asked.peer_wait, asked.peer_flush)
     if options.runner() is None:
         sys.stderr.write(f"There is no peer in {asked.peer}; benchmarks/peers/README.md says how to build it.\n")
         sys.stdout.write(json.dumps({"benchmark": "peers", "measured": False}) + "\n")
         return 0
     folder = asked.folder.resolve() / "peers"
     shutil.rmtree(folder, ignore_errors=True)
-    sizes = {name: getattr(asked, name) for name in ("rows", "changes", "transaction", "peer_batch", "peer_wait")}
+    sizes = {name: value for name, value in vars(asked).items() if name not in {"peer", "peer_java", "folder"}}
     found = measure(asked, options, folder)
     sys.stdout.write(json.dumps({"benchmark": "peers", **sizes, "seed": _SEED, **machine(), **found}, indent=2) + "\n")
     return 0 if found["same_workload"] and found["ours"]["compared"]["equal"] else 1

@@ -33,38 +33,45 @@ def load(postgres: Postgres, folder: Path, rows: int, seed: int) -> None:
         session.run(f"\\copy {TABLE} FROM '{file}' CSV", "ANALYZE")
 
 
-def change(postgres: Postgres, rows: int, changes: int, transaction: int, seed: int) -> int:
-    """Change the table, `transaction` statements a commit; the number of the row that the last one inserts."""
-    statements = _statements(rows, changes, random.Random(seed + 1))  # noqa: S311 - no secret
-    last = 0
-    with postgres.session(DATABASE) as session:
-        while some := list(islice(statements, transaction)):
-            last, _ = some[-1]
-            session.run("BEGIN", *(text for _, text in some), "COMMIT")
-    return last
+class Life:
+    """What happens to the table: inserts, updates and deletes of rows that there are, by chance from a seed."""
 
+    def __init__(self, rows: int, seed: int) -> None:
+        """Take the number of the first rows."""
+        self._live, self._new = list(range(rows)), rows
+        self._numbers = random.Random(seed + 1)  # noqa: S311 - no secret
 
-def _statements(rows: int, changes: int, numbers: random.Random) -> Iterator[tuple[int, str]]:
-    """Number of the row, and statement; the last statement inserts the row of the highest number."""
-    live, new = list(range(rows)), rows
-    for at in range(changes):
-        drawn = numbers.randrange(100)
-        if drawn < INSERTED or at == changes - 1 or not live:
-            values = ", ".join(_literals(order(new, numbers)))
-            yield new, f"INSERT INTO {TABLE} VALUES ({values})"
-            live.append(new)
-            new += 1
-            continue
-        place = numbers.randrange(len(live))
-        number = live[place]
-        if drawn < INSERTED + DELETED:
-            live[place] = live[-1]
-            live.pop()
-            yield number, f"DELETE FROM {TABLE} WHERE id = {number}"
-            continue
-        row = order(number, numbers)
-        values = ", ".join(f"{name} = {value}" for name, value in zip(row, _literals(row), strict=True) if name != "id")
-        yield number, f"UPDATE {TABLE} SET {values} WHERE id = {number}"
+    def change(self, postgres: Postgres, changes: int, transaction: int) -> int:
+        """Change the table, `transaction` statements a commit; the number of the row that the last one inserts."""
+        statements = self._statements(changes)
+        with postgres.session(DATABASE) as session:
+            while some := list(islice(statements, transaction)):
+                session.run("BEGIN", *some, "COMMIT")
+        return self._new - 1
+
+    def _statements(self, changes: int) -> Iterator[str]:
+        """The last one inserts, so that the row of the highest number is the last to arrive."""
+        for at in range(changes):
+            drawn = self._numbers.randrange(100)
+            if drawn < INSERTED or at == changes - 1 or not self._live:
+                yield self._insert()
+                continue
+            place = self._numbers.randrange(len(self._live))
+            number = self._live[place]
+            if drawn < INSERTED + DELETED:
+                self._live[place] = self._live[-1]
+                self._live.pop()
+                yield f"DELETE FROM {TABLE} WHERE id = {number}"
+                continue
+            row = order(number, self._numbers)
+            pairs = zip(row, _literals(row), strict=True)
+            values = ", ".join(f"{name} = {value}" for name, value in pairs if name != "id")
+            yield f"UPDATE {TABLE} SET {values} WHERE id = {number}"
+
+    def _insert(self) -> str:
+        number, self._new = self._new, self._new + 1
+        self._live.append(number)
+        return f"INSERT INTO {TABLE} VALUES ({', '.join(_literals(order(number, self._numbers)))})"
 
 
 def _texts(row: dict[str, Any]) -> list[str]:

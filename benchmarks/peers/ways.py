@@ -52,6 +52,12 @@ class Way(Protocol):
     def stop(self) -> None:
         """End it, as users would."""
 
+    def kill(self) -> None:
+        """End it as a crash does."""
+
+    def start_again(self) -> None:
+        """Go on where it was."""
+
 
 @dataclass(frozen=True)
 class PeerOptions:
@@ -62,12 +68,14 @@ class PeerOptions:
         java: the Java that it runs on; it asks for 21.
         batch: most events of a batch.
         wait: how it waits for more.
+        flush: after how many milliseconds at the soonest it notes how far it is.
     """
 
     home: Path
     java: str
     batch: int
     wait: str
+    flush: int
 
     def runner(self) -> Path | None:
         """The jar that starts it; None where it was not built."""
@@ -95,6 +103,7 @@ class Peer:
             "PEER_BATCH": str(options.batch),
             "PEER_QUEUE": str(4 * options.batch),
             "PEER_WAIT": options.wait,
+            "PEER_FLUSH": str(options.flush),
             "PEER_PORT": str(postgres.port),
             "PEER_USER": postgres.user,
             "PEER_PASSWORD": postgres.password,
@@ -121,6 +130,14 @@ class Peer:
     def stop(self) -> None:
         """As `Way` says."""
         self._process.stop()
+
+    def kill(self) -> None:
+        """As `Way` says."""
+        self._process.kill()
+
+    def start_again(self) -> None:
+        """As `Way` says."""
+        self._process.start()
 
 
 class Ours:
@@ -167,6 +184,18 @@ class Ours:
         """As `Way` says."""
         self._follower.stop()
         self._connect.delete("bench")
+
+    def kill(self) -> None:
+        """As `Way` says."""
+        self._connect.kill()
+        self._follower.kill()
+
+    def start_again(self) -> None:
+        """As `Way` says."""
+        self._connect.start()
+        self._connect.ready()
+        self._connect.wait_running("bench")
+        self._follower.start()
 
     def _has_topic(self) -> bool:
         from confluent_kafka.admin import AdminClient
