@@ -13,6 +13,7 @@ import json
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -52,7 +53,8 @@ def phase(way: Way, postgres: Postgres, job: Callable[[], int]) -> dict[str, Any
 
     wait_until(f"row {number} is in {way.table}", arrived, _ARRIVAL_SECONDS_MAX, _LOOK_SECONDS)
     wall = time.monotonic() - began
-    parts = {name: cpu - before.get(name, 0.0) for name, cpu in spent(way, postgres).items()}
+    now = spent(way, postgres)
+    parts = {name: cpu - min(before.get(name, 0.0), cpu) for name, cpu in now.items()}  # one that began anew has less
     own = sum(cpu for name, cpu in parts.items() if name != "postgres")
     told = {name: round(cpu, 1) for name, cpu in parts.items()}
     sys.stderr.write(f"{way.table}: {wall:.1f} s, {own:.1f} CPU-s\n")
@@ -71,8 +73,9 @@ def followed(way: Way, postgres: Postgres, asked: argparse.Namespace) -> dict[st
         return life.change(postgres, asked.changes, asked.transaction)
 
     def crash() -> int:
+        life.change(postgres, asked.changes // 2, asked.transaction)
         way.kill()
-        last = change()
+        last = life.change(postgres, asked.changes // 2, asked.transaction)
         way.start_again()
         return last
 
@@ -80,22 +83,28 @@ def followed(way: Way, postgres: Postgres, asked: argparse.Namespace) -> dict[st
     told["snapshot"] = phase(way, postgres, begin)
     told["changes"] = [phase(way, postgres, change) for _ in range(asked.rounds)]
     if asked.kill:
-        told["changes_behind_a_kill"] = {"wall": phase(way, postgres, crash)["wall"]}
+        told["changes_with_a_kill"] = {"wall": phase(way, postgres, crash)["wall"]}
     way.stop()
     return told
 
 
 def difference(truth: Sequence[str], found: Sequence[str]) -> dict[str, Any]:
     """How the rows of a table differ from the database's."""
-    right, wrong = set(truth), set(found)
+    right = {_key(row): row for row in truth}
+    keys = Counter(map(_key, found))
     return {
         "digest": digest(found),
-        "rows": len(found),
-        "missing_or_other": len(right - wrong),
-        "not_in_the_database": len(wrong - right),
-        "more_than_once": len(found) - len(wrong),
         "equal": sorted(found) == sorted(truth),
+        "rows": len(found),
+        "keys_missing": len(right.keys() - keys.keys()),
+        "keys_the_database_does_not_have": len(keys.keys() - right.keys()),
+        "keys_more_than_once": sum(count > 1 for count in keys.values()),
+        "rows_with_other_values": sum(_key(row) in right and right[_key(row)] != row for row in found),
     }
+
+
+def _key(row: str) -> str:
+    return row.partition("|")[0]
 
 
 def digest(rows: Sequence[str]) -> str:
@@ -190,7 +199,7 @@ def main() -> int:
     parser.add_argument("--peer-java", default="java", help="the Java that it runs on, 21 or newer")
     parser.add_argument("--peer-batch", type=int, default=2_048, help="most events of a batch of the peer")
     parser.add_argument("--peer-wait", default="NoBatchSizeWait", help="or MaxBatchSizeWait")
-    parser.add_argument("--peer-flush", type=int, default=60_000, help="milliseconds until it notes its place")
+    parser.add_argument("--peer-flush", type=int, default=0, help="milliseconds until it notes its place")
     parser.add_argument("--folder", type=Path, default=Path("build/bench"))
     asked = parser.parse_args()
     options = PeerOptions(asked.peer.resolve(), asked.peer_java, asked.peer_batch, asked.peer_wait, asked.peer_flush)
