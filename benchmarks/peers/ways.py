@@ -93,7 +93,6 @@ class Peer:
         lake.mkdir(parents=True)
         (folder / "config").mkdir()
         shutil.copy(_PROPERTIES, folder / "config")
-        # Its two catalogs, for the table and for offsets, would lock each other out without a write-ahead log.
         uri = f"jdbc:sqlite:{lake / 'catalog.db'}?journal_mode=WAL&busy_timeout=10000"
         warehouse = (lake / "warehouse").as_uri()
         self.catalog = CatalogConfig.model_validate({"name": "peer", "uri": uri, "warehouse": warehouse})
@@ -103,6 +102,7 @@ class Peer:
             "PEER_BATCH": str(options.batch),
             "PEER_QUEUE": str(4 * options.batch),
             "PEER_WAIT": options.wait,
+            "PEER_OFFSETS": str(folder / "offsets.dat"),
             "PEER_FLUSH": str(options.flush),
             "PEER_PORT": str(postgres.port),
             "PEER_USER": postgres.user,
