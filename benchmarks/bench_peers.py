@@ -54,7 +54,8 @@ def phase(way: Way, postgres: Postgres, job: Callable[[], int]) -> dict[str, Any
     wait_until(f"row {number} is in {way.table}", arrived, _ARRIVAL_SECONDS_MAX, _LOOK_SECONDS)
     wall = time.monotonic() - began
     now = spent(way, postgres)
-    parts = {name: cpu - min(before.get(name, 0.0), cpu) for name, cpu in now.items()}  # one that began anew has less
+    # A process that was started anew has less than the one before it.
+    parts = {name: cpu - (had if (had := before.get(name, 0.0)) <= cpu else 0.0) for name, cpu in now.items()}
     own = sum(cpu for name, cpu in parts.items() if name != "postgres")
     told = {name: round(cpu, 1) for name, cpu in parts.items()}
     sys.stderr.write(f"{way.table}: {wall:.1f} s, {own:.1f} CPU-s\n")
