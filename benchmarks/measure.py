@@ -95,13 +95,26 @@ def _reap(first: int) -> tuple[float, int]:
             code = os.waitstatus_to_exitcode(status)
 
 
-def _seconds_of(*processes: int) -> float:
+def seconds_of(*processes: int) -> float:
     """The CPU-seconds that processes have had so far, and those of their children that are gone."""
     total = 0
     for process in processes:
         told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         total += sum(int(ticks) for ticks in told[11:15])
     return total / _TICKS
+
+
+def seconds_of_tree(first: int) -> float:
+    """The CPU-seconds that a process has had so far, and all below it; less those of a child that nobody waited for."""
+    total = 0.0
+    try:
+        total += seconds_of(first)
+        for task in Path(f"/proc/{first}/task").iterdir():
+            children = (task / "children").read_text(encoding="ascii").split()
+            total += sum(seconds_of_tree(int(child)) for child in children)
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # gone between the list and the look
+    return total
 
 
 @contextmanager
@@ -117,9 +130,9 @@ def session(config: Config) -> Iterator["SparkSession"]:
 def in_session(spark: "SparkSession", job: Callable[[], None]) -> Cost:
     """What a job costs in a session that is there: of this process and of the session's JVM."""
     processes = (os.getpid(), _jvm_of(spark))
-    cpu, began = _seconds_of(*processes), time.monotonic()
+    cpu, began = seconds_of(*processes), time.monotonic()
     job()
-    return Cost(time.monotonic() - began, _seconds_of(*processes) - cpu)
+    return Cost(time.monotonic() - began, seconds_of(*processes) - cpu)
 
 
 def _jvm_of(spark: "SparkSession") -> int:

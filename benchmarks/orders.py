@@ -89,10 +89,11 @@ def _changes(count: int, numbers: random.Random) -> Iterator[tuple[str, dict[str
     for at in range(count):
         number = at if at < rows else numbers.randrange(rows)
         op = "c" if at < rows else "d" if numbers.random() < DELETED else "u"
-        yield op, _row(number, numbers)
+        yield op, order(number, numbers)
 
 
-def _row(number: int, numbers: random.Random) -> dict[str, Any]:
+def order(number: int, numbers: random.Random) -> dict[str, Any]:
+    """An order by its number; times are microseconds and days, as Debezium writes them."""
     whole = numbers.randrange(10_000_000)
     customer = numbers.randrange(1, 50_000)
     placed = int(_BEGIN.timestamp()) + numbers.randrange(20_000_000)

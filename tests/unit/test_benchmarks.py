@@ -1,15 +1,18 @@
 """What benchmarks work on: the same topic for the same seed, and a contract that says what they measure."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
 from benchmarks.bench_apply import Phase, misses, told
+from benchmarks.bench_peers import difference
 from benchmarks.bench_rules import RULES, Measured, contract
 from benchmarks.measure import Cost, Pairs, in_pairs
 from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
+from benchmarks.peers.shop import Life
 from benchmarks.plots import RESULTS, bars_of, draw
 from benchmarks.reading import Reading, keep_events, reading_of
 from benchmarks.steps import FLOOR, Steps
@@ -140,3 +143,35 @@ def test_pictures_show_the_results() -> None:
     kind = next(iter(applied.values()))["kinds"][0]
     ours = next(parts for name, parts in bars_of(kind) if name.endswith("ours"))
     assert sum(seconds for _, seconds in ours) == pytest.approx(sum(sorted(kind["ways"]["ours"]["cpu"])) / 2)
+
+
+def test_a_table_lives_the_same_life_for_a_seed() -> None:
+    """Only rows that there are get changed, and the last change of a round inserts the row of the highest number."""
+    lives = [[*life._statements(300), *life._statements(100)] for life in (Life(50, 1), Life(50, 1), Life(50, 2))]
+    rows = {str(number) for number in range(50)}
+
+    assert lives[0] == lives[1] != lives[2]
+    for statement in lives[0]:
+        number = re.search(r"VALUES \('(\d+)'|id = (\d+)$", statement)
+        assert number is not None
+        key = number[1] or number[2]
+        assert (key in rows) == (number[1] is None)
+        (rows.discard if statement.startswith("DELETE") else rows.add)(key)
+    assert lives[0][-1].startswith(f"INSERT INTO public.orders VALUES ('{max(map(int, rows))}'")
+
+
+def test_rows_that_differ_from_the_databases_are_told_apart() -> None:
+    """Missing, of a key that is gone, twice, and with another value."""
+    found = difference(["1|a", "2|b", "3|c"], ["1|a", "1|a", "2|x", "4|d"])
+    same = difference(["1|a", "2|b"], ["2|b", "1|a"])
+
+    assert {name: value for name, value in found.items() if name != "digest"} == {
+        "equal": False,
+        "rows": 4,
+        "keys_missing": 1,
+        "keys_the_database_does_not_have": 1,
+        "keys_more_than_once": 1,
+        "rows_with_other_values": 1,
+    }
+    assert same["equal"]
+    assert sum(value for name, value in same.items() if name.startswith(("keys", "rows_"))) == 0
