@@ -17,6 +17,7 @@ from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG, Marker
 from cdc_materializer.moments.moments import Moment, as_of
 from cdc_materializer.names import TableName
 from cdc_materializer.proof.proof import FOREIGN, TWICE
+from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
 from tests.spark.harms import HARMS, add, change, double, remove
@@ -278,6 +279,23 @@ def test_a_difference_says_that_another_contract_has_judged(shop: Shop) -> None:
 
     found = [(one.unexpected, one.missing, one.judged_otherwise) for one in (edited, later, equal, other)]
     assert found == [(1, 0, True), (1, 0, True), (0, 0, False), (0, 1, False)]
+
+
+def test_what_a_former_encoding_held_is_missing_until_it_is_released(shop: Shop) -> None:
+    """Messages are read by the settings of today; nothing but a release reads them again."""
+    shop.configure(encoding="avro")
+    shop.send(("c", 9, 90))
+    shop.run()
+    held = shop.verify()
+    shop.configure(encoding="auto")
+    readable = shop.verify()
+
+    done = release_held(shop.config, shop.mirror, Wanted(code="UNDECODABLE"), shop.spark)
+
+    assert (held.equal, readable.equal, readable.missing) == (False, False, 1)
+    assert (done.tried, done.released) == (1, 1)
+    assert shop.rows() == {1: 11, 3: 30, 9: 90}
+    assert shop.verify().equal
 
 
 @pytest.mark.parametrize("ledger", [False, True])
