@@ -65,7 +65,9 @@ def _of_contract(line: Line, decided: Decided) -> ContractBlocked | None:
     # A replay holds such a row on its branch, which nobody reads: what is held at its end counts (`blocked_at_end`).
     if decided.blocked and not line.replays:
         what = f"The contract of {name} blocks the batch: {', '.join(decided.blocked)}. {_RAW_HAS}"
-        return ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and run again.")
+        # What is released is read by nothing but another release.
+        again = "try again" if decided.span.is_empty else "run again"
+        return ContractBlocked(what, f"See `cdcm report --table {name}`, mend the data or the rule, and {again}.")
     limit = line.contract.max_quarantined if line.contract is not None else None
     # What was held before is judged again as a batch of its own, and a replay shows what it holds before its swap.
     is_first = not line.replays and not decided.span.is_empty
