@@ -20,7 +20,7 @@ from integration.chain.downloads import parts
 from integration.chain.kafka import Kafka
 from integration.chain.pipeline import Follower, Pipeline
 from integration.chain.postgres import Postgres
-from integration.chain.process import Process, wait_until
+from integration.chain.process import Process, Service, wait_until
 from integration.chain.registry import Registry
 from integration.chain.running import running
 
@@ -82,7 +82,7 @@ class PeerOptions:
         return next(self.home.glob("*-runner.jar"), None)
 
 
-class Peer:
+class Peer(Service):
     """Debezium Server with the Iceberg sink, one process."""
 
     table = TableName.parse("peer.bench_public_orders")
@@ -112,32 +112,20 @@ class Peer:
         command = [options.java, "-Xmx4g", "-Duser.timezone=UTC", "-cp"]
         classes = f"{options.runner()}:{options.home / 'lib'}/*"
         command += [classes, "io.debezium.server.Main"]
-        self._process = Process("peer", command, folder, environment={**os.environ, **told})
-
-    def start(self) -> None:
-        """As `Way` says."""
-        self._process.start()
+        super().__init__(Process("peer", command, folder, environment={**os.environ, **told}))
 
     def processes(self) -> Mapping[str, int]:
         """As `Way` says."""
-        return {"peer": self._process.pid} if self._process.runs() else {}
+        return {"peer": self.process.pid} if self.process.runs() else {}
 
     def check(self) -> None:
         """As `Way` says."""
-        if not self._process.runs():
-            raise self._process.failure("ended")
-
-    def stop(self) -> None:
-        """As `Way` says."""
-        self._process.stop()
-
-    def kill(self) -> None:
-        """As `Way` says."""
-        self._process.kill()
+        if not self.process.runs():
+            raise self.process.failure("ended")
 
     def start_again(self) -> None:
         """As `Way` says."""
-        self._process.start()
+        self.start()
 
 
 class Ours:
