@@ -5,7 +5,7 @@ random histories must be what the pipeline says, and each rule is a function of 
 (`mutants.py`) and see who notices.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,6 +74,7 @@ class KeyState:
         unread: whether a message that nobody could read may have set any column since.
         told: the columns that messages after that one have told.
         wrote: the message that `published` is from.
+        made: the message that `row` is from.
         highest: the high-water mark: the position of the highest streaming change.
         shown: the changes that were applied in the moment of `highest`, as `event` tells them apart.
         read: the rows of snapshots that were applied, likewise.
@@ -90,6 +91,7 @@ class KeyState:
     unread: bool = False
     told: frozenset[str] = frozenset()
     wrote: Message | None = None
+    made: Message | None = None
     highest: Position | None = None
     shown: list[Any] = field(default_factory=list)
     read: list[Any] = field(default_factory=list)
@@ -104,14 +106,17 @@ class KeyState:
 class Table:
     """A mirror that takes messages batch by batch and shows rows."""
 
-    def __init__(self, *, partitions: int = 1, truncate: str = "apply") -> None:
+    def __init__(
+        self, *, partitions: int = 1, truncate: str = "apply", passes: Callable[[Row], bool] = lambda _: True
+    ) -> None:
         """Begin with nothing.
 
         Args:
             partitions: of the topic; with one, offsets are all the order there is.
             truncate: the table's setting.
+            passes: whether the contract lets a row be published; it asks for no value that a change may leave out.
         """
-        self._several, self._truncate = partitions > 1, truncate
+        self._several, self._truncate, self._passes = partitions > 1, truncate, passes
         self._log: list[Message] = []
         self._clear()
 
@@ -144,7 +149,7 @@ class Table:
 
     def copy(self) -> "Table":
         """The table as it is, for a batch that crashes before it is published."""
-        found = Table(truncate=self._truncate)
+        found = Table(truncate=self._truncate, passes=self._passes)
         found._several, found._log = self._several, list(self._log)
         found._keys, found._truncates, found._ended = dict(self._keys), list(self._truncates), dict(self._ended)
         return found
@@ -167,7 +172,7 @@ class Table:
 
     def _wipes(self, message: Message) -> bool:
         is_ordered = not self._several or message.position is not None
-        return message.op == "t" and self._truncate == "apply" and is_ordered
+        return message.op == "t" and self._truncate == "apply" and is_ordered and not message.held
 
     def _wipe(self, truncate: Message, keys: Iterable[Key]) -> None:
         if not self._wipes(truncate) or was_truncated(truncate, self._truncates):
@@ -176,8 +181,11 @@ class Table:
             state = self._keys.get(key, KeyState())
             if state.owned is not None and is_ended(state.owned, truncate):
                 self._keys[key] = replace(state, owned=None)
-            if state.wrote is not None and is_ended(state.wrote, truncate):
+            if state.made is not None and is_ended(state.made, truncate):
                 self._keys[key] = after_delete(self._keys[key])
+            elif state.wrote is not None and is_ended(state.wrote, truncate):
+                # What is held since was made behind the truncate, and later messages stand on that.
+                self._keys[key] = replace(self._keys[key], published=None, wrote=None)
         self._truncates.append(truncate)
 
     def _after(self, state: KeyState, message: Message) -> KeyState:
@@ -209,7 +217,7 @@ class Table:
         if message.op in {"d", "tombstone"}:
             self._keep(message, ended)
             return after_delete(state)
-        return after_row(state, message)
+        return judged(state, after_row(state, message), self._passes)
 
     def _ended_before(self, state: KeyState, delete: Message) -> dict[str, Any] | None:
         """The row that a delete ended which another server sends again: that of when it came first (§0.1)."""
@@ -450,7 +458,7 @@ def was_truncated(truncate: Message, earlier: Iterable[Message]) -> bool:
 
 def after_delete(state: KeyState) -> KeyState:
     """The row is gone, with all that an unavailable value could stand for; the high-water mark stays (§2.3)."""
-    return replace(state, published=None, row=None, wrote=None, unread=False, told=frozenset())
+    return replace(state, published=None, row=None, wrote=None, made=None, unread=False, told=frozenset())
 
 
 def after_unread(state: KeyState) -> KeyState:
@@ -465,11 +473,17 @@ def after_row(state: KeyState, message: Message) -> KeyState:
     # A column that the writer does not have keeps its value: missing is not NULL (§0 rule 12).
     row = {**(base.row or {}), **{name: told(base, message, name) for name in message.image}}
     known = base.told | {name for name, value in message.image.items() if value is not UNAVAILABLE}
-    base = replace(base, row=row, told=known)
+    base = replace(base, row=row, told=known, made=message)
     if base.unread and not set(message.image) <= known:
         # It leaves a value out that an unreadable message may have set: held, and the last good row stays (§0.2).
         return base
     return replace(base, published=row, wrote=message)
+
+
+def judged(before: KeyState, after: KeyState, passes: Callable[[Row], bool]) -> KeyState:
+    """The last good version stays where the contract holds a row, and later messages stand on that row (design §5)."""
+    assert after.row is not None, "an image makes a row"
+    return after if passes(after.row) else replace(after, published=before.published, wrote=before.wrote)
 
 
 def started(state: KeyState, message: Message) -> KeyState:

@@ -76,7 +76,11 @@ class Telling:
         shown = TopicBuilder(self.builder.topic)
         shown.messages = self.builder.messages[:count]
         shown.write(folder)
-        return table_after(self.events, self.messages[count - 1].reached)
+        return self.rows_after(self.messages[count - 1].reached)
+
+    def rows_after(self, reached: int) -> Rows:
+        """What the table must show when so many events have been sent."""
+        return table_after(self.events, reached)
 
     def difference(self, spark: "SparkSession", expected: Rows) -> dict[int, str]:
         """What the mirror shows otherwise than it must, and than the layout's producer makes it, by the life's seed."""

@@ -16,6 +16,7 @@ import pytest
 
 from tests.model import reference
 from tests.model.history import CHANGING, History, Rows, Sent, decoded, lives, table_after, topic
+from tests.model.judged import good_after, passes
 from tests.model.mutants import MUTANTS
 from tests.model.reference import Message, Row, Table
 
@@ -27,11 +28,13 @@ _PINNED: tuple[int, ...] = ()
 
 
 def _life(
-    seed: int, *, alone: bool = False, columns_change: bool = False, restored: bool = False
+    seed: int, *, alone: bool = False, columns_change: bool = False, restored: bool = False, judged: bool = False
 ) -> tuple[History, list[Sent]]:
     history = History(seed, _CHANGES, columns_change=columns_change, restored=restored)
-    # In another partition than a truncate's nothing but its position says that a row is from before that.
-    return history, topic(history.live(), seed, alone=alone, partitions=(1, 1) if restored else None)
+    # In another partition than a truncate's nothing but its position says that a row is from before that. And of a key
+    # that moves while the stream is behind a snapshot, the last good version is what was read of it until then (ADR 7).
+    partitions = (1, 1) if restored else ((1, 1), (3, 3))[seed % 2] if judged else None
+    return history, topic(history.live(), seed, alone=alone, partitions=partitions)
 
 
 def _partitions(messages: list[Sent]) -> int:
@@ -43,11 +46,17 @@ def _whole(rows: Mapping[Any, Row]) -> Rows:
     return {key: {name: row.get(name) for name in CHANGING} for key, row in rows.items()}
 
 
-def _wrong_in_order(seed: int, *, columns_change: bool = False, restored: bool = False) -> str:
+def _table(messages: list[Sent], *, judged: bool) -> Table:
+    partitions = _partitions(messages)
+    return Table(partitions=partitions, passes=passes) if judged else Table(partitions=partitions)
+
+
+def _wrong_in_order(seed: int, *, columns_change: bool = False, restored: bool = False, judged: bool = False) -> str:
     """What is wrong after some batch, each of which crashes once before it is published."""
-    history, messages = _life(seed, columns_change=columns_change, restored=restored)
+    history, messages = _life(seed, columns_change=columns_change, restored=restored, judged=judged)
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
-    table, at = Table(partitions=_partitions(messages)), 0
+    table, at = _table(messages, judged=judged), 0
+    shown = good_after if judged else table_after
     while at < len(messages):
         count = chance.choice((1, 5, 20, 60))
         batch = [decoded(message) for message in messages[at : at + count]]
@@ -56,22 +65,22 @@ def _wrong_in_order(seed: int, *, columns_change: bool = False, restored: bool =
         at = min(at + count, len(messages))
         last = messages[at - 1]
         is_settled = history.events[last.reached - 1].settled or _partitions(messages) == 1
-        if is_settled and _whole(table.rows()) != _whole(table_after(history.events, last.reached)):
+        if is_settled and _whole(table.rows()) != _whole(shown(history.events, last.reached)):
             return f"after {at} messages"
     return ""
 
 
-def _wrong_out_of_order(seed: int, *, columns_change: bool = False) -> str:
+def _wrong_out_of_order(seed: int, *, columns_change: bool = False, judged: bool = False) -> str:
     """What is wrong at the end, where partitions are read at unequal speed, and a copy may begin with a tombstone."""
-    history, messages = _life(seed, alone=True, columns_change=columns_change)
+    history, messages = _life(seed, alone=True, columns_change=columns_change, judged=judged)
     chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
     lanes = [[one for one in messages if one.partition == partition] for partition in range(3)]
-    table = Table(partitions=_partitions(messages))
+    table = _table(messages, judged=judged)
     while any(lanes):
         parts = [lane[: chance.choice((0, 3, 30))] for lane in lanes]
         lanes = [lane[len(part) :] for lane, part in zip(lanes, parts, strict=True)]
         table.take(decoded(message) for message in chain(*parts))
-    expected = _whole(table_after(history.events, len(history.events)))
+    expected = _whole((good_after if judged else table_after)(history.events, len(history.events)))
     return "" if _whole(table.rows()) == expected else "at the end"
 
 
@@ -79,6 +88,13 @@ def _wrong_out_of_order(seed: int, *, columns_change: bool = False) -> str:
 _WHERE_COLUMNS_CHANGE = (
     pytest.param(partial(_wrong_in_order, columns_change=True), id="in order"),
     pytest.param(partial(_wrong_out_of_order, columns_change=True), id="at any speed"),
+)
+
+#: Likewise, of lives under a contract.
+_WHERE_JUDGED = (
+    pytest.param(partial(_wrong_in_order, judged=True), id="in order"),
+    pytest.param(partial(_wrong_in_order, judged=True, restored=True), id="behind a restored database"),
+    pytest.param(partial(_wrong_out_of_order, judged=True), id="at any speed"),
 )
 
 
@@ -132,6 +148,27 @@ def test_each_rule_about_that_is_needed(monkeypatch: pytest.MonkeyPatch, name: s
 def test_partitions_may_be_read_at_any_speed() -> None:
     """In the end the table is the same; by seed."""
     assert _failing(_wrong_out_of_order) == {}
+
+
+@pytest.mark.parametrize("wrong", _WHERE_JUDGED)
+def test_a_contract_leaves_the_last_good_row(wrong: Callable[[int], str]) -> None:
+    """And what a change leaves out is that of the row that is held, not of the one that is shown; by seed."""
+    assert _failing(wrong) == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "mistake"),
+    [
+        ("judged", lambda _, after, __: after),
+        ("judged", lambda before, after, passes: after if passes(after.row) else before),
+    ],
+    ids=["what is held is shown", "what is held is forgotten"],
+)
+def test_each_rule_about_contracts_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str, mistake: object) -> None:
+    """Without it some life shows other rows."""
+    monkeypatch.setattr(reference, rule, mistake)
+
+    assert any(_wrong_in_order(seed, judged=True) for seed in range(1, 51))
 
 
 @pytest.mark.parametrize("wrong", _WHERE_COLUMNS_CHANGE)
