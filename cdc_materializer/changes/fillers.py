@@ -7,6 +7,9 @@ whose key really is 0 must not go in its place.
 
 An index that can be a replica identity has none but NOT NULL columns. So a ``before`` in which a column that may be
 NULL has a value is a whole row, as REPLICA IDENTITY FULL gives it, and its key is meant as it stands.
+
+An index that has a part of the key tells that part. Of such deletes none is held: with REPLICA IDENTITY FULL a row in
+which one part of the key is 0, and nothing that may be NULL has a value, looks the same.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.image import told_names
+from cdc_materializer.decode.columns import VARIABLE_SCALE
 from cdc_materializer.decode.fit import fit
 from cdc_materializer.decode.types import Reader
 from cdc_materializer.decode.wire import WireType
@@ -82,8 +86,11 @@ def names_other_columns(before: Column, row: WireType, key: Sequence[str], reade
 def _filler(kind: WireType, reader: Reader) -> Column | None:
     """What the connector writes in place of a NOT NULL value it was not told; None for types that we do not know."""
     reading = reader.read(kind)
-    if reading.ddl.startswith("decimal"):
-        return F.lit(0).cast(reading.ddl) if kind.default is None else None
+    is_number = reading.ddl.startswith("decimal") or kind.name == VARIABLE_SCALE
+    if is_number or reading.ddl == "binary":
+        # A default of the source's stands in the schema in one of several forms.
+        zero = F.lit("0").cast(reading.ddl) if is_number else F.lit(b"")
+        return zero if kind.default is None else None
     plain = kind.default if kind.default is not None else _FILLER_TEXTS.get(kind.name, _FILLERS.get(kind.literal))
     if not isinstance(plain, (bool, int, float, str)):
         return None
