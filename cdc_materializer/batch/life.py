@@ -63,6 +63,9 @@ def outlives(
     leaves those alone. So all states of a row matter there, each with what ends it in its place; and so they may where
     there are too many truncates to look at each, as there are of a table that is emptied each night.
 
+    It is asked of a truncate's whole partition, and not key by key: then one count over the batch is enough. Where it
+    is so of no key, but of two keys together, the batch is folded with all states in vain, and comes to the same.
+
     Args:
         states: from `fold.states`.
         truncates: those of the batch that wiped rows.
