@@ -157,18 +157,15 @@ class _Log:
     @cached_property
     def keys(self) -> DataFrame:
         """The same, of which key, partition and offset alone are to be used; without reading values, where they can."""
-        if not _names_rows_by_kafka_key(self.past.lookup):
-            return self.changes
-        nothing = {"value": F.lit(None).cast("binary"), "value_writer": F.lit(None).cast("string")}
-        plain = self.messages.withColumns(nothing)
-        return changes_of(plain, find_decoders(plain, self.past.lookup), self.target, self.past)
+        by_key = names_rows_by_kafka_key(self.past.lookup)
+        return keys_of(self.messages, self.target, self.past) if by_key else self.changes
 
     def of(self, wanted: DataFrame) -> _Found:
         """The messages of some keys (m.KEY), and what decodes them."""
         found = self.keys.join(F.broadcast(_named(wanted)), _is_wanted())
         places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
         messages = lying_at(self.messages, places.localCheckpoint())
-        by_key = _names_rows_by_kafka_key(self.past.lookup)
+        by_key = names_rows_by_kafka_key(self.past.lookup)
         decoders = find_decoders(messages, self.past.lookup) if by_key else self.decoders
         return _Found(self.past, wanted, messages, decoders)
 
@@ -219,10 +216,20 @@ def _is_wanted() -> Column:
     return F.col(m.KEY).eqNullSafe(F.col(_WANTED))
 
 
-def _names_rows_by_kafka_key(lookup: Lookup) -> bool:
+def names_rows_by_kafka_key(lookup: Lookup) -> bool:
     """Whether a message's Kafka key alone says which row it is about."""
     options = lookup.options
     return not options.key and options.shard is None and not options.format.rows_name_themselves
+
+
+def keys_of(messages: DataFrame, target: TableSchema, past: Past) -> DataFrame:
+    """Messages whose Kafka keys name their rows, as changes of which key, partition and offset alone are told.
+
+    No value is read: most of raw's bytes are values, and a key takes a small part of the decoding.
+    """
+    nothing = {"value": F.lit(None).cast("binary"), "value_writer": F.lit(None).cast("string")}
+    plain = messages.withColumns(nothing)
+    return changes_of(plain, find_decoders(plain, past.lookup), target, past)
 
 
 def lying_at(messages: DataFrame, places: DataFrame) -> DataFrame:

@@ -101,6 +101,7 @@ def _explain(log: Log, asked: Asked) -> WhyReport:
     line, raw, mirror = log.line, log.raw, log.mirror
     key = log.key_of(asked.place) if asked.place is not None else log.key(asked.key or "")
     places = log.places(key) if key is not None else log.place(asked.place)
+    log = log.at(places)
     batches = batches_of(log)
     judged, read = _judged(log, batches, _is_row(key, asked.place), places)
     try:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc_materializer.batch import batch
-from cdc_materializer.batch.earlier import lying_at
+from cdc_materializer.batch.earlier import keys_of, lying_at, names_rows_by_kafka_key
 from cdc_materializer.batch.past import Past, changes_of
 from cdc_materializer.changes import model as m
-from cdc_materializer.decoders.decoders import Decoders, find_decoders
+from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.errors import SchemaRefused, UsageError
 from cdc_materializer.explain.key import key_values, typed_key
 from cdc_materializer.lake.errors import translated
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 #: Stands for the key of truncates, which have none; no key is such a text, for keys are JSON.
 _TRUNCATES = "truncates"
+_TAG = "__cdc_tag"
 
 
 @contextmanager
@@ -79,46 +81,82 @@ def open_log(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | No
 
     Those that it has read alone, where a table cannot be made of the others with it: it has stopped, or a run will.
     """
-
-    def up_to(ends: Offsets) -> tuple[DataFrame, Decoders]:
-        span = batch.whole(Offsets(), ends, line.table.topic)
-        messages = as_waiting(line, batch.messages(line.lake.rows(raw), span, line.id_bytes), mirror, held)
-        return messages, find_decoders(messages, line.lookup(mirror.schema))
-
     read, landed = marker_of(mirror).offsets, marker_of(raw).offsets
+    topic = line.table.topic
+
+    def up_to(ends: Offsets) -> DataFrame:
+        span = batch.whole(Offsets(), ends, topic)
+        return as_waiting(line, batch.messages(line.lake.rows(raw), span, line.id_bytes), mirror, held)
+
+    log = Log(line, raw, mirror, up_to(landed), held)
+    if not landed.is_ahead_of(read):
+        return log
     try:
-        return Log(line, raw, mirror, *up_to(landed), held)
+        return replace(log, later=find_decoders(log.unread, log.lookup))
     except SchemaRefused as error:
-        if not landed.is_ahead_of(read):
-            raise
-        return Log(line, raw, mirror, *up_to(read), held, stop=error)
+        return replace(log, messages=up_to(read), stop=error)
 
 
 @dataclass(frozen=True)
 class Log:
-    """Raw's messages with their writers, and how far the mirror has got in them.
+    """Raw's messages, and how far the mirror has got in them.
 
     Attributes:
         line: the table's way.
         raw: raw as it was loaded.
         mirror: the mirror as it was loaded.
         messages: all that raw has, from `batch.messages`, or those that the mirror has read.
-        decoders: for these messages.
         held: the mirror's quarantine as it was then; None where there is none, or where nobody asks for it.
+        later: decodes those that no batch has read yet; None where there are none.
         stop: why there are no others among them than the mirror has read; None where all are.
+        told: those that alone are to be told, see `at`; None where all are.
     """
 
     line: Line
     raw: LakeTable
     mirror: LakeTable
     messages: DataFrame
-    decoders: Decoders
     held: LakeTable | None = None
+    later: Decoders | None = None
     stop: SchemaRefused | None = None
+    told: DataFrame | None = None
+
+    def at(self, places: DataFrame) -> Log:
+        """The same log, of which the messages at some places alone are decoded whole, where one message says enough.
+
+        The writers of all others are then not looked for, which is a pass over what every message begins with.
+        """
+        if self.line.table.snapshot_sweep or not self._is_keyed:
+            return self
+        return replace(self, told=lying_at(self.messages, places))
+
+    @property
+    def known(self) -> TableSchema:
+        """The mirror's columns, and those that messages which were not read yet would add."""
+        return self.mirror.schema if self.later is None else self.later.plan.target
+
+    @property
+    def lookup(self) -> Lookup:
+        """Where writers are found."""
+        return self.line.lookup(self.known)
+
+    @cached_property
+    def decoders(self) -> Decoders:
+        """For all messages, or for those that alone are to be told."""
+        return find_decoders(self.messages if self.told is None else self.told, self.lookup)
+
+    @property
+    def unread(self) -> DataFrame:
+        """Those that no batch has read yet."""
+        return self.messages.where(~batch.within(self.read, "partition", "offset"))
+
+    @property
+    def _is_keyed(self) -> bool:
+        return names_rows_by_kafka_key(self.lookup)
 
     @property
     def target(self) -> TableSchema:
-        """The mirror's columns, and those that messages which were not read yet would add."""
+        """The columns of what is told: the mirror's, and those that its messages would add."""
         return self.decoders.plan.target
 
     @property
@@ -133,7 +171,7 @@ class Log:
         recorded = Recorded(partitions=partitions, alone=known.alone, epochs=known.epochs, is_final=True, routed=routed)
         watch = self.line.watch(None, marker_of(self.raw), self.read.end)
         truncate = self.line.table.truncate
-        return Past(self.line.lookup(self.target), recorded=recorded, truncate=truncate, lives=True, watch=watch)
+        return Past(self.lookup, recorded=recorded, truncate=truncate, lives=True, watch=watch)
 
     def changes(self, messages: DataFrame) -> DataFrame:
         """Messages as changes."""
@@ -145,13 +183,13 @@ class Log:
         Raises:
             UsageError: it is no key of this table.
         """
-        values = key_values(text, self.target.key)
-        columns = typed_key(values, self.target)
-        one = self.line.lake.spark.range(1).select(m.key_json(F.struct(*columns), self.target).alias(m.KEY), *columns)
+        values = key_values(text, self.known.key)
+        columns = typed_key(values, self.known)
+        one = self.line.lake.spark.range(1).select(m.key_json(F.struct(*columns), self.known).alias(m.KEY), *columns)
         found = one.collect()[0]
         for name, value in values.items():
             if value is not None and found[name] is None:
-                kind = self.target.types[name]
+                kind = self.known.types[name]
                 raise UsageError(
                     f"What --key says of {name} is no value of the type {kind}.", "Write it as rows show it."
                 )
@@ -165,7 +203,8 @@ class Log:
             UsageError: there is no such message, or it is about several rows.
             SchemaRefused: the mirror has read none such, and cannot read on.
         """
-        found = self.changes(lying_at(self.messages, self.place(place))).select(m.PART, m.KEY).collect()
+        here = self.place(place).localCheckpoint()
+        found = self.at(here).changes(lying_at(self.messages, here)).select(m.PART, m.KEY).collect()
         if not found:
             if self.stop is not None:
                 raise self.stop
@@ -188,21 +227,33 @@ class Log:
         return self.line.lake.spark.range(1).select(*[value.alias(name) for name, value in one.items()])
 
     def places(self, key: str) -> DataFrame:
-        """Where the messages of a key lie, and the truncates, which speak of every row.
+        """Where the messages of a key lie, and the truncates, which speak of every row."""
+        if not self._is_keyed:
+            return self._places_told_by_values(key)
+        keys = keys_of(self.messages, self.known, self.past)
+        places = [_lying(keys, m.KEY, {key}), *[_lying(found, m.OP, {m.TRUNCATE}) for found in self._with_truncates()]]
+        return reduce(DataFrame.unionByName, places).distinct().localCheckpoint()
+
+    def _with_truncates(self) -> list[DataFrame]:
+        """The changes among which truncates may be that end a row; values are read for them.
+
+        Where the mirror's marker says that none was ever applied, those alone that no batch has read yet.
+        """
+        if marker_of(self.mirror).truncates != 0:
+            return [self.changes(self.messages)]
+        return [] if self.later is None else [changes_of(self.unread, self.later, self.known, self.past)]
+
+    def _places_told_by_values(self, key: str) -> DataFrame:
+        """The same, where messages say in their values which row they are about.
 
         With configured keys a message may move a row from one key to another: then the messages of both are needed.
         """
         is_truncate = F.col(m.OP).eqNullSafe(m.TRUNCATE)
-        tag = F.when(is_truncate, F.lit(_TRUNCATES)).otherwise(F.col(m.KEY)).alias(m.KEY)
-        every = self.changes(self.messages).select(
-            F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"), tag
-        )
+        tag = F.when(is_truncate, F.lit(_TRUNCATES)).otherwise(F.col(m.KEY)).alias(_TAG)
+        every = self.changes(self.messages).select(m.PARTITION, m.OFFSET, tag)
         wanted = {key, _TRUNCATES}
         while True:
-            keys = self.line.lake.spark.range(1).select(F.explode(F.array(*map(F.lit, sorted(wanted)))).alias("wanted"))
-            # Null-safe, so that Spark does not push a filter through the decoding, as in `batch`.
-            places = every.join(F.broadcast(keys), F.col(m.KEY).eqNullSafe(F.col("wanted")), "left_semi")
-            places = places.select("partition", "offset").distinct().localCheckpoint()
+            places = _lying(every, _TAG, wanted).distinct().localCheckpoint()
             if not self.line.options.key:
                 return places
             met = self.changes(lying_at(self.messages, places)).select(m.KEY).distinct().collect()
@@ -213,11 +264,18 @@ class Log:
 
     def waiting(self, places: DataFrame, key: str | None) -> DataFrame | None:
         """The changes of the key that have landed and that no batch has read yet; None where all has been read."""
-        if marker_of(self.raw).offsets == marker_of(self.mirror).offsets:
+        if self.later is None:
             return None
-        later = self.messages.where(~batch.within(self.read, "partition", "offset"))
         known = (m.TOPIC, m.PARTITION, m.OFFSET, m.TIME, m.OP, m.KEY, m.SOURCE_TIME, m.POSITION, m.EPOCH)
         # Cut off from its plan: Spark would push the filter through the decoding, and take half a minute to plan it.
-        changes = self.changes(lying_at(later, places)).select(*known).localCheckpoint()
+        changes = self.changes(lying_at(self.unread, places)).select(*known).localCheckpoint()
         is_row = F.col(m.KEY).eqNullSafe(F.lit(key)) | F.col(m.OP).eqNullSafe(m.TRUNCATE)
         return changes if key is None else changes.where(is_row)
+
+
+def _lying(changes: DataFrame, name: str, wanted: set[str]) -> DataFrame:
+    """Where the changes lie (partition, offset) that have one of some values in a column."""
+    values = changes.sparkSession.range(1).select(F.explode(F.array(*map(F.lit, sorted(wanted)))).alias("wanted"))
+    # Null-safe, so that Spark does not push a filter through the decoding, as in `batch`.
+    found = changes.join(F.broadcast(values), F.col(name).eqNullSafe(F.col("wanted")), "left_semi")
+    return found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.batch import batch, life
 from cdc_materializer.changes import model as m
-from cdc_materializer.decoders.decoders import find_decoders
 from cdc_materializer.dialects import Position, SourceColumn
 from cdc_materializer.differences import KEYS_MAX, Difference
 from cdc_materializer.digests import comparable, value_digest
@@ -271,9 +270,7 @@ class SourceProof:
         if span.is_empty:
             return None
         messages = batch.messages(self.line.lake.rows(self.raw), span, self.line.id_bytes)
-        log = Log(
-            self.line, self.raw, self.mirror, messages, find_decoders(messages, self.line.lookup(self.mirror.schema))
-        )
+        log = Log(self.line, self.raw, self.mirror, messages)
         # Cut off from its plan: Spark would push what is asked of the keys through the decoding.
         return log.changes(messages).select(m.KEY).distinct().localCheckpoint()
 

@@ -13,7 +13,7 @@ from cdc_materializer.catalog.catalog import open_tables
 from cdc_materializer.config import Config, load_config
 from cdc_materializer.doctor.topics import check_schemas
 from cdc_materializer.errors import EXIT_LAKE, EXIT_REWOUND, CdcError, SchemaReplaced
-from cdc_materializer.explain.log import log_of
+from cdc_materializer.explain.explain import Asked, why
 from cdc_materializer.lake.lake import Lake
 from cdc_materializer.line.schemas import bound_to, remember
 from cdc_materializer.names import TableName
@@ -128,8 +128,7 @@ def moved(spark: "SparkSession", lake_config: Config, namespace: str) -> Moved:
 
 
 def _why(config: Config, moved: Moved) -> None:
-    with log_of(config, moved.mirror, moved.spark):
-        pass
+    why(config, moved.mirror, Asked('{"id": 1}'), moved.spark)
 
 
 def _verified(config: Config, moved: Moved) -> None:

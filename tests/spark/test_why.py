@@ -7,8 +7,12 @@ import pytest
 import yaml
 
 from cdc_materializer import pipeline
+from cdc_materializer.batch.earlier import keys_of
+from cdc_materializer.changes import model as m
 from cdc_materializer.config import Config, load_config
+from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.errors import EXIT_BLOCKED, UsageError
+from cdc_materializer.explain import log
 from cdc_materializer.explain.explain import Asked, why
 from cdc_materializer.moments.moments import Moment, as_of
 from cdc_materializer.proof.proof import VerifyOptions, verify_tables
@@ -28,7 +32,7 @@ from cdc_materializer.trial import try_contract
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
@@ -176,6 +180,33 @@ def test_a_row_that_is_gone_and_one_that_never_was_good_are_told_too(things: Thi
     assert never.summary[0] == "The mirror has no such row: none of its messages could be published."
     assert never.row is not None
     assert (never.row.present, never.row.agrees) == (False, True)
+
+
+def test_of_other_rows_keys_are_read_and_no_values(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row's life costs on a large table is a pass over its keys: not over what values begin with, nor more."""
+    decoded, scanned = [], []
+
+    def find(messages: "DataFrame", lookup: Lookup) -> Decoders:
+        decoded.append(messages.select("offset").collect())
+        return find_decoders(messages, lookup)
+
+    def keys(*asked: Any) -> "DataFrame":  # noqa: ANN401 - what `keys_of` takes
+        found = keys_of(*asked)
+        java: Any = found.select(m.KEY, m.PARTITION, m.OFFSET)._jdf
+        leaves = java.queryExecution().executedPlan().collectLeaves()
+        scanned.extend(leaves.apply(at).output().mkString(" ") for at in range(leaves.size()))
+        return found
+
+    monkeypatch.setattr(log, "find_decoders", find)
+    monkeypatch.setattr(log, "keys_of", keys)
+    told = things.why(key="1")
+
+    unread, own = (sorted(row["offset"] for row in rows) for rows in decoded)
+    assert (unread, own) == ([9], sorted(one.offset for one in told.messages))
+    raw = [columns for columns in scanned if "key_schema_name#" in columns]
+    assert len(raw) == 1, scanned
+    assert "key#" in raw[0], scanned
+    assert "value#" not in raw[0], scanned
 
 
 @pytest.mark.parametrize("key", ["1", "2", "3"])
