@@ -12,7 +12,7 @@ from cdc_materializer.errors import CdcError, SchemaReplaced
 from cdc_materializer.marker.marker import MARKER_PREFIX, Marker
 from cdc_materializer.progress import asked_again, plan_reading
 from cdc_materializer.registry import BoundRegistry, Registry
-from cdc_materializer.registry.bound import PROPERTY, Bound
+from cdc_materializer.registry.bound import Bound
 from cdc_materializer.report.setup_models import DoctorCheck
 from cdc_materializer.report.wording import duration, quantity, utc
 from cdc_materializer.source import Source, TopicState
@@ -66,7 +66,7 @@ def check_schemas(table: TableConfig, lake: Tables, registry: Registry) -> Itera
         CdcError: the registry cannot be asked.
     """
     name, raw = str(table.mirror), lake.load(table.mirror.raw)
-    bound = Bound.of(raw.metadata.properties.get(PROPERTY) if raw is not None else None, str(table.mirror.raw))
+    bound = Bound.of(raw.metadata.properties if raw is not None else {}, str(table.mirror.raw))
     if not bound.digests:
         return
     try:

@@ -1,4 +1,4 @@
-"""What the names of schemas in a table's messages stood for, kept as a property of its raw table (decision 35)."""
+"""What the names of schemas in a table's messages stood for, kept as properties of its raw table (decision 35)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import MAIN
 from cdc_materializer.merge import table_path
-from cdc_materializer.registry.bound import PROPERTY, Bound, BoundRegistry
+from cdc_materializer.registry.bound import Bound, BoundRegistry
 from cdc_materializer.retry import COMMIT
 
 if TYPE_CHECKING:
@@ -28,21 +28,26 @@ def remember(lake: Lake, mirror: TableName, bound: BoundRegistry | None) -> None
     """
     if bound is None or not bound.met or lake.branch != MAIN:
         return
-    place, met = bound.place, bound.met
 
     def write() -> None:
         with translated(mirror.raw):
             table: Any = lake.iceberg(mirror.raw)
             state = table.operations().current()
-            known = Bound.of(table.properties().get(PROPERTY), str(mirror.raw))
-            now = known.with_met(place, met)
-            if now == known:
+            known = Bound.of(table.properties(), str(mirror.raw))
+            bound.hold_against(known)
+            news = known.with_met(bound.place, bound.met).beyond(known)
+            if not news:
                 return
             change = table.newTransaction()
-            change.updateProperties().set(PROPERTY, now.text).commit()
-            # On that state or not at all: Iceberg would write over what another process has met meanwhile. A REST
-            # catalog is asked to compare no properties, and writes over it all the same.
+            update = change.updateProperties()
+            for key, text in news.items():
+                update.set(key, text)
+            update.commit()
+            # On that state or not at all, so that of two that have met different schemas by one name one is told. A
+            # REST catalog is asked to compare no properties, and the later one's stands: so it is read again.
             table.operations().commit(state, change.table().operations().current())
+            table.refresh()
+            bound.hold_against(Bound.of(table.properties(), str(mirror.raw)))
 
     COMMIT.call(write)
 
@@ -51,4 +56,4 @@ def _known(lake: Lake, raw: TableName) -> Bound:
     with translated(raw):
         if not lake.spark.catalog.tableExists(table_path(lake.catalog, raw)):
             return Bound()
-        return Bound.of(lake.iceberg(raw).properties().get(PROPERTY), str(raw))
+        return Bound.of(lake.iceberg(raw).properties(), str(raw))

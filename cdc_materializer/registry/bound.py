@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -18,12 +19,20 @@ from cdc_materializer.errors import LakeUnavailable, SchemaReplaced
 from cdc_materializer.registry.references import full_names
 from cdc_materializer.registry.schemas import RegisteredSchema, Registry, Wanted
 
-#: Where it is remembered: a property of the raw table, whose bytes the names are in.
-PROPERTY = "cdcm.schemas"
-#: So many names are remembered, the first that were met: a table has dozens, and each is some 35 bytes in every version
+#: What the properties of the raw table, whose bytes the names are in, begin with: one a name, since what two processes
+#: write at once is put together a property by every catalog, and within one by none (a REST catalog compares nothing).
+PREFIX = "cdcm.schemas."
+#: The registry's place at the last time that one of them was written.
+PLACE = f"{PREFIX}place"
+#: Where it all stood in one property, which is read on and never written.
+FORMER = "cdcm.schemas"
+#: So many names are remembered, the first that were met: a table has dozens, and each is some 50 bytes in every version
 #: of its metadata.
 NAMES_MAX = 1_000
+#: How long a name may be for a property to be called by it: the Hive metastore ends at 256 characters.
+_NAME_LENGTH_MAX = 128
 _DIGEST_SIGNS = 16
+_DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -39,47 +48,72 @@ class Bound:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str | None, raw: str) -> Self:
-        """What a property says; nothing where there is none.
+    def of(cls, properties: Mapping[str, str], raw: str) -> Self:
+        """What a table's properties say; nothing where they have none of these.
 
         Args:
-            text: the property.
-            raw: the raw table that has it.
+            properties: all of the table's.
+            raw: the raw table that has them.
 
         Raises:
-            LakeUnavailable: somebody has written it anew: which schemas were met is no longer known, and never guessed.
+            LakeUnavailable: somebody has written one anew: which schema was met is no longer known, and never guessed.
         """
-        if text is None:
-            return cls()
-        try:
-            told: Any = json.loads(text)
-        except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or told.keys() != {"place", "digests"} or not _is_told(**told):
-            what = f"The table property `{PROPERTY}` of {raw} is not as it was written: somebody has changed it."
-            do = (
-                "Nothing was written. Set it to what it was, which an earlier metadata file of the table has. Where "
-                "`registry:` is the one that the messages were written with, take it off (`UNSET TBLPROPERTIES`): the "
-                "next batches write it anew."
-            )
-            raise LakeUnavailable(what, do)
-        return cls(**told)
-
-    @property
-    def text(self) -> str:
-        """The property; equal ones are one text."""
-        return json.dumps({"place": self.place, "digests": self.digests}, sort_keys=True)
+        former = _former(properties.get(FORMER), raw)
+        digests = dict(former["digests"])
+        for key, text in sorted(properties.items()):
+            if not key.startswith(PREFIX) or key == PLACE:
+                continue
+            digest, _, name = text.partition(" ")
+            if not _DIGEST.fullmatch(digest):
+                raise _changed(key, raw)
+            digests[name or key.removeprefix(PREFIX)] = digest
+        return cls(properties.get(PLACE) or former["place"], digests)
 
     def with_met(self, place: str, met: Mapping[str, str]) -> Bound:
         """With what has been met in a registry since; what is known stays."""
-        news = [name for name in met if name not in self.digests][: NAMES_MAX - len(self.digests)]
+        news = [name for name in met if name not in self.digests][: max(0, NAMES_MAX - len(self.digests))]
         return Bound(place, {**self.digests, **{name: met[name] for name in news}})
+
+    def beyond(self, known: Bound) -> dict[str, str]:
+        """The properties that say what was not known yet; none where nothing is new."""
+        news = {name: digest for name, digest in self.digests.items() if name not in known.digests}
+        places = {PLACE: self.place} if self.place is not None and self.place != known.place else {}
+        return places | dict(_property(name, digest) for name, digest in news.items())
+
+
+def _property(name: str, digest: str) -> tuple[str, str]:
+    if len(name) <= _NAME_LENGTH_MAX:
+        return f"{PREFIX}{name}", digest
+    return f"{PREFIX}long:{hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_SIGNS]}", f"{digest} {name}"
+
+
+def _former(text: str | None, raw: str) -> dict[str, Any]:
+    """What the one property says that there was; nothing where there is none."""
+    if text is None:
+        return {"place": None, "digests": {}}
+    try:
+        told: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict) or told.keys() != {"place", "digests"} or not _is_told(**told):
+        raise _changed(FORMER, raw)
+    return told
 
 
 def _is_told(place: object, digests: object) -> bool:
     """Whether these are a registry's place, and texts by their names."""
     texts = (*digests, *digests.values()) if isinstance(digests, dict) else (None,)
     return isinstance(place, str | None) and all(isinstance(text, str) for text in texts)
+
+
+def _changed(key: str, raw: str) -> LakeUnavailable:
+    what = f"The table property `{key}` of {raw} is not as it was written: somebody has changed it."
+    do = (
+        "Nothing was written. Set it to what it was, which an earlier metadata file of the table has. Where "
+        "`registry:` is the one that the messages were written with, take it off (`UNSET TBLPROPERTIES`): the "
+        "next batches write it anew."
+    )
+    return LakeUnavailable(what, do)
 
 
 class BoundRegistry:
@@ -144,18 +178,32 @@ class BoundRegistry:
             return
         digest = digest_of(found)
         if bound.digests.get(key, digest) != digest:
-            what = (
-                f"In the registry {self.place} {name.shown} is another schema than the one by which messages of "
-                f"{self._table} were decoded from {bound.place}. The mirror was not changed; raw keeps the messages."
-            )
-            do = (
-                "Point `registry:` to the registry that those were written with, or to a copy that kept its ids and "
-                "schemas; mirror what is written with another one under another name. If it was the former that was "
-                f"wrong, take the table property `{PROPERTY}` off {self._table}__raw, and rebuild what was read by it: "
-                f"`cdcm replay {self._table} --publish --restart`."
-            )
-            raise SchemaReplaced(what, do)
+            raise self._replaced(name, bound)
         self.met[key] = digest
+
+    def hold_against(self, bound: Bound) -> None:
+        """Compare what the registry has given with what is remembered by now, which other processes write, too.
+
+        Raises:
+            SchemaReplaced: one of them has decoded messages by another schema of a name since this registry was asked.
+        """
+        for key, digest in self.met.items():
+            name = SchemaName.parse(key)
+            if name is not None and bound.digests.get(key, digest) != digest:
+                raise self._replaced(name, bound)
+
+    def _replaced(self, name: SchemaName, bound: Bound) -> SchemaReplaced:
+        what = (
+            f"In the registry {self.place} {name.shown} is another schema than the one by which messages of "
+            f"{self._table} were decoded from {bound.place}. The mirror was not changed; raw keeps the messages."
+        )
+        do = (
+            "Point `registry:` to the registry that those were written with, or to a copy that kept its ids and "
+            "schemas; mirror what is written with another one under another name. If it was the former that was "
+            f"wrong, take the table properties that begin with `{FORMER}` off {self._table}__raw, and rebuild what was "
+            f"read by it: `cdcm replay {self._table} --publish --restart`."
+        )
+        return SchemaReplaced(what, do)
 
 
 def digest_of(schema: RegisteredSchema) -> str:

@@ -21,7 +21,7 @@ from cdc_materializer.proof.proof import VerifyOptions, verify_tables
 from cdc_materializer.query.fresh import read
 from cdc_materializer.rebuild.rebuild import ReplayOptions, replay_tables
 from cdc_materializer.registry import open_registry
-from cdc_materializer.registry.bound import PROPERTY, Bound, BoundRegistry
+from cdc_materializer.registry.bound import FORMER, Bound, BoundRegistry
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import (
     TopicBuilder,
@@ -105,11 +105,14 @@ class Moved:
         """What raw remembers."""
         table = Lake(self.spark, "lake").iceberg(TableName.parse(self.mirror).raw)
         table.refresh()
-        return Bound.of(table.properties().get(PROPERTY), f"{self.mirror}__raw")
+        return Bound.of(table.properties(), f"{self.mirror}__raw")
 
     def forget(self) -> None:
         """Remember nothing, as tables of an earlier version."""
-        self.spark.sql(f"ALTER TABLE lake.{self.mirror}__raw UNSET TBLPROPERTIES ('{PROPERTY}')")
+        raw = f"lake.{self.mirror}__raw"
+        found = [row["key"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {raw}").collect()]
+        keys = ", ".join(f"'{key}'" for key in found if key.startswith(FORMER))
+        self.spark.sql(f"ALTER TABLE {raw} UNSET TBLPROPERTIES ({keys})")
 
     @property
     def heads(self) -> list[int]:
@@ -171,18 +174,19 @@ def test_a_registry_in_which_an_id_names_another_schema_stops_all_that_read_by_i
     assert moved.spark.table(f"lake.{moved.mirror}__raw").count() == 2, "raw goes on"
 
 
-def test_what_is_remembered_and_was_changed_by_hand_stops_the_table(moved: Moved) -> None:
+@pytest.mark.parametrize("key", [f"{FORMER}.id:00000002", FORMER])
+def test_what_is_remembered_and_was_changed_by_hand_stops_the_table(moved: Moved, key: str) -> None:
     """Nothing is decoded by schemas of which nobody can say whether they are those of before; it says what to do."""
     moved.send(2, {"id": 2, "first": "Grace", "last": "Hopper"})
     raw, before = f"lake.{moved.mirror}__raw", moved.heads
-    moved.spark.sql(f"ALTER TABLE {raw} SET TBLPROPERTIES ('{PROPERTY}' = 'id:2')")
+    moved.spark.sql(f"ALTER TABLE {raw} SET TBLPROPERTIES ('{key}' = 'id:2')")
 
     report = run_once(moved.at("a"), moved.spark)
 
     error = report.tables[0].error
     assert error is not None
     assert report.exit_code == EXIT_LAKE, error
-    assert f"`{PROPERTY}` of {moved.mirror}__raw" in error.message
+    assert f"`{key}` of {moved.mirror}__raw" in error.message
     assert moved.heads == before
     assert moved.examined("a") == [("problem", EXIT_LAKE)]
     moved.forget()
@@ -221,6 +225,22 @@ def test_a_table_of_before_gets_them_with_what_it_publishes_next(moved: Moved) -
     moved.send(2, {"id": 2, "first": "Grace", "last": "Hopper"})
     assert moved.run("a") == (0, None)
     assert moved.bound == whole
+
+
+def test_what_an_earlier_version_remembered_holds_on(moved: Moved) -> None:
+    """In one property, read with those of today; another schema by one of its names stops the table as well."""
+    before = moved.bound
+    moved.forget()
+    text = json.dumps({"place": before.place, "digests": before.digests})
+    moved.spark.sql(f"ALTER TABLE lake.{moved.mirror}__raw SET TBLPROPERTIES ('{FORMER}' = '{text}')")
+    moved.send(3, {"id": 2, "first": "Grace", "last": "Hopper"})
+
+    assert moved.bound == before
+    assert moved.run("b") == (EXIT_REWOUND, "SchemaReplaced")
+    moved.register("a", {1: moved.key, 2: moved.row, 3: moved.row})
+    assert moved.run("a") == (0, None)
+    assert moved.bound.digests.keys() == {*before.digests, "id:00000003"}
+    assert moved.rows == {1: "Ada Lovelace", 2: "Grace Hopper"}
 
 
 def test_what_two_processes_meet_at_once_is_remembered_of_both(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cdc_materializer.decode.naming import SchemaName
 from cdc_materializer.errors import LakeUnavailable, SchemaReplaced
 from cdc_materializer.registry import BoundRegistry, RegisteredSchema, Wanted
-from cdc_materializer.registry.bound import NAMES_MAX, Bound, digest_of
+from cdc_materializer.registry.bound import FORMER, NAMES_MAX, PLACE, PREFIX, Bound, digest_of
 from cdc_materializer.testing import MemoryRegistry
 
 ROW = {"type": "record", "name": "Value", "namespace": "shop", "fields": [{"name": "first", "type": "string"}]}
@@ -130,12 +130,23 @@ def test_the_digests_that_tables_keep_stay_what_they_are(schema: object, kind: s
         '{"place": "a", "digests": {}, "more": 1}',
     ],
 )
-def test_a_property_that_somebody_has_changed_is_told_and_never_guessed(text: str) -> None:
+def test_a_former_property_that_somebody_has_changed_is_told_and_never_guessed(text: str) -> None:
     """Nothing else says which schemas a table's messages were decoded by."""
     with pytest.raises(LakeUnavailable) as stop:
-        Bound.of(text, "shop.orders__raw")
+        Bound.of({FORMER: text}, "shop.orders__raw")
 
     assert "`cdcm.schemas` of shop.orders__raw" in stop.value.what
+    assert "UNSET TBLPROPERTIES" in stop.value.do
+    assert "Nothing was written." in stop.value.do
+
+
+@pytest.mark.parametrize("text", ["", "gone", "0", "1F9BFE8DA7F6289D", "1f9bfe8da7f6289d1", " id:00000001"])
+def test_a_property_that_somebody_has_changed_is_told_and_never_guessed(text: str) -> None:
+    """Of any name, whether a message of now carries it or not."""
+    with pytest.raises(LakeUnavailable) as stop:
+        Bound.of({f"{PREFIX}id:00000001": text}, "shop.orders__raw")
+
+    assert "`cdcm.schemas.id:00000001` of shop.orders__raw" in stop.value.what
     assert "UNSET TBLPROPERTIES" in stop.value.do
     assert "Nothing was written." in stop.value.do
 
@@ -152,7 +163,7 @@ def test_a_name_that_has_another_schema_stops_its_table() -> None:
         assert place in stop.value.what
         assert "shop.orders" in stop.value.what
         assert "`registry:`" in stop.value.do
-        assert "`cdcm.schemas` off shop.orders__raw" in stop.value.do
+        assert "begin with `cdcm.schemas` off shop.orders__raw" in stop.value.do
         assert "`cdcm replay shop.orders --publish --restart`" in stop.value.do
 
 
@@ -188,12 +199,55 @@ def test_what_was_met_is_remembered_with_what_was_known() -> None:
     now = Bound().with_met("a", registry.met)
 
     assert now == bound("a", {1: ROW, 2: OTHER})
-    assert Bound.of(now.text, "shop.orders__raw") == now.with_met("a", {"id:00000001": digest(ROW)})
+    properties = {"owner": "shop", **now.beyond(Bound())}
+    assert Bound.of(properties, "shop.orders__raw") == now.with_met("a", {"id:00000001": digest(ROW)})
+    assert now.beyond(now) == {}
     many = {f"id:{number:08X}": "0" for number in range(NAMES_MAX + 5)}
     full = now.with_met("a", many)
     assert len(full.digests) == NAMES_MAX
     assert full.digests["id:00000002"] == digest(OTHER)
     assert len(full.with_met("a", {"id:FF": "0"}).digests) == NAMES_MAX
+
+
+def test_what_two_processes_meet_at_once_is_put_together_by_any_catalog() -> None:
+    """Each sets what is new to it; a REST catalog compares no properties, and puts the second's to the first's."""
+    known = bound("a", {1: ROW})
+    ours, theirs = (known.with_met("a", {f"id:0000000{number}": digest(OTHER)}) for number in (2, 3))
+
+    kept = {**known.beyond(Bound()), **ours.beyond(known), **theirs.beyond(known)}
+
+    assert Bound.of(kept, "shop.orders__raw") == bound("a", {1: ROW, 2: OTHER, 3: OTHER})
+
+
+def test_what_an_earlier_version_has_kept_in_one_property_is_known_and_never_written() -> None:
+    """What is met since stands beside it; what both say is as it was written last."""
+    former = {FORMER: json.dumps({"place": "a", "digests": {"id:00000001": digest(ROW)}})}
+    known = Bound.of(former, "shop.orders__raw")
+
+    news = known.with_met("b", {"id:00000001": digest(ROW), "id:00000002": digest(OTHER)}).beyond(known)
+
+    assert known == bound("a", {1: ROW})
+    assert news == {PLACE: "b", f"{PREFIX}id:00000002": digest(OTHER)}
+    assert Bound.of({**former, **news}, "shop.orders__raw") == bound("b", {1: ROW, 2: OTHER})
+
+
+def test_a_name_that_is_too_long_for_a_propertys_is_kept_all_the_same() -> None:
+    """Of Apicurio's artifacts, whose names are as long as anyone likes; the Hive metastore ends at 256 characters."""
+    name = "artifact:" + "/".join(("6F" * 60, "72" * 200, "31"))
+    now = Bound().with_met("a", {name: digest(ROW)})
+
+    assert Bound.of(now.beyond(Bound()), "shop.orders__raw") == now
+    assert max(map(len, now.beyond(Bound()))) <= 256
+
+
+def test_a_schema_that_another_process_has_bound_meanwhile_is_held_against_the_one_that_was_read() -> None:
+    """Two registries at once: whoever comes second is told before its rows are published."""
+    registry = table(Asked("b", {2: OTHER}), Bound())
+    registry.schema(2)
+    registry.hold_against(bound("a", {1: ROW, 2: OTHER}))
+
+    with pytest.raises(SchemaReplaced, match="id:2"):
+        registry.hold_against(bound("a", {2: ROW}))
 
 
 def test_what_nobody_can_read_binds_nothing() -> None:
