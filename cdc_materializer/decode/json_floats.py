@@ -1,9 +1,9 @@
 """Floating-point numbers in JSON that their type does not hold: the message is none of its schema, and never infinite.
 
 Spark's JSON reader makes an infinite number of 1e300 in a `float`, and gives up the message for a whole number that is
-too large for an `int32`; and an infinite number is no fault where the text `Infinity` says so. So a message with an
-infinite number is read once more, its floating-point numbers as variants, which tell a number from a text. Whoever has
-no such messages pays a look at each such number.
+too large for an `int32`; and it takes a bare `NaN` or `Infinity`, which JSON has not. The texts `"NaN"` and
+`"Infinity"` are no fault. So a message with such a number is read once more, its floating-point numbers as variants,
+which tell a number from a text. Whoever has no such messages pays a look at each floating-point number.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def without_overflows(datums: DataFrame, writers: Mapping[str, Writer]) -> DataF
         writers: the writers by the names of their columns.
     """
     kinds = {name: _struct(datums, name) for name, writer in writers.items() if writer.avro is None}
-    tests = {name: _any(F.col(name), kind, kind, _is_infinite) for name, kind in kinds.items()}
-    infinite = {name: test for name, test in tests.items() if test is not None}
+    tests = {name: _any(F.col(name), kind, kind, _is_special) for name, kind in kinds.items()}
+    special = {name: test for name, test in tests.items() if test is not None}
     second = {
         _AGAIN + name: F.when(test, datum_of(name, writers[name], _fields(kinds[name], writers[name])))
-        for name, test in infinite.items()
+        for name, test in special.items()
     }
     again = datums.withColumns(second)
-    better = {name: _better(again, name, kinds[name]) for name in infinite}
+    better = {name: _better(again, name, kinds[name]) for name in special}
     return again.withColumns(better).drop(*second)
 
 
@@ -51,8 +51,8 @@ def _struct(datums: DataFrame, name: str) -> StructType:
 
 
 def _better(again: DataFrame, name: str, kind: StructType) -> Column:
-    """The first reading, or a corrupt one where the second has a number that is too large."""
-    test = _any(F.col(_AGAIN + name), _struct(again, _AGAIN + name), kind, _is_too_large)
+    """The first reading, or a corrupt one where the second has a number that its type does not hold."""
+    test = _any(F.col(_AGAIN + name), _struct(again, _AGAIN + name), kind, _is_bare)
     nothing = {field.name: F.lit(None).cast(field.dataType) for field in kind} | {CORRUPT: F.lit("")}
     corrupt = F.struct(*[column.alias(part) for part, column in nothing.items()])
     return F.col(name) if test is None else F.when(test, corrupt).otherwise(F.col(name))
@@ -117,11 +117,12 @@ def _in_any(values: Column, kind: DataType, first: DataType, test: _Test) -> Col
     return F.coalesce(F.exists(values, is_so), F.lit(False))
 
 
-def _is_infinite(number: Column, kind: DataType) -> Column:
-    return F.abs(number) == F.lit("Infinity").cast(kind)
+def _is_special(number: Column, kind: DataType) -> Column:
+    """Whether a number is infinite, or none; to Spark that is beyond all numbers."""
+    return F.abs(number) >= F.lit("Infinity").cast(kind)
 
 
-def _is_too_large(given: Column, kind: DataType) -> Column:
-    """Whether a variant is a number, and no text, that would be an infinite one."""
+def _is_bare(given: Column, kind: DataType) -> Column:
+    """Whether a variant that would be such a number is no text: too large, or a word that JSON has not."""
     is_text = F.schema_of_variant(given) == "STRING"
-    return ~is_text & _is_infinite(F.try_variant_get(given, "$", "double").cast(kind), kind)
+    return ~is_text & _is_special(F.try_variant_get(given, "$", "double").cast(kind), kind)

@@ -229,7 +229,8 @@ def _is_told_by(found: Column, given: Column) -> Column:
 
 
 def _is_infinite(number: Column) -> Column:
-    return F.abs(number) == F.lit("Infinity").cast("double")
+    # To Spark what is no number is beyond all of them; as a word it never comes here.
+    return F.abs(number) >= F.lit("Infinity").cast("double")
 
 
 def _boolean() -> Reading:
