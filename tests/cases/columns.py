@@ -1,9 +1,10 @@
 """The types of columns as golden cases spell them, and how Avro and JSON with a schema carry them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 #: Names of Connect's literal types, and the Avro types that carry them.
@@ -35,6 +36,10 @@ _NAMED = {
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
+#: As many digits as a number has.
+_EXACT = Context(prec=1_000)
+#: What parts the fields of a struct, and not a decimal's digits from its scale.
+_BETWEEN = re.compile(r",(?![^(]*\))")
 _PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
 
 
@@ -69,7 +74,8 @@ class ColumnType:
             precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
             return cls("bytes", optional, _DECIMAL, precision, scale)
         if plain.startswith("struct<"):
-            parts = (part.split(":") for part in plain.removeprefix("struct<").removesuffix(">").split(","))
+            fields = _BETWEEN.split(plain.removeprefix("struct<").removesuffix(">"))
+            parts = (part.split(":") for part in fields)
             return cls("struct", optional, "test.Struct", fields={name: cls.parse(kind) for name, kind in parts})
         if plain.startswith("enum<"):
             symbols = plain.removeprefix("enum<").removesuffix(">").split(",")
@@ -136,7 +142,7 @@ class ColumnType:
         """What a connector writes into a `before` that it does not know (changelog-semantics §1.6)."""
         return None if self.optional or self.literal == "null" else _PADDING.get(self.literal, 0)
 
-    def wire(self, value: Any, form: str) -> Any:  # noqa: ANN401, PLR0911 - JSON; one line a type
+    def wire(self, value: Any, form: str) -> Any:  # noqa: ANN401, C901, PLR0911 - JSON; one line a type
         """A value as the encoding carries it."""
         if value is None:
             return None
@@ -151,6 +157,9 @@ class ColumnType:
             return {"scale": scale, "value": octets if form == "avro" else _base64(octets)}
         if self.name == _DECIMAL and form == "numbers":
             return f"#{value}#"
+        if self.name == _DECIMAL and isinstance(value, dict):
+            octets = bytes.fromhex(value["hex"])
+            return octets if form == "avro" else _base64(octets)
         if self.name == _DECIMAL:
             return Decimal(value) if form == "avro" else _base64(_unscaled(Decimal(value), self.scale))
         if self.literal == "bytes":
@@ -160,6 +169,8 @@ class ColumnType:
             return [self.items.wire(item, form) for item in value]
         if self.items is not None:
             return {name: self.items.wire(item, form) for name, item in value.items()}
+        if self.fields is not None and isinstance(value, dict):
+            return {name: self.fields[name].wire(part, form) for name, part in value.items()}
         return value
 
 
@@ -187,7 +198,7 @@ _WHOLE = {"variabledecimal": _variable, "updatedescription": _updates}
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:
-    number = int(value.scaleb(scale))
+    number = int(value.scaleb(scale, _EXACT))
     return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
 
 

@@ -140,8 +140,7 @@ def _meaning(message: Any, schema: Mapping[str, Any], value: Any) -> None:  # no
     message.SetInParent()
     if schema["name"] == _CONNECT + "Decimal":
         scale = int(schema["parameters"]["scale"])
-        number = int(Decimal(value).scaleb(scale))
-        message.value = number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
+        message.value = value if isinstance(value, bytes) else _unscaled(value, scale)
         message.precision, message.scale = int(schema["parameters"]["connect.decimal.precision"]), scale
     elif schema["name"] == _CONNECT + "Date":
         day = dt.date(1970, 1, 1) + dt.timedelta(days=value)
@@ -151,3 +150,8 @@ def _meaning(message: Any, schema: Mapping[str, Any], value: Any) -> None:  # no
         message.seconds, message.nanos = value // 1000 % 60, value % 1000 * 1_000_000
     else:
         message.seconds, message.nanos = value // 1000, value % 1000 * 1_000_000
+
+
+def _unscaled(value: Any, scale: int) -> bytes:  # noqa: ANN401 - a number, or its text
+    number = int(Decimal(value).scaleb(scale))
+    return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)

@@ -99,6 +99,16 @@ HOSTILE = {
     "avro: items without fields": lambda: avro(
         "int", {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
     ),
+    "avro: items that may be null, without fields": lambda: avro(
+        {"type": "array", "items": ["null", {"type": "record", "name": "R", "fields": []}]}
+    ),
+    "avro: values without fields": lambda: avro(
+        {"type": "map", "values": {"type": "record", "name": "R", "fields": []}}
+    ),
+    "connect: items without fields": lambda: connect({"type": "array", "items": {"type": "struct", "fields": []}}),
+    "connect: values without fields": lambda: connect(
+        {"type": "map", "keys": {"type": "string"}, "values": {"type": "struct", "fields": []}}
+    ),
     "avro: items of fields that are always null": lambda: avro("int", {"type": "array", "items": nothing(3)}),
     "avro: two types of one name": lambda: avro(
         ["null", {"type": "fixed", "name": "F", "size": 1}], {"type": "fixed", "name": "F", "size": 2}
