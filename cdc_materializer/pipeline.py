@@ -29,7 +29,7 @@ from cdc_materializer.line.ledger import ledger_after
 from cdc_materializer.line.line import Line, Tables, marker_of, new_marker, raw_columns, reload
 from cdc_materializer.line.quarantine_retries import as_waiting, find_retries, limited, turn_of
 from cdc_materializer.line.renames import told_by_raw
-from cdc_materializer.line.schemas import remember
+from cdc_materializer.line.schemas import remember_batch
 from cdc_materializer.line.settling import settled, tell_quarantine
 from cdc_materializer.line.size import offsets_max
 from cdc_materializer.marker.marker import Marker
@@ -350,7 +350,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
             audited.append(audit.audit(line, stage, decided.decoders.plan.target))
             if (told := audited[-1].on(marker, earlier)) != marker:
                 stage.tell(told)
-        remember(line.lake, line.mirror, line.bound if decided.published else None)
+        remember_batch(line, raw, decided)
 
     # History behind the audit: what a rule about the table blocks, the next run may decide otherwise.
     keep = partial(history.keep, line, tables, reached, marker, decided, unseen)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
+from cdc_materializer.batch import batch, verdict
+from cdc_materializer.changes import model as m
+from cdc_materializer.decode.naming import SchemaName
+from cdc_materializer.fold import fold
 from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import MAIN
 from cdc_materializer.merge import table_path
@@ -11,7 +17,9 @@ from cdc_materializer.registry.bound import Bound, BoundRegistry
 from cdc_materializer.retry import COMMIT
 
 if TYPE_CHECKING:
-    from cdc_materializer.lake.lake import Lake
+    from cdc_materializer.batch.steps import Decided
+    from cdc_materializer.lake.lake import Lake, LakeTable
+    from cdc_materializer.line.line import Line
     from cdc_materializer.names import TableName
     from cdc_materializer.registry import Registry
 
@@ -21,12 +29,42 @@ def bound_to(lake: Lake, mirror: TableName, registry: Registry | None) -> BoundR
     return BoundRegistry(registry, lambda: _known(lake, mirror.raw), str(mirror)) if registry is not None else None
 
 
+def remember_batch(line: Line, raw: LakeTable, decided: Decided) -> None:
+    """Keep which schemas a batch that is about to be published was decoded by; as a rule these are known.
+
+    Those of messages that are held bind nothing: nobody has seen a value of theirs, and a schema may be mended.
+    """
+    bound = line.bound
+    if bound is None:
+        return
+    fresh = bound.met.keys() - bound.used
+    if fresh and decided.published:
+        is_clear = not decided.counts[verdict.QUARANTINED] and not bound.idle
+        # Of messages that are read once more nothing is looked up here: all count as used.
+        bound.used |= fresh if is_clear or decided.again else fresh & _told(line, raw, decided)
+    bound.idle = frozenset(bound.met.keys() - bound.used)
+    if decided.published:
+        remember(line.lake, line.mirror, bound)
+
+
+def _told(line: Line, raw: LakeTable, decided: Decided) -> set[str]:
+    """The names that a batch's messages carry which are not held."""
+    messages = batch.messages(line.lake.rows(raw), decided.span, line.id_bytes)
+    is_told = F.col(fold.CURRENT) & (F.col(verdict.OUTCOME) != verdict.QUARANTINED)
+    told = decided.states.where(is_told).select(m.PARTITION, m.OFFSET).distinct()
+    places = [F.col("partition") == F.col(m.PARTITION), F.col("offset") == F.col(m.OFFSET)]
+    names = F.array_compact(F.array("value_writer", "key_writer"))
+    found = messages.join(told, places, "left_semi").select(F.explode(names).alias("name")).distinct().collect()
+    parsed = (SchemaName.parse(row["name"]) for row in found)
+    return {f"{name.kind}:{name.text}" for name in parsed if name is not None}
+
+
 def remember(lake: Lake, mirror: TableName, bound: BoundRegistry | None) -> None:
-    """Keep which schemas what is about to be published was decoded by; as a rule that is known, and nothing is written.
+    """Keep the schemas that were used.
 
     What is published to no reader, on a replay's branch, binds nothing yet.
     """
-    if bound is None or not bound.met or lake.branch != MAIN:
+    if bound is None or not bound.kept or lake.branch != MAIN:
         return
 
     def write() -> None:
@@ -35,7 +73,7 @@ def remember(lake: Lake, mirror: TableName, bound: BoundRegistry | None) -> None
             state = table.operations().current()
             known = Bound.of(table.properties(), str(mirror.raw))
             bound.hold_against(known)
-            news = known.with_met(bound.place, bound.met).beyond(known)
+            news = known.with_met(bound.place, bound.kept).beyond(known)
             if not news:
                 return
             change = table.newTransaction()

@@ -130,6 +130,10 @@ class BoundRegistry:
         self.id_bytes, self.place = registry.id_bytes, registry.place
         #: The digests of the schemas that it has given.
         self.met: dict[str, str] = {}
+        #: The names of those by which messages are told that are not held: of these the digests are to be remembered.
+        self.used: set[str] = set()
+        #: Those of which that is not so, as far as batches have told; each batch may tell that it is.
+        self.idle: frozenset[str] = frozenset()
 
     @property
     def found(self) -> Collection[SchemaName]:
@@ -180,6 +184,13 @@ class BoundRegistry:
         if bound.digests.get(key, digest) != digest:
             raise self._replaced(name, bound)
         self.met[key] = digest
+        # What was used before needs no telling.
+        self.used |= {key} & bound.digests.keys()
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """The digests of the schemas that were used."""
+        return {name: digest for name, digest in self.met.items() if name in self.used}
 
     def hold_against(self, bound: Bound) -> None:
         """Compare what the registry has given with what is remembered by now, which other processes write, too.
@@ -187,7 +198,7 @@ class BoundRegistry:
         Raises:
             SchemaReplaced: one of them has decoded messages by another schema of a name since this registry was asked.
         """
-        for key, digest in self.met.items():
+        for key, digest in self.kept.items():
             name = SchemaName.parse(key)
             if name is not None and bound.digests.get(key, digest) != digest:
                 raise self._replaced(name, bound)

@@ -243,6 +243,28 @@ def test_what_an_earlier_version_remembered_holds_on(moved: Moved) -> None:
     assert moved.rows == {1: "Ada Lovelace", 2: "Grace Hopper"}
 
 
+def test_a_schema_by_which_all_messages_were_held_may_be_mended(moved: Moved) -> None:
+    """Nothing was published by it, though by others of its batch: nothing was read wrongly, and no one has to decide.
+
+    A name is bound once a message that carries it is no more held.
+    """
+    wrong = avro_envelope_schema(moved.topic.topic, {"id": "long", "more": "string", "first": TEXT, "last": TEXT})
+    schemas = {1: moved.key, 2: moved.row}
+    moved.register("a", {**schemas, 5: wrong})
+    moved.send(5, {"id": 2, "first": "Grace", "last": "Hopper"})
+    moved.send(2, {"id": 3, "first": "Emmy", "last": "Noether"})
+    before = moved.bound
+
+    assert moved.run("a") == (0, None)
+    assert moved.rows == {1: "Ada Lovelace", 3: "Emmy Noether"}
+    assert moved.bound == before
+    moved.register("a", {**schemas, 5: moved.row})
+    moved.send(5, {"id": 4, "first": "Mary", "last": "Somerville"})
+    assert moved.run("a") == (0, None)
+    assert moved.rows == {1: "Ada Lovelace", 3: "Emmy Noether", 4: "Mary Somerville"}
+    assert moved.bound.digests.keys() == {*before.digests, "id:00000005"}
+
+
 def test_what_two_processes_meet_at_once_is_remembered_of_both(moved: Moved, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run and a replay of one table, say: whoever comes second adds to what the first has written."""
     moved.register("a", {1: moved.key, 2: moved.row, 3: moved.turned, 4: moved.row})
@@ -265,4 +287,5 @@ def _met(moved: Moved, lake: Lake, schema: int) -> BoundRegistry:
     found = bound_to(lake, TableName.parse(moved.mirror), open_registry(moved.at("a").registry))
     assert found is not None
     assert found.schema(schema) is not None
+    found.used |= found.met.keys()
     return found

@@ -240,10 +240,46 @@ def test_a_name_that_is_too_long_for_a_propertys_is_kept_all_the_same() -> None:
     assert max(map(len, now.beyond(Bound()))) <= 256
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("id:0000000000000007", "guid:00112233445566778899AABBCCDDEEFF", "content:0000000000000007"),
+        *("global:00000007", "hash:6162", "artifact:64656661756C74/6F7264657273/31"),
+    ],
+)
+def test_names_of_each_kind_are_kept_and_asked_for_again(name: str) -> None:
+    """Apicurio's former ids of eight bytes among them: another registry is asked for each by what messages carry."""
+    kept = Bound().with_met("a", {name: digest(ROW)})
+    known = Bound.of(kept.beyond(Bound()), "shop.orders__raw")
+
+    class Every(Asked):
+        def schema(self, wanted: Wanted) -> RegisteredSchema | None:
+            self.asked.append(wanted)
+            return RegisteredSchema(wanted, "AVRO", json.dumps(OTHER))
+
+    registry = Every("b", {})
+    with pytest.raises(SchemaReplaced):
+        table(registry, known).schema(1)
+    assert registry.asked[1:] == [SchemaName.parse(name)]
+
+
+def test_what_was_looked_up_and_told_nothing_is_not_kept() -> None:
+    """All messages of it are held: it may be mended."""
+    registry = table(Asked("a", {1: ROW, 2: OTHER}), Bound())
+    registry.schema(1)
+    registry.schema(2)
+
+    registry.used.add("id:00000001")
+
+    assert registry.kept == {"id:00000001": digest(ROW)}
+
+
 def test_a_schema_that_another_process_has_bound_meanwhile_is_held_against_the_one_that_was_read() -> None:
     """Two registries at once: whoever comes second is told before its rows are published."""
     registry = table(Asked("b", {2: OTHER}), Bound())
     registry.schema(2)
+    registry.hold_against(bound("a", {2: ROW}))
+    registry.used.add("id:00000002")
     registry.hold_against(bound("a", {1: ROW, 2: OTHER}))
 
     with pytest.raises(SchemaReplaced, match="id:2"):
