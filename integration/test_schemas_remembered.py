@@ -25,7 +25,7 @@ from integration.chain.rest_catalog import RestCatalog
 from integration.chain.running import running
 from tests.cases.schemas import write_schemas
 
-_TOPIC, _RAW = "shop.public.things", TableName.parse("shop.things__raw")
+_TOPIC, _RAW = "shop.public.things", TableName.parse("shop.things").raw
 _ANSWER_SECONDS_MAX = 60
 #: A schema that another process has met, and what it keeps of it.
 _THEIRS = {f"{PREFIX}id:00000063": "1f9bfe8da7f6289d"}
