@@ -32,7 +32,7 @@ from cdc_materializer.trial import try_contract
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = [pytest.mark.spark, *IMPORTS_GREAT_EXPECTATIONS]
 
@@ -184,7 +184,8 @@ def test_a_row_that_is_gone_and_one_that_never_was_good_are_told_too(things: Thi
 
 def test_of_other_rows_keys_are_read_and_no_values(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a row's life costs on a large table is a pass over its keys: not over what values begin with, nor more."""
-    decoded, scanned = [], []
+    decoded: list[list["Row"]] = []
+    scanned: list[str] = []
 
     def find(messages: "DataFrame", lookup: Lookup) -> Decoders:
         decoded.append(messages.select("offset").collect())
