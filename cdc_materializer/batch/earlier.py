@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from cdc_materializer.batch.facts import Facts, wants_history
 from cdc_materializer.batch.past import Past, changes_of
 from cdc_materializer.changes import model as m
+from cdc_materializer.decode.columns import UNSIGNED_DDL
 from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
@@ -155,18 +156,21 @@ class _Log:
         return changes_of(self.messages, self.decoders, self.target, self.past)
 
     @cached_property
+    def is_keyed(self) -> bool:
+        """Whether a message's Kafka key alone says which row it is about."""
+        return names_rows_by_kafka_key(self.past.lookup)
+
+    @cached_property
     def keys(self) -> DataFrame:
         """The same, of which key, partition and offset alone are to be used; without reading values, where they can."""
-        by_key = names_rows_by_kafka_key(self.past.lookup)
-        return keys_of(self.messages, self.target, self.past) if by_key else self.changes
+        return keys_of(self.messages, self.target, self.past) if self.is_keyed else self.changes
 
     def of(self, wanted: DataFrame) -> _Found:
         """The messages of some keys (m.KEY), and what decodes them."""
         found = self.keys.join(F.broadcast(_named(wanted)), _is_wanted())
         places = found.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset"))
         messages = lying_at(self.messages, places.localCheckpoint())
-        by_key = names_rows_by_kafka_key(self.past.lookup)
-        decoders = find_decoders(messages, self.past.lookup) if by_key else self.decoders
+        decoders = find_decoders(messages, self.past.lookup) if self.is_keyed else self.decoders
         return _Found(self.past, wanted, messages, decoders)
 
     def deleted_at(self, links: DataFrame) -> DataFrame:
@@ -217,9 +221,13 @@ def _is_wanted() -> Column:
 
 
 def names_rows_by_kafka_key(lookup: Lookup) -> bool:
-    """Whether a message's Kafka key alone says which row it is about."""
-    options = lookup.options
-    return not options.key and options.shard is None and not options.format.rows_name_themselves
+    """Whether a message's Kafka key alone says which row it is about.
+
+    An unsigned integer of eight bytes in it is told from a negative one by the rows beside it (`decoders.keys`).
+    """
+    options, known = lookup.options, lookup.current
+    has_sign = known is None or all(known.types[name] != UNSIGNED_DDL for name in known.key)
+    return has_sign and not options.key and options.shard is None and not options.format.rows_name_themselves
 
 
 def keys_of(messages: DataFrame, target: TableSchema, past: Past) -> DataFrame:

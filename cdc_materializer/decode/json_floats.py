@@ -27,7 +27,7 @@ _Test = Callable[[Column, DataType], Column]
 
 
 def without_overflows(datums: DataFrame, writers: Mapping[str, Writer]) -> DataFrame:
-    """The datums, corrupt where a floating-point number is too large for its type.
+    """The datums, corrupt where a floating-point number is too large for its type, or a bare word.
 
     Args:
         datums: with one column a writer, as `Writer.datum` gives it, the selectors, and `long_decimals.octets`.

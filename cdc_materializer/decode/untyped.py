@@ -173,7 +173,7 @@ def _micros(given: Column) -> Column:
 def _double(ddl: str) -> Reading:
     def value(given: Column) -> Column:
         found = F.when(_is_number(given) | _is_word(given), text_of(given)).try_cast(ddl)
-        return F.when(_is_word(given) | (~_is_infinite(found) & _is_as_sent(given, found, ddl)), found)
+        return F.when(_is_word(given) | (~_is_special(found) & _is_as_sent(given, found, ddl)), found)
 
     def invalid(given: Column) -> Column:
         return _is_number(given) & value(given).isNull()
@@ -200,7 +200,7 @@ def number() -> Reading:
 
     def value(given: Column) -> Column:
         found = text_of(given).try_cast("double")
-        is_told = _is_number(given) & ~is_text(given) & ~_is_infinite(found) & _is_told_by(found, given)
+        is_told = _is_number(given) & ~is_text(given) & ~_is_special(found) & _is_told_by(found, given)
         return F.when(_is_word(given) | is_told, found)
 
     def is_text(given: Column) -> Column:
@@ -228,7 +228,7 @@ def _is_told_by(found: Column, given: Column) -> Column:
     return (_kind(given) == "DOUBLE") | is_told
 
 
-def _is_infinite(number: Column) -> Column:
+def _is_special(number: Column) -> Column:
     # To Spark what is no number is beyond all of them; as a word it never comes here.
     return F.abs(number) >= F.lit("Infinity").cast("double")
 

@@ -138,12 +138,13 @@ class Lookup:
         return name is not None and name.is_lookup and self.registered(side, name) is None
 
 
-def find_decoders(read: DataFrame, lookup: Lookup, turn: int | None = None) -> Decoders:
+def find_decoders(read: DataFrame, lookup: Lookup, turn: int | None = None, *, may_be_blind: bool = False) -> Decoders:
     """Look up the writers that the messages name, and plan the table for them.
 
     Reads one small row a distinct writer to the driver. Writers come in the order of their first messages, so that a
     table's types do not depend on how the log is cut. Of messages with MAY_WAIT not all are looked up:
-    with a `turn` those that it draws (`selectors_of`).
+    with a `turn` those that it draws (`selectors_of`). With `may_be_blind` all of them may need a registry that is not
+    there.
 
     Raises:
         ConfigError: all messages need a registry, and there is none.
@@ -151,7 +152,8 @@ def find_decoders(read: DataFrame, lookup: Lookup, turn: int | None = None) -> D
         SchemaRefused: no table can hold what the messages say.
         ContractInvalid: it masks a column of the key, the former name of one, or probably not the one that it means.
     """
-    return decoders_of(selectors_of(as_told(read, lookup.options), lookup, turn), lookup)
+    rows = selectors_of(as_told(read, lookup.options), lookup, turn)
+    return decoders_of(rows, lookup, may_be_blind=may_be_blind)
 
 
 def decoders_of(rows: Sequence[Row], lookup: Lookup, *, may_be_blind: bool = False) -> Decoders:

@@ -1,7 +1,8 @@
 """`cdcm why`: the life of one row, every message that it was made of and what became of each.
 
 The same fold and the same verdict as a run's, over the messages of one key from raw's first one on. A pass over raw
-decodes keys and no rows, as a batch does that looks into the past; only the key's own messages are decoded whole. Each
+decodes keys and no rows, as a batch does that looks into the past, and operations where truncates were applied; only
+the key's own messages are decoded whole. Each
 message is told in the batch that read it, which the markers in the mirror's snapshots know. Nothing is written.
 """
 
@@ -180,7 +181,9 @@ def _judged(
     past, own = log.past, read
     if past.watch is None and places is not None:
         others = read.join(F.broadcast(places), ["partition", "offset"], "left_anti")
-        past, own = replace(past, raw=others), lying_at(read, places)
+        # Those truncates that ended the row are among its own messages.
+        recorded = replace(past.recorded, truncates=0)
+        past, own = replace(past, raw=others, recorded=recorded), lying_at(read, places)
     # Where snapshots sweep, the messages of all rows say which of them a snapshot did not show.
     folded = batch.fold_batch(own, log.decoders, past)
     try:

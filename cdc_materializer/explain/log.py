@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -92,7 +92,7 @@ def open_log(line: Line, raw: LakeTable, mirror: LakeTable, held: LakeTable | No
     if not landed.is_ahead_of(read):
         return log
     try:
-        return replace(log, later=find_decoders(log.unread, log.lookup))
+        return replace(log, later=find_decoders(log.unread, log.lookup, may_be_blind=True))
     except SchemaRefused as error:
         return replace(log, messages=up_to(read), stop=error)
 
@@ -122,11 +122,11 @@ class Log:
     told: DataFrame | None = None
 
     def at(self, places: DataFrame) -> Log:
-        """The same log, of which the messages at some places alone are decoded whole, where one message says enough.
+        """The same log, of which the messages at some places alone are decoded whole, where they say enough.
 
         The writers of all others are then not looked for, which is a pass over what every message begins with.
         """
-        if self.line.table.snapshot_sweep or not self._is_keyed:
+        if self.line.table.snapshot_sweep or not self.is_keyed:
             return self
         return replace(self, told=lying_at(self.messages, places))
 
@@ -135,7 +135,7 @@ class Log:
         """The mirror's columns, and those that messages which were not read yet would add."""
         return self.mirror.schema if self.later is None else self.later.plan.target
 
-    @property
+    @cached_property
     def lookup(self) -> Lookup:
         """Where writers are found."""
         return self.line.lookup(self.known)
@@ -143,16 +143,20 @@ class Log:
     @cached_property
     def decoders(self) -> Decoders:
         """For all messages, or for those that alone are to be told."""
-        return find_decoders(self.messages if self.told is None else self.told, self.lookup)
+        if self.told is None:
+            return find_decoders(self.messages, self.lookup)
+        # What alone is told may be held for want of a registry.
+        return find_decoders(self.told, self.lookup, may_be_blind=True)
 
     @property
     def unread(self) -> DataFrame:
         """Those that no batch has read yet."""
         return self.messages.where(~batch.within(self.read, "partition", "offset"))
 
-    @property
-    def _is_keyed(self) -> bool:
-        return names_rows_by_kafka_key(self.lookup)
+    @cached_property
+    def is_keyed(self) -> bool:
+        """Whether keys alone say where a row's messages are; truncates, which end all rows, only values tell."""
+        return marker_of(self.mirror).truncates == 0 and names_rows_by_kafka_key(self.lookup)
 
     @property
     def target(self) -> TableSchema:
@@ -227,21 +231,14 @@ class Log:
         return self.line.lake.spark.range(1).select(*[value.alias(name) for name, value in one.items()])
 
     def places(self, key: str) -> DataFrame:
-        """Where the messages of a key lie, and the truncates, which speak of every row."""
-        if not self._is_keyed:
+        """Where the messages of a key lie, and the truncates that were applied or have not been read yet."""
+        if not self.is_keyed:
             return self._places_told_by_values(key)
-        keys = keys_of(self.messages, self.known, self.past)
-        places = [_lying(keys, m.KEY, {key}), *[_lying(found, m.OP, {m.TRUNCATE}) for found in self._with_truncates()]]
-        return reduce(DataFrame.unionByName, places).distinct().localCheckpoint()
-
-    def _with_truncates(self) -> list[DataFrame]:
-        """The changes among which truncates may be that end a row; values are read for them.
-
-        Where the mirror's marker says that none was ever applied, those alone that no batch has read yet.
-        """
-        if marker_of(self.mirror).truncates != 0:
-            return [self.changes(self.messages)]
-        return [] if self.later is None else [changes_of(self.unread, self.later, self.known, self.past)]
+        found = _lying(keys_of(self.messages, self.known, self.past), m.KEY, {key})
+        if self.later is not None:
+            unread = changes_of(self.unread, self.later, self.known, self.past)
+            found = found.unionByName(_lying(unread, m.OP, {m.TRUNCATE}))
+        return found.distinct().localCheckpoint()
 
     def _places_told_by_values(self, key: str) -> DataFrame:
         """The same, where messages say in their values which row they are about.

@@ -13,7 +13,7 @@ from cdc_materializer.changes.messages import to_changes
 from cdc_materializer.changes.readable import as_told
 from cdc_materializer.decode.framing import UNASKED, names_schema
 from cdc_materializer.decode.refusals import MANY_SCHEMAS
-from cdc_materializer.decoders.decoders import decoders_of
+from cdc_materializer.decoders.decoders import find_decoders
 from cdc_materializer.decoders.selectors import MAY_WAIT, selectors_of
 from cdc_materializer.errors import Code
 from cdc_materializer.line.line import marker_of
@@ -90,7 +90,7 @@ def _held_still(line: Line, rows: DataFrame, lookup: Lookup) -> DataFrame:
     Read once more, they would be so in every batch from now on.
     """
     messages = batch.messages(rows, None, line.id_bytes).withColumn(MAY_WAIT, F.lit(True))
-    decoders = decoders_of(selectors_of(as_told(messages, line.options), lookup), lookup, may_be_blind=True)
+    decoders = find_decoders(messages, lookup, may_be_blind=True)
     changes = to_changes(messages, decoders.writers, decoders.folded, line.options)
     held = changes.where(F.col(m.CODE) == str(Code.SCHEMA_UNKNOWN))
     return held.select(F.col(m.PARTITION).alias("partition"), F.col(m.OFFSET).alias("offset")).distinct()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -37,14 +38,22 @@ def remember_batch(line: Line, raw: LakeTable, decided: Decided) -> None:
     bound = line.bound
     if bound is None:
         return
-    fresh = bound.met.keys() - bound.used
-    if fresh and decided.published:
-        is_clear = not decided.counts[verdict.QUARANTINED] and not bound.idle
+    if not decided.published:
+        return
+    writers = decided.decoders.writers
+    # A name may have been looked up for the past of a key, and none of the batch's own messages has it.
+    fresh = (bound.met.keys() - bound.used) & _names((*writers.known_values, *writers.known_keys))
+    if fresh:
         # Of messages that are read once more nothing is looked up here: all count as used.
-        bound.used |= fresh if is_clear or decided.again else fresh & _told(line, raw, decided)
-    bound.idle = frozenset(bound.met.keys() - bound.used)
-    if decided.published:
-        remember(line.lake, line.mirror, bound)
+        is_clear = decided.again or not decided.counts[verdict.QUARANTINED]
+        bound.used |= fresh if is_clear else fresh & _told(line, raw, decided)
+    remember(line.lake, line.mirror, bound)
+
+
+def _names(selectors: Iterable[str]) -> set[str]:
+    """Schemas' names as they are remembered, of those selectors that have one."""
+    parsed = (SchemaName.parse(selector) for selector in selectors)
+    return {f"{name.kind}:{name.text}" for name in parsed if name is not None}
 
 
 def _told(line: Line, raw: LakeTable, decided: Decided) -> set[str]:
@@ -55,8 +64,7 @@ def _told(line: Line, raw: LakeTable, decided: Decided) -> set[str]:
     places = [F.col("partition") == F.col(m.PARTITION), F.col("offset") == F.col(m.OFFSET)]
     names = F.array_compact(F.array("value_writer", "key_writer"))
     found = messages.join(told, places, "left_semi").select(F.explode(names).alias("name")).distinct().collect()
-    parsed = (SchemaName.parse(row["name"]) for row in found)
-    return {f"{name.kind}:{name.text}" for name in parsed if name is not None}
+    return _names(row["name"] for row in found)
 
 
 def remember(lake: Lake, mirror: TableName, bound: BoundRegistry | None) -> None:

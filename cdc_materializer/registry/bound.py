@@ -84,7 +84,7 @@ class Bound:
 def _property(name: str, digest: str) -> tuple[str, str]:
     if len(name) <= _NAME_LENGTH_MAX:
         return f"{PREFIX}{name}", digest
-    return f"{PREFIX}long:{hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_SIGNS]}", f"{digest} {name}"
+    return f"{PREFIX}long:{hashlib.sha256(name.encode()).hexdigest()}", f"{digest} {name}"
 
 
 def _former(text: str | None, raw: str) -> dict[str, Any]:
@@ -132,8 +132,6 @@ class BoundRegistry:
         self.met: dict[str, str] = {}
         #: The names of those by which messages are told that are not held: of these the digests are to be remembered.
         self.used: set[str] = set()
-        #: Those of which that is not so, as far as batches have told; each batch may tell that it is.
-        self.idle: frozenset[str] = frozenset()
 
     @property
     def found(self) -> Collection[SchemaName]:

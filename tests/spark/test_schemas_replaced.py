@@ -258,10 +258,16 @@ def test_a_schema_by_which_all_messages_were_held_may_be_mended(moved: Moved) ->
     assert moved.run("a") == (0, None)
     assert moved.rows == {1: "Ada Lovelace", 3: "Emmy Noether"}
     assert moved.bound == before
+    # For its row the past is read once more, which has the schema's name in it.
+    moved.send(2, {"id": 2, "first": "Grace", "last": "Brewster"})
+    assert moved.run("a") == (0, None)
+    assert moved.rows[2] == "Grace Brewster"
+    assert moved.bound == before
     moved.register("a", {**schemas, 5: moved.row})
     moved.send(5, {"id": 4, "first": "Mary", "last": "Somerville"})
     assert moved.run("a") == (0, None)
-    assert moved.rows == {1: "Ada Lovelace", 3: "Emmy Noether", 4: "Mary Somerville"}
+    people = {1: "Ada Lovelace", 2: "Grace Brewster", 3: "Emmy Noether", 4: "Mary Somerville"}
+    assert moved.rows == people
     assert moved.bound.digests.keys() == {*before.digests, "id:00000005"}
 
 

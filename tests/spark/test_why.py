@@ -102,6 +102,11 @@ class Things:
             self._topic.add(key, None if op == "tombstone" else value)
         self._topic.write(self.folder)
 
+    def send_framed(self, row: int) -> None:
+        """Add a message whose value names a schema by its id, as Confluent's serializers write it."""
+        self._topic.add(debezium_json({"id": row}, connect_key_schema("t", _KEY)), b"\0\0\0\0\5garbage")
+        self._topic.write(self.folder)
+
     def why(self, **asked: Any) -> WhyReport:  # noqa: ANN401 - fields of Asked
         """The life of a row."""
         return why(self.config, self.mirror, Asked(**asked), self.spark)
@@ -480,3 +485,22 @@ def test_what_a_stopped_table_has_landed_and_not_read_is_told_as_waiting(
     shop.contract("contract.yaml", least=-5, action="block")
     shop.run()
     assert [found.outcome for found in shop.why(key='{"id": 2}').messages] == ["upserted", "upserted", "deleted"]
+
+
+def test_what_would_need_a_registry_that_is_not_there_is_told_too(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One such message is held, another was not read yet; a row of before either is told as ever."""
+    mixed = Things(spark, lake_config, "mixed", 500)
+    mixed.send(("c", 1, 10))
+    mixed.send_framed(2)
+    mixed.run()
+    held = mixed.why(place=(0, 1))
+    mixed.send_framed(3)
+    monkeypatch.setattr(pipeline, "fold_next", lambda *_arguments, **_options: None)
+    mixed.run()
+
+    assert [(one.offset, one.outcome, [broken.code for broken in one.violations]) for one in held.messages] == [
+        (1, "quarantined", ["SCHEMA_UNKNOWN"])
+    ]
+    assert _fates(mixed.why(key="1")) == [(0, "upserted", ["id", "name", "price"])]

@@ -35,6 +35,8 @@ _CASE = 264
 _KEY_CHANGES = 267
 #: Schemas that messages name by GUID and by id, in their bytes and in headers; the other names them by fingerprints.
 _GUIDS, _FINGERPRINTS = 170, 174
+#: An unsigned key.
+_UNSIGNED = 462
 #: JSON whose messages bring their schema along.
 _INLINE = 1
 
@@ -151,3 +153,22 @@ def test_a_key_is_never_rounded_to_another_rows(spark: "SparkSession", text: str
     (found,) = spark.range(1).select(*typed_key({"id": text}, target)).collect()
 
     assert found["id"] == key
+
+
+@pytest.mark.parametrize("asked", [Asked(key="18446744073709551615"), Asked(place=(0, 3))], ids=["key", "message"])
+def test_a_row_is_found_by_a_key_that_only_its_rows_tell_to_be_unsigned(
+    unsigned: Config, spark: "SparkSession", asked: Asked
+) -> None:
+    """The key's own schema says that it is signed, and its bytes are those of -1."""
+    found = why(unsigned, f"{_SPACE}.unsigned", asked, spark)
+
+    assert found.key == '{"id":18446744073709551615}'
+    assert [message.offset for message in found.messages] == [0, 3]
+    assert found.row is not None
+    assert (found.row.present, found.row.agrees) == (True, True)
+
+
+@pytest.fixture(scope="module")
+def unsigned(spark: "SparkSession", lake_config: Config) -> Config:
+    """The table of the case, before its tombstones."""
+    return _brought_up(_UNSIGNED, "unsigned", spark, lake_config, steps=1)
