@@ -192,9 +192,9 @@ def test_of_other_rows_keys_are_read_and_no_values(things: Things, monkeypatch: 
     decoded: list[list["Row"]] = []
     scanned: list[str] = []
 
-    def find(messages: "DataFrame", lookup: Lookup) -> Decoders:
+    def find(messages: "DataFrame", lookup: Lookup, **more: Any) -> Decoders:  # noqa: ANN401 - as below
         decoded.append(messages.select("offset").collect())
-        return find_decoders(messages, lookup)
+        return find_decoders(messages, lookup, **more)
 
     def keys(*asked: Any) -> "DataFrame":  # noqa: ANN401 - what `keys_of` takes
         found = keys_of(*asked)

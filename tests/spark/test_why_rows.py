@@ -162,7 +162,7 @@ def test_a_row_is_found_by_a_key_that_only_its_rows_tell_to_be_unsigned(
     """The key's own schema says that it is signed, and its bytes are those of -1."""
     found = why(unsigned, f"{_SPACE}.unsigned", asked, spark)
 
-    assert found.key == '{"id":18446744073709551615}'
+    assert found.key == '{"id":"18446744073709551615"}'
     assert [message.offset for message in found.messages] == [0, 3]
     assert found.row is not None
     assert (found.row.present, found.row.agrees) == (True, True)
