@@ -36,9 +36,7 @@ def remember_batch(line: Line, raw: LakeTable, decided: Decided) -> None:
     Those of messages that are held bind nothing: nobody has seen a value of theirs, and a schema may be mended.
     """
     bound = line.bound
-    if bound is None:
-        return
-    if not decided.published:
+    if bound is None or not decided.published:
         return
     writers = decided.decoders.writers
     # A name may have been looked up for the past of a key, and none of the batch's own messages has it.
