@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from pyspark.sql import functions as F
 
 from benchmarks import jobs
 from benchmarks.measure import Cost, in_session, machine, peak_memory, session
+from benchmarks.orders import Encoding
 from benchmarks.steps import FLOOR, Steps, watched
-from benchmarks.traffic import COLUMNS, TOPIC, Batch, Keys
+from benchmarks.traffic import COLUMNS, TOPIC, Batch, Keys, write_schemas
 from cdc_materializer import run_once
 from cdc_materializer.config import Config, load_config
 from integration.chain.downloads import parts
@@ -49,6 +51,8 @@ LIMITS = {
 #: Batches that go before those that count: a JVM compiles what it does often. Of another kind of batch, one more.
 _WARM, _WARM_AGAIN = 2, 1
 _SEED = 20_261_122
+#: How many rows that no batch has brought are written into a file, as a batch of the largest size leaves them.
+_GIVEN = 500_000
 
 
 @dataclass
@@ -70,7 +74,7 @@ class Phase:
     is_same: bool = False
 
 
-def prepare(folder: Path, bootstrap: str) -> Config:
+def prepare(folder: Path, bootstrap: str, encoding: Encoding = "json") -> Config:
     """Write a pipeline into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -80,11 +84,14 @@ def prepare(folder: Path, bootstrap: str) -> Config:
     ]
     contract = {"apiVersion": "v3.1.0", "kind": "DataContract", "id": "orders", "version": "1.0.0", "status": "active"}
     contract["schema"] = [{"name": "orders", "properties": columns}]  # type: ignore[assignment]
-    pipeline = {
+    pipeline: dict[str, Any] = {
         "name": "bench",
         "source": {"kafka": {"bootstrap.servers": bootstrap}},
         "tables": [{"topic": TOPIC, "mirror": MIRROR, "contract": "orders.yaml"}],
     }
+    if encoding == "avro":
+        pipeline["registry"] = {"files": "schemas"}
+        write_schemas(folder / "schemas")
     (folder / "orders.yaml").write_text(yaml.safe_dump(contract), encoding="utf-8")
     (folder / "pipeline.yaml").write_text(yaml.safe_dump(pipeline), encoding="utf-8")
     return load_config(folder / "pipeline.yaml")
@@ -107,10 +114,12 @@ class Bench:
         self._written, self._turn = 0, 0
         self._ends: dict[str, int] = {}
         self._floor: str | None = None
-        self.write(asked.rows, "uniform")
-        _say(f"loading {asked.rows} rows")
+        through = min(asked.rows, asked.through or asked.rows)
+        self.write(through, "uniform")
+        _say(f"loading {through} of {asked.rows} rows through the topic")
         self.load = in_session(spark, lambda: self.ours(Steps()))
         _say(f"loaded: {self.load.wall:.1f} s, {self.load.cpu:.1f} CPU-s")
+        self._give(through)
         mirror = spark.table(f"lake.{MIRROR}")
         for way in asked.ways:
             if way != OURS:
@@ -118,9 +127,27 @@ class Bench:
         self._floor = f"lake.{MIRROR}_floor"
         mirror.where("false").writeTo(self._floor).tableProperty("format-version", "3").create()
 
+    def _give(self, begin: int) -> None:
+        """Append the rows from a number on to our mirror as its batches would leave them, a file each, and no message.
+
+        What a batch costs beside so many rows does not go by how they came.
+        """
+        mirror = self._spark.table(f"lake.{MIRROR}")
+        cdc = mirror.select("__cdc").where("__cdc.op = 'c'").limit(1).collect()[0][0].asDict() if begin else {}
+        while begin < self._asked.rows:
+            count = min(_GIVEN, self._asked.rows - begin)
+            rows = Batch(begin, count, self._asked.rows, "uniform", _SEED, self._asked.encoding).rows_of(self._spark)
+            lsn = F.lpad("lsn", 20, "0")
+            own = {name: F.lit(part) for name, part in cdc.items()}
+            own |= {"position": F.concat(lsn, F.lit("/"), lsn), "offset": F.col("lsn")}
+            marked = F.struct(*[part.alias(name) for name, part in own.items()]).cast(mirror.schema["__cdc"].dataType)
+            rows.withColumn("__cdc", marked).select(*mirror.columns).writeTo(f"lake.{MIRROR}").append()
+            begin += count
+        self._written = self._asked.rows
+
     def write(self, changes: int, keys: Keys) -> None:
         """Append changes to the topic."""
-        batch = Batch(self._written, changes, self._asked.rows, keys, _SEED)
+        batch = Batch(self._written, changes, self._asked.rows, keys, _SEED, self._asked.encoding)
         batch.write(self._spark, self._bootstrap)
         self._written += changes
 
@@ -166,7 +193,8 @@ class Bench:
         return f"lake.{MIRROR}" if way == OURS else f"lake.{MIRROR}_{way}"
 
     def _job(self, way: str, begin: jobs.Ends, end: jobs.Ends) -> None:
-        jobs.JOBS[way](self._table(way), jobs.read(self._spark, self._bootstrap, begin, end))
+        messages = jobs.read(self._spark, self._bootstrap, begin, end)
+        jobs.JOBS[way](self._table(way), messages, self._asked.encoding)
 
 
 def _ends_of(bootstrap: str) -> dict[str, int]:
@@ -240,10 +268,12 @@ def main() -> int:
     """Measure, print one JSON document, and end with 1 where tables differ or a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--through", type=int, help="how many of them come through the topic; the others are given")
     parser.add_argument("--changes", type=lambda text: [int(one) for one in text.split(",")], default=[50_000])
     parser.add_argument("--pairs", type=int, default=5, help="batches that count, of each kind")
     parser.add_argument("--keys", type=lambda text: text.split(","), default=["uniform"], help="uniform, recent, zipf")
     parser.add_argument("--ways", type=lambda text: text.split(","), default=[OURS, *jobs.JOBS])
+    parser.add_argument("--encoding", choices=["json", "avro"], default="json")
     parser.add_argument("--folder", type=Path, default=Path("build/bench"))
     asked = parser.parse_args()
     folder = asked.folder.resolve() / "apply"
@@ -251,14 +281,16 @@ def main() -> int:
     (folder / "kafka").mkdir(parents=True)
     phases = [Phase(keys, changes) for changes in asked.changes for keys in asked.keys]
     with running("kafka", lambda: Kafka(parts(), folder / "kafka", lambda _: {"num.partitions": "4"})) as kafka:
-        config = prepare(folder / "pipeline", kafka.bootstrap)
+        config = prepare(folder / "pipeline", kafka.bootstrap, asked.encoding)
         with session(config) as spark:
             bench = Bench(spark, config, kafka.bootstrap, asked)
             for phase in phases:
                 bench.run(phase, _WARM if phase is phases[0] else _WARM_AGAIN)
             document = {
                 "benchmark": "apply",
+                "encoding": asked.encoding,
                 "rows": asked.rows,
+                "through": asked.through or asked.rows,
                 "batches": asked.pairs,
                 **machine(),
                 "load_cpu_seconds": round(bench.load.cpu, 1),

@@ -117,7 +117,9 @@ def main() -> int:
     with running("kafka", lambda: Kafka(parts(), folder / "kafka", lambda _: {"num.partitions": "4"})) as kafka:
         config = prepare(folder / "pipeline", kafka.bootstrap)
         with session(config) as spark:
-            bench = Bench(spark, config, kafka.bootstrap, Namespace(rows=asked.rows, ways=[OURS]))
+            bench = Bench(
+                spark, config, kafka.bootstrap, Namespace(rows=asked.rows, through=None, ways=[OURS], encoding="json")
+            )
             found = measure(spark, config, bench, asked)
     sizes = {name: getattr(asked, name) for name in ("rows", "changes", "batches", "lookups")}
     sys.stdout.write(

@@ -1,14 +1,20 @@
-"""Changes of the orders table as Debezium sends them in JSON without a schema, made by Spark and written to Kafka.
+"""Changes of the orders table as Debezium sends them, in JSON without a schema or in Avro, written to Kafka by Spark.
 
 Everything follows from the number of a change and the seed, so that equal arguments give equal messages. One Spark task
 writes them, so that each partition has them in the order of their numbers.
 """
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import to_avro
+
+from benchmarks.orders import Encoding
+from cdc_materializer.testing import MemoryRegistry, avro_envelope_schema, avro_key_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +47,27 @@ COLUMNS = {
     "is_gift": ("boolean", "boolean"),
 }
 
+_AVRO = {
+    "bigint": "long",
+    "decimal(12,2)": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+}
+#: What Avro's messages are written with, by the ids that they name: the key's and the value's.
+KEY_ID, VALUE_ID = 1, 2
+SCHEMAS = {
+    KEY_ID: json.dumps(avro_key_schema(TOPIC, {"id": "long"})),
+    VALUE_ID: json.dumps(
+        avro_envelope_schema(
+            TOPIC,
+            {name: "long" if name == "id" else ["null", _AVRO.get(kind, kind)] for name, (_, kind) in COLUMNS.items()},
+        )
+    ),
+}
+
+
+def write_schemas(folder: Path) -> None:
+    """Write them as a folder of recorded schemas."""
+    MemoryRegistry(SCHEMAS).write(folder)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -52,6 +79,7 @@ class Batch:
         rows: how many rows there were when the topic began; its first `rows` changes make them.
         keys: which rows are changed: all alike, the newest fiftieth, or few of them far more often than others.
         seed: of everything that is chosen.
+        encoding: how the messages are written.
     """
 
     begin: int
@@ -59,6 +87,7 @@ class Batch:
     rows: int
     keys: Keys
     seed: int
+    encoding: Encoding = "json"
 
     def messages(self, spark: "SparkSession") -> "DataFrame":
         """The messages, in order: `key` and `value`."""
@@ -70,8 +99,12 @@ class Batch:
         told = told.select(number, which.alias("op"))
         told = told.select(number, "op", F.when(F.col("op") == "c", number).otherwise(self._changed()).alias("row_id"))
         row = F.struct(*[column.alias(name) for name, column in self._row(F.col("row_id")).items()])
-        key_alone = F.struct(*[(F.col("row_id") if name == "id" else F.lit(None)).alias(name) for name in COLUMNS])
+        nothing = {name: F.lit(None).cast(kind) for name, (_, kind) in COLUMNS.items()}
+        key_alone = F.struct(*[column.alias(name) for name, column in (nothing | {"id": F.col("row_id")}).items()])
+        # The schema of Avro has fields that must not be missing.
+        named = [F.lit("3.7.0.Final").alias("version"), F.lit("shop").alias("name")] if self.encoding == "avro" else []
         source = F.struct(
+            *named,
             F.lit("postgresql").alias("connector"),
             F.lit("shop").alias("db"),
             F.lit("public").alias("schema"),
@@ -88,10 +121,20 @@ class Batch:
             F.col("op"),
             self._at().alias("ts_ms"),
         )
+        if self.encoding == "avro":
+            key = F.struct(F.col("row_id").alias("id"))
+            return told.select(_framed(key, KEY_ID).alias("key"), _framed(envelope, VALUE_ID).alias("value"))
         whole = {"ignoreNullFields": "false"}
         return told.select(
             F.to_json(F.struct(F.col("row_id").alias("id"))).alias("key"), F.to_json(envelope, whole).alias("value")
         )
+
+    def rows_of(self, spark: "SparkSession") -> "DataFrame":
+        """The rows that the changes make, where all of them do (`rows`), in the columns of COLUMNS, and the lsn."""
+        numbers = spark.range(self.begin, self.begin + self.changes, numPartitions=1).withColumnRenamed("id", "number")
+        row = self._row(F.col("number"))
+        typed = [row[name].cast(kind).alias(name) for name, (_, kind) in COLUMNS.items()]
+        return numbers.select(*typed, (F.col("number") + _BEGIN_LSN).alias("lsn"))
 
     def write(self, spark: "SparkSession", bootstrap: str) -> None:
         """Append the messages to the topic."""
@@ -118,9 +161,8 @@ class Batch:
             "state": F.element_at(
                 F.array(*map(F.lit, ("new", "paid", "shipped", "returned"))), self._chosen("state", 4).cast("int") + 1
             ),
-            # As `decimal.handling.mode: string` writes it, the one that loses nothing in JSON without a schema.
-            "amount": (cents.cast("decimal(12,0)") / 100).cast("decimal(12,2)").cast("string"),
-            "fee": F.when(cents % 3 != 0, (cents.cast("decimal(12,0)") / 5000).cast("decimal(12,2)").cast("string")),
+            "amount": self._decimal(cents, 100),
+            "fee": F.when(cents % 3 != 0, self._decimal(cents, 5000)),
             "qty": (self._chosen("qty", 20) + 1).cast("int"),
             "country": F.element_at(
                 F.array(*map(F.lit, ("AT", "DE", "ES", "FR", "IT", "NL", "PL", "PT"))),
@@ -133,8 +175,18 @@ class Batch:
             "is_gift": cents % 10 == 0,
         }
 
+    def _decimal(self, cents: Column, parts: int) -> Column:
+        amount = (cents.cast("decimal(12,0)") / parts).cast("decimal(12,2)")
+        # As `decimal.handling.mode: string` writes it, the one that loses nothing in JSON without a schema.
+        return amount if self.encoding == "avro" else amount.cast("string")
+
     def _at(self) -> Column:
         return F.lit(_BEGIN_SECONDS * 1_000) + F.col("number")
 
     def _chosen(self, what: str, below: int) -> Column:
         return F.pmod(F.xxhash64(F.col("number"), F.lit(what), F.lit(self.seed)), F.lit(below))
+
+
+def _framed(value: Column, schema_id: int) -> Column:
+    """A value in Avro behind what names its schema, as a Confluent serializer writes it."""
+    return F.concat(F.lit(b"\0" + schema_id.to_bytes(4, "big")), to_avro(value, SCHEMAS[schema_id]))
