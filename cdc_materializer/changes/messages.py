@@ -19,24 +19,9 @@ from cdc_materializer.changes.codes import code_of, reason_of
 from cdc_materializer.changes.fillers import filled_key, is_from_postgresql, names_other_columns
 from cdc_materializer.changes.formats import HEADERS_TYPE, Said
 from cdc_materializer.changes.identity import ENTRY, identified
-from cdc_materializer.changes.image import (
-    PROBLEMS_TYPE,
-    Image,
-    image,
-    image_type,
-    is_beyond,
-    names_by_message,
-    typed,
-)
+from cdc_materializer.changes.image import PROBLEMS_TYPE, Image, image, image_type, is_beyond, names_by_message, typed
 from cdc_materializer.changes.options import Options, Writers
-from cdc_materializer.changes.parts import (
-    entries_of,
-    is_named_later,
-    made,
-    parts_of,
-    row_of,
-    with_names,
-)
+from cdc_materializer.changes.parts import entries_of, is_named_later, made, parts_of, row_of, with_names
 from cdc_materializer.changes.positions import (
     SAID_FIELDS,
     Source,
@@ -50,6 +35,7 @@ from cdc_materializer.changes.readable import as_told
 from cdc_materializer.changes.signatures import image_hash, signature
 from cdc_materializer.decode.json_floats import without_overflows
 from cdc_materializer.decode.json_numbers import with_numbers
+from cdc_materializer.decode.json_texts import TEXTS, with_texts
 from cdc_materializer.decode.long_decimals import OCTETS, octets, with_long_decimals
 from cdc_materializer.decode.reading import SPARE
 from cdc_materializer.decode.texts import any_of, has_no_text
@@ -121,7 +107,7 @@ def to_changes(messages: DataFrame, writers: Writers, mirror: TableSchema, optio
     """
     read, shard = writers.merged(options), options.shard
     target = shard.without(mirror) if shard is not None else mirror
-    named = as_told(messages, options)
+    named = with_texts(as_told(messages, options), {"value": _of_objects(read.changes), "key": _of_objects(read.keys)})
     datums = named.select(
         *_coordinates(named),
         "value_writer",
@@ -169,13 +155,22 @@ def _datums(writers: Writers, options: Options) -> list[Column]:
     values, keys, names = [], [], []
     for at, writer in enumerate(writers.changes):
         ddl = options.format.ddl(writer, _fields_ddl(row_of(writer, options), writer, options), options)
-        values.append(writer.datum(F.col("value"), F.col("value_writer"), ddl).alias(f"value{at}"))
+        values.append(_datum("value", writer, ddl).alias(f"value{at}"))
         told = names_by_message(writer, options)
         names += [told.alias(f"names{at}")] if told is not None and not is_named_later(at, writer, options) else []
     for at, writer in enumerate(writers.keys):
         ddl = _fields_ddl(writer.wire, writer, options)
-        keys.append(writer.datum(F.col("key"), F.col("key_writer"), ddl).alias(f"key{at}"))
+        keys.append(_datum("key", writer, ddl).alias(f"key{at}"))
     return [*values, *keys, *names]
+
+
+def _datum(side: str, writer: Writer, ddl: str) -> Column:
+    text = F.col(TEXTS[side]) if writer.reads_objects else None
+    return writer.datum(F.col(side), F.col(f"{side}_writer"), ddl, text)
+
+
+def _of_objects(writers: Sequence[Writer]) -> list[str]:
+    return [selector for writer in writers if writer.reads_objects for selector in writer.selectors]
 
 
 def _by_column(writers: Writers) -> dict[str, Writer]:

@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from cdc_materializer.decode import json_texts
 from cdc_materializer.decode.framing import PLAIN_JSON
 from cdc_materializer.decode.json_schema import parse_json_schema
 from cdc_materializer.decode.protobuf import translation
@@ -64,7 +65,12 @@ class Writer:
         """The texts by which messages choose it."""
         return tuple(member.selector for member in self.members) or (self.selector,)
 
-    def datum(self, octets: Column, chosen: Column, ddl: str) -> Column:
+    @property
+    def reads_objects(self) -> bool:
+        """Whether it reads JSON objects, for which `json_texts` has the texts."""
+        return self.avro is None and not self.bare
+
+    def datum(self, octets: Column, chosen: Column, ddl: str, told: Column | None = None) -> Column:
         """The decoded datum: a struct for `ddl`; all NULL where the bytes are not what the schema says.
 
         NULL for messages that did not choose it.
@@ -73,21 +79,22 @@ class Writer:
             octets: the binary key or value, without what names its schema (`framing.datum`).
             chosen: the selector of the message.
             ddl: the fields that are wanted, as Spark DDL (`op string, after struct<…>`); Avro is read whole.
+            told: the message's column of `json_texts`, for one that `reads_objects`; None where it is not there.
         """
         if self.avro is not None:
             return self._from_avro(octets, chosen)
         fields = f"payload struct<{ddl}>" if self.wrapped else ddl
-        text, is_read = octets.cast("string"), chosen.isin(*self.selectors)
+        is_read = chosen.isin(*self.selectors)
         if self.bare:
-            fields = ddl.replace(quote(self.wire.fields[0][0]), "payload", 1)
+            fields, text = ddl.replace(quote(self.wire.fields[0][0]), "payload", 1), octets.cast("string")
             around = F.when(text.rlike(_SCALAR), F.concat(F.lit('{"payload":'), text, F.lit("}")))
-            text = text if self.wrapped else F.coalesce(around, F.lit(_NO_TEXT))
-        elif not self.wrapped:
-            # No value, as a payload that is null is none.
-            is_read = is_read & (text.startswith("{") | (F.trim(text) != "null"))
-        # Spark's JSON reader puts other characters in the place of bytes that are no text.
-        ended = F.when(F.is_valid_utf8(text), _with_end(text)).otherwise(F.lit(_NO_TEXT))
-        read = read_json(ended, f"{fields}, {_JSON_END} boolean, {CORRUPT} string")
+            ended = json_texts.ended_text(text if self.wrapped else F.coalesce(around, F.lit(json_texts.NO_TEXT)))
+        else:
+            ended = json_texts.ended_text(octets.cast("string")) if told is None else told
+            # No value, as a payload that is null is none. Whatever is asked of a column twice, Spark leaves a column.
+            is_value = ended.startswith("{") | (F.trim(ended) != "null")
+            is_read = is_read & (ended.isNotNull() if self.wrapped else is_value)
+        read = read_json(ended, f"{fields}, {json_texts.END} boolean, {CORRUPT} string")
         return F.when(is_read, read)
 
     def _from_avro(self, octets: Column, chosen: Column) -> Column:
@@ -118,26 +125,17 @@ class Writer:
         """Whether the bytes are not what the schema says."""
         if self.avro is not None:
             return ~datum["end"].eqNullSafe(F.lit(_END))
-        return datum[CORRUPT].isNotNull() | (datum.isNotNull() & datum[_JSON_END].isNull())
+        return datum[CORRUPT].isNotNull() | (datum.isNotNull() & datum[json_texts.END].isNull())
 
 
 def read_json(ended: Column, fields: str) -> Column:
     """A JSON text, or one that a reading of it found to be corrupt (`CORRUPT`), as a struct.
 
     Args:
-        ended: the text, with its end (`_with_end`).
+        ended: the text, with its end (`json_texts`).
         fields: the struct's fields as Spark's DDL, or the struct's type as Spark's JSON.
     """
     return F.from_json(ended, fields, _JSON_OPTIONS)
-
-
-def _with_end(text: Column) -> Column:
-    """A JSON object with one more field, its last."""
-    object_ = F.when(text.endswith("}"), text).otherwise(F.rtrim(text, F.lit(_BLANKS)))
-    # Of bytes, because to cut off a text's last character Spark counts all that are before it, twice.
-    octets = object_.cast("binary")
-    ended = F.concat(F.substring(octets, F.lit(1), F.length(octets) - 1), F.lit(_JSON_ENDING)).cast("string")
-    return F.when(object_.endswith("}"), ended).otherwise(text)
 
 
 #: Spark's JSON reader turns one bad field into NULL and goes on; with this column it tells us, so that we hold the
@@ -146,14 +144,6 @@ CORRUPT = "__cdc_corrupt"
 #: Avro has no end of its own: Spark's reader takes what it needs and leaves the rest unseen. So each datum is read with
 #: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
 _END = bytes.fromhex("e3a1f0c55a0f1e7d")
-#: Spark's JSON reader stops behind the first object and leaves the rest unseen. So each has this field put before its
-#: last brace; if it is not read, that brace was not the end of the first object.
-_JSON_END = "__cdc_end"
-_JSON_ENDING = f',"{_JSON_END}":true}}'.encode()
-#: What is read in the place of bytes that are no UTF-8: no JSON either.
-_NO_TEXT = "?"
-#: What may stand behind a JSON text (RFC 8259, section 2).
-_BLANKS = " \t\n\r"
 #: A text, a number, or one of JSON's words: what a key alone may be. Possessive, since Java goes one call deeper for
 #: each turn of another loop over alternatives, and a stack that overflows ends Spark's JVM.
 _SCALAR = r'^\s*+("([^"\\]++|\\.)*+"|-?[0-9.eE+-]++|true|false|null)\s*+$'
