@@ -12,7 +12,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer.batch import batch, facts, rows, verdict
+from cdc_materializer.batch import batch, markers, rows, verdict
 from cdc_materializer.batch.key_ranges import delete_rows
 from cdc_materializer.batch.past import Past
 from cdc_materializer.batch.steps import Batch, Decided, Reading
@@ -308,7 +308,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
         topic=span.topic,
         topic_id=marker_of(raw).topic_id,
         offsets=Offsets({**reached, **span.end}),
-        **facts.reached(earlier, decided.facts, decided.truncates, span.end),
+        **markers.reached(earlier, decided.facts, decided.truncates, span.end),
         epochs=decided.facts.epochs,
         adopted=earlier.adopted if earlier is not None else (),
         snapshots=decided.snapshots.followed if line.table.snapshot_sweep else None,
@@ -335,7 +335,7 @@ def publish(line: Line, raw: LakeTable, tables: Tables, decided: Decided) -> Bat
     gone = unseen.count() if unseen is not None else 0
     kept = ledger_after(line, mirror, decided, unseen, tables.mirror)
     settles = held is not None and (
-        quarantine.has_stops(held) or bool(decided.facts.held) or quarantine.has_of(line, tables.quarantine, span)
+        quarantine.has_stops(held) or decided.facts.ends_held or quarantine.has_of(line, tables.quarantine, span)
     )
     counts = {**marker.counts, **({"swept": gone} if gone else {})}
     uuid, wrongs = held.uuid if held is not None else None, decided.wrongs if settles else None

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc_materializer.batch import life
+from cdc_materializer.batch import followed, life
 from cdc_materializer.batch.earlier import history_of, new_truncates, with_history
-from cdc_materializer.batch.facts import Facts, facts_of
+from cdc_materializer.batch.facts import Facts, facts_of, unpaired_after
 from cdc_materializer.batch.past import Past, changes_of
 from cdc_materializer.batch.standing import with_standing
 from cdc_materializer.built_once import built_once
@@ -23,16 +23,14 @@ from cdc_materializer.changes.home import PLACED
 from cdc_materializer.changes.messages import doubtful_keys
 from cdc_materializer.decode.framing import datum, selector
 from cdc_materializer.decode.partitioner import is_placed
-from cdc_materializer.decoders.decoders import Decoders, find_decoders
+from cdc_materializer.decoders.decoders import Decoders
 from cdc_materializer.fold import base, fold, updates
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.marker.marker import Marker
-from cdc_materializer.marker.snapshots import Sweep, SweepPlan
+from cdc_materializer.marker.snapshots import SweepPlan
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.order import sweeping
 from cdc_materializer.order.epochs import MOVES, Recorded, next_epoch
-from cdc_materializer.order.sweeping import Watch
 from cdc_materializer.order.truncates import Truncate, beside, in_order, is_wiped
 from cdc_materializer.schema.schema import TableSchema
 from cdc_materializer.session import caching
@@ -183,7 +181,9 @@ def _first(states: DataFrame, decoders: Decoders, past: Past) -> Folded:
 
 
 def _facts(folded: Folded, doubtful: Sequence[Column], past: Past) -> Facts:
-    return facts_of(folded.states, past.recorded, doubtful, lives=past.lives, plain=past.sees_plain)
+    found = facts_of(folded.states, past.recorded, doubtful, lives=past.lives, plain=past.sees_plain)
+    # A key of which the batch itself has nothing may be made up as well.
+    return replace(found, doubtful=1) if found.paired and doubtful and not found.doubtful else found
 
 
 def _anew(folded: Folded, past: Past) -> Past | None:
@@ -199,7 +199,7 @@ def _anew(folded: Folded, past: Past) -> Past | None:
     if facts.unplaced and _has_places(folded, past):
         return past.forgetting()
     # Before any are held against their past, which is read once.
-    is_asked = facts.unsure or (facts.wants_history and (facts.logs or recorded.logs))
+    is_asked = facts.unsure or ((facts.wants_history or facts.paired) and (facts.logs or recorded.logs))
     # A reading that was there before a truncate may come again behind it.
     is_asked = is_asked or any(truncate.position for truncate in past.wiping(facts.truncates))
     if is_asked and not recorded.exact:
@@ -241,7 +241,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
     """
     target, partial, states, facts = decoders.folded, decoders.partial, folded.states, folded.facts
     if past.watch is not None:
-        folded.snapshots = _follow(states, past, past.watch, target)
+        folded.snapshots = followed.follow(states, past, past.watch, target)
         folded.facts = facts = _facts_of_sweeps(folded, past)
     sweeps = folded.snapshots.sweeps
     folded.truncates = new_truncates(facts.truncates, past, decoders)
@@ -264,7 +264,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
         truncates = in_order((*earlier, *truncates))
         if past.lives:
             # Here truncates and snapshots end each row at their place; otherwise they leave out what it was before.
-            sweeps = _located(sweeps, own, past, target)
+            sweeps = followed.located(sweeps, own, past, target)
             folded.snapshots = replace(folded.snapshots, sweeps=tuple(one for one in sweeps if not one.is_past))
             is_sharded = past.lookup.options.shard is not None
             changes = life.with_endings(changes, target, truncates, earlier, sweeps, sharded=is_sharded)
@@ -288,12 +288,11 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
             "table",
             "routed",
             "home",
+            "paired",
+            "unpaired",
         )
         folded.facts = facts = replace(anew, **{name: getattr(facts, name) for name in kept})
-    if past.mirror is not None and (facts.wants_base or facts.moved):
-        known = _base(past.mirror, folded.states, target, truncates)
-        folded.states = base.attach_base(folded.states, known, target, partial)
-    _graft(folded, target, partial)
+    _fill(folded, past, target, partial, truncates)
     if facts.patched:
         folded.states = updates.applied(folded.states, target)
     if history is not None and past.mirror is not None and past.judges:
@@ -330,33 +329,27 @@ def _partial(folded: Folded, past: Past, target: TableSchema) -> tuple[tuple[int
     return beside(wiping, [tuple(row) for row in placeless.distinct().collect()])
 
 
-def _located(sweeps: Sequence[Sweep], own: DataFrame, past: Past, target: TableSchema) -> tuple[Sweep, ...]:
-    """The sweeps with the last records of their snapshots, from the batch or from raw."""
-    found = sweeping.located(sweeps, own)
-    if past.raw is None or all(sweep.end is not None for sweep in found):
-        return found
-    ends = past.raw.where(sweeping.is_at_end(found, "partition", "offset"))
-    return sweeping.located(found, changes_of(ends, find_decoders(ends, past.lookup), target, past))
+def _fill(folded: Folded, past: Past, target: TableSchema, partial: Partial, truncates: Sequence[Truncate]) -> None:
+    """Fill what the batch's messages left out from other rows, as far as those are known by now."""
+    if past.mirror is not None and (folded.facts.wants_base or folded.facts.moved):
+        known = _base(past.mirror, folded.states, target, truncates)
+        folded.states = base.attach_base(folded.states, known, target, partial)
+    if (_graft(folded, target, partial) and past.recorded.mends) or folded.facts.paired:
+        folded.facts = replace(folded.facts, unpaired=unpaired_after(folded.states, folded.facts))
 
 
-def _follow(states: DataFrame, past: Past, watch: Watch, target: TableSchema) -> SweepPlan:
-    """What the batch says of snapshots; of all before it too, where the marker does not tell enough."""
-    earlier = None
-    if watch.known is None and past.raw is not None:
-        earlier = changes_of(past.raw, find_decoders(past.raw, past.lookup), target, past)
-    plan = sweeping.follow(states, earlier, watch)
-    if plan.is_unsure and earlier is None and past.raw is not None:
-        return _follow(states, past, replace(watch, known=None), target)
-    return plan
+def _graft(folded: Folded, target: TableSchema, partial: Partial) -> int:
+    """Fill what key changes left out; once more for each link of a chain of them, until nothing more is found.
 
-
-def _graft(folded: Folded, target: TableSchema, partial: Partial) -> None:
-    """Fill what key changes left out; once more for each link of a chain of them, until nothing more is found."""
-    waiting = folded.facts.moved
+    Returns:
+        How many inserts lack values after that.
+    """
+    left = waiting = folded.facts.moved
     while waiting:
         folded.keep(base.graft(folded.states, target, partial))
         left = folded.states.agg(F.count_if(base.is_moved())).collect()[0][0]
         waiting = left if left < waiting else 0
+    return left
 
 
 def _with_flags(changes: DataFrame, past: Past) -> DataFrame:

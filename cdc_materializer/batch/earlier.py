@@ -6,7 +6,7 @@ whole messages are read only where the keys that are asked for have some.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from cdc_materializer.decoders.decoders import Decoders, Lookup, find_decoders
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT, Partial
 from cdc_materializer.marker.snapshots import Sweep, SweepPlan
+from cdc_materializer.marker.unpaired import Unpaired
 from cdc_materializer.order import owners, sweeping, truncates
 from cdc_materializer.order.truncates import Truncate, first_sent
 from cdc_materializer.schema.schema import TableSchema
@@ -83,7 +84,7 @@ def history_of(
         sweeps: the complete snapshots of the batch.
     """
     is_late = past.lives and (past.is_late(truncates) or past.has_begun(sweeps))
-    if past.raw is None or not (facts.wants_history or facts.moved or is_late):
+    if past.raw is None or not (facts.wants_history or facts.moved or facts.paired or is_late):
         return None
     wants = wants_history(states, past.recorded, sweeps, lives=past.lives, plain=past.sees_plain)
     wants = F.col(m.KEY).isNotNull() if is_late else wants
@@ -93,10 +94,12 @@ def history_of(
     if halves is not None and halves.isEmpty():
         halves = None
     # Whether the past of any key is wanted yet: where only the other halves of key changes are, none is at first.
-    is_known = facts.wants_history or is_late
+    is_known = facts.wants_history or facts.paired or is_late
     if halves is None and not is_known:
         return None
     log = _Log(past, past.raw, own.folded)
+    if facts.paired:
+        wanted = wanted.unionByName(log.keys_at(past.recorded.unpaired)).distinct().localCheckpoint()
     found = log.of(wanted)
     asked: DataFrame | None = None
     while True:
@@ -172,6 +175,17 @@ class _Log:
         messages = lying_at(self.messages, places.localCheckpoint())
         decoders = find_decoders(messages, self.past.lookup) if self.is_keyed else self.decoders
         return _Found(self.past, wanted, messages, decoders)
+
+    def keys_at(self, inserts: Sequence[Unpaired]) -> DataFrame:
+        """The keys (m.KEY) of some inserts."""
+        named = {
+            one.partition: [other.offset for other in inserts if other.partition == one.partition] for one in inserts
+        }
+        messages = self.messages.where(_is_named(named))
+        changes = changes_of(messages, find_decoders(messages, self.past.lookup), self.target, self.past)
+        # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
+        keys = changes.select(F.when(F.col(m.OP) == "c", F.col(m.KEY)).alias(m.KEY)).localCheckpoint()
+        return keys.where(F.col(m.KEY).isNotNull())
 
     def deleted_at(self, links: DataFrame) -> DataFrame:
         """The keys (m.KEY) of deletes with some links (base.LINK)."""
@@ -256,10 +270,15 @@ def lying_at(messages: DataFrame, places: DataFrame) -> DataFrame:
     named: dict[int, list[int]] = {}
     for row in few:
         named.setdefault(row["partition"], []).append(row["offset"])
+    return messages.where(_is_named(named))
+
+
+def _is_named(places: Mapping[int, Sequence[int]]) -> Column:
+    """Whether a message lies at one of some places: offsets by partition."""
     found = F.lit(False)
-    for partition, offsets in named.items():
+    for partition, offsets in places.items():
         found = found | ((F.col("partition") == partition) & F.col("offset").isin(offsets))
-    return messages.where(found)
+    return found
 
 
 def at_places(messages: DataFrame, places: DataFrame) -> DataFrame:

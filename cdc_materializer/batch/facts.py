@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -13,21 +12,16 @@ from pyspark.sql import functions as F
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
 from cdc_materializer.changes.positions import file_name
-from cdc_materializer.changes.shards import server_of
-from cdc_materializer.errors import BatchBlocked
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT
 from cdc_materializer.marker.gtids import GtidSets, Runs
-from cdc_materializer.marker.marker import Marker
+from cdc_materializer.marker.reach import PAIR
 from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.marker.unpaired import UNPAIRED_MAX, Unpaired, newest
 from cdc_materializer.order import epochs, resends, truncates
 from cdc_materializer.order.epochs import CONTINUED, MOVES, Recorded, current_epoch
 from cdc_materializer.order.sweeping import is_after
 from cdc_materializer.order.truncates import Truncate
-
-#: So many logs are kept in a marker. A database has one for each server that ever wrote to it, and a mirror of many
-#: servers those of each.
-LOGS_MAX = 5000
 
 #: A position, or a time.
 Mark = TypeVar("Mark", str, int)
@@ -59,6 +53,8 @@ class Facts:
         leading: how many of those are the first messages of their keys, which matters only where keys move.
         placeless: how many are changes that tell no position.
         patched: how many show no document and say only how to make it of the one before.
+        paired: how many are deletes that inserts of earlier batches wait for (`Recorded.unpaired`).
+        unpaired: those inserts, and those of this batch.
         table: the first of the source tables that have fed the mirror, as far as batches tell.
         routed: whether there have been several.
         home: `Recorded.home` after the batch.
@@ -84,9 +80,16 @@ class Facts:
     leading: int = 0
     placeless: int = 0
     patched: int = 0
+    paired: int = 0
+    unpaired: tuple[Unpaired, ...] = ()
     table: str | None = None
     routed: bool = False
     home: str | None = MOVES
+
+    @property
+    def ends_held(self) -> bool:
+        """Whether the batch may publish what was held before it."""
+        return bool(self.held or self.paired)
 
 
 def wants_history(
@@ -137,6 +140,7 @@ _COUNTED = (
     "leading",
     "placeless",
     "patched",
+    "paired",
     "continued",
 )
 
@@ -179,13 +183,11 @@ def facts_of(
             F.count_if(CONTINUED).alias("continued"),
             F.collect_list(F.when((F.col(m.OP) == m.TRUNCATE) & F.col(CURRENT), truncates.fields())).alias("truncates"),
             F.count_if(history).alias("wants_history"),
-            F.count_if(base.wants_base() & ~fold.is_delete()).alias("wants_base"),
-            F.count_if(base.is_moved()).alias("moved"),
             F.count_if(F.col(HELD)).alias("held"),
             F.count_if(F.col(CURRENT) & (F.col(m.PART) > 0)).alias("further_parts"),
             F.count_if(made_up & (fold.is_delete() | history)).alias("doubtful"),
             F.count_if(resends.IN_DOUBT).alias("unsure"),
-            F.count_if(F.col(m.PATCH).isNotNull() & fold.effective()).alias("patched"),
+            *_lacking(recorded),
             *_ends("table", F.when(F.col(CURRENT) & F.col(m.OP).isNotNull(), F.col(m.SOURCE_TABLE))),
             *_ends("home", F.when(F.col(CURRENT) & F.col(m.KEY).isNotNull() & says_something, F.col(m.HOME))),
         )
@@ -199,18 +201,46 @@ def facts_of(
     numbered = sorted((row for row in rows if row["number"] is not None), key=lambda row: row["number"])
     return Facts(
         positions={partition: at["position"] for partition, at in highest.items()},
-        times=_times(highest, _highest_of((row[m.PARTITION], row["latest"]) for row in rows)),
-        readings=_highest_of((row[m.PARTITION], row["reading"]) for row in rows),
-        deleted_at=_highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
+        times=_times(highest, highest_of((row[m.PARTITION], row["latest"]) for row in rows)),
+        readings=highest_of((row[m.PARTITION], row["reading"]) for row in rows),
+        deleted_at=highest_of((row[m.PARTITION], row["deleted_at"]) for row in rows),
         truncates=truncates.in_order([Truncate(*found) for row in rows for found in row["truncates"]]),
         logs={row[m.LOG]: row["number"] for row in numbered},
         gtids=_gtids(rows, placed),
         epochs=recorded.epochs,
+        unpaired=recorded.unpaired,
         **{name: sum(row[name] for row in rows) for name in _COUNTED},
         table=first,
         routed=recorded.routed or any(table != first for table in tables),
         home=_home_after(recorded, _found(rows, "home")),
     )
+
+
+def _lacking(recorded: Recorded) -> list[Column]:
+    """What messages do not tell themselves, and what they tell of others that lack it."""
+    positions = {one.position for one in recorded.unpaired}
+    is_waited_for = base.is_half() & F.col(m.POSITION).isin(*positions) if positions else F.lit(False)
+    counts = {
+        "wants_base": base.wants_base() & ~fold.is_delete(),
+        "moved": base.is_moved(),
+        "patched": F.col(m.PATCH).isNotNull() & fold.effective(),
+        "paired": is_waited_for,
+    }
+    return [F.count_if(test).alias(name) for name, test in counts.items()]
+
+
+def unpaired_after(states: DataFrame, facts: Facts) -> tuple[Unpaired, ...]:
+    """The inserts that wait for their deletes after a batch.
+
+    Args:
+        states: the batch's, of which some are inserts that lack values for all that is known.
+        facts: the batch's; where one of the deletes came, all inserts that waited are among the states.
+    """
+    # Only PostgreSQL's positions are of one change each: of others another row's delete may be at the same.
+    is_waiting = base.is_moved() & F.col(m.POSITION).rlike(PAIR)
+    lacking = states.where(is_waiting).orderBy(F.col(m.TIME).desc())
+    found = lacking.select(m.POSITION, m.PARTITION, m.OFFSET).limit(UNPAIRED_MAX).collect()
+    return newest(() if facts.paired else facts.unpaired, [Unpaired(*row) for row in reversed(found)])
 
 
 def _is_new_time(recorded: Recorded) -> Column:
@@ -249,7 +279,7 @@ def _without_positions(recorded: Recorded) -> list[Column]:
     return [*told, *[F.count_if(test).alias(name) for name, test in counts.items()]]
 
 
-def _highest_of(found: Iterable[tuple[int, Mark | None]]) -> dict[int, Mark]:
+def highest_of(found: Iterable[tuple[int, Mark | None]]) -> dict[int, Mark]:
     """The highest of each partition."""
     highest: dict[int, Mark] = {}
     for partition, at in found:
@@ -302,70 +332,3 @@ def _home_after(recorded: Recorded, found: set[str]) -> str | None:
     if not known:
         return None
     return known.pop() if len(known) == 1 else MOVES
-
-
-def reached(
-    marker: Marker | None, facts: Facts, applied: Sequence[Truncate], ends: Mapping[int, int]
-) -> dict[str, Any]:
-    """What a marker says of how far the source has got, by its attributes.
-
-    Args:
-        marker: the one before the batch; None where there is none.
-        facts: the batch's.
-        applied: its truncates that wipe rows.
-        ends: where it ends in each partition.
-    """
-    alone = marker.alone if marker is not None else 0
-    highest = ("positions", "times", "readings", "deleted_at")
-    known = {name: getattr(marker, name) if marker is not None else {} for name in highest}
-    return {
-        **{name: _highest_of(chain(known[name].items(), getattr(facts, name).items())) for name in highest},
-        "truncated": _last_truncates(marker, applied),
-        "truncates": _count_truncates(marker, applied),
-        "logs": _logs_after(marker, facts),
-        "gtids": _gtids_after(marker, facts),
-        "alone": max(alone, ends.get(0, 0)) if len(ends) == 1 else alone,
-    }
-
-
-def _gtids_after(marker: Marker | None, facts: Facts) -> GtidSets:
-    """The numbered transactions that were read before the batch or in it.
-
-    One that had been read when it came is not the last of its partition: what goes on with it was sent before, too.
-    """
-    known, before = (marker.gtids, marker.positions) if marker is not None else (GtidSets(), {})
-    last = dict(known.last)
-    for partition, position in facts.positions.items():
-        earlier = before.get(partition, "")
-        if position <= earlier:
-            continue
-        was, found = last.pop(partition, None), facts.gtids.last.get(partition)
-        goes_on = found == was and file_name(position) == file_name(earlier)
-        if found is not None and (goes_on or not known.may_have(*found, partition)):
-            last[partition] = found
-    return known.with_read(facts.gtids, last)
-
-
-def _logs_after(marker: Marker | None, facts: Facts) -> dict[str, int]:
-    """The logs that were read, each with the highest number before the batch or in it."""
-    before = marker.logs if marker is not None else {}
-    after = {log: max(before.get(log, 0), facts.logs.get(log, 0)) for log in {**before, **facts.logs}}
-    if len(after) > max(LOGS_MAX, len(before)):
-        raise BatchBlocked(
-            f"The topic's messages are from more than {LOGS_MAX:,} logs (`source.gtid`, `source.file`), which no"
-            " database has; the mirror would keep each of them. Nothing of the batch was published.",
-            "Look for what else writes to the topic; once it has the database's own messages alone, run "
-            "`cdcm replay TABLE --publish`.",
-        )
-    return after
-
-
-def _count_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> int | None:
-    """How many were applied up to the end of a batch; None where an earlier marker does not say it."""
-    return None if marker is None or marker.truncates is None else marker.truncates + len(applied)
-
-
-def _last_truncates(marker: Marker | None, applied: Sequence[Truncate]) -> tuple[str, ...]:
-    """The highest position of a truncate that was applied, before the batch or in it, of each server."""
-    known = [*(marker.truncated if marker is not None else ()), *(truncate.position for truncate in applied)]
-    return tuple({server_of(position): position for position in sorted(filter(None, known))}.values())

@@ -28,6 +28,8 @@ class Judgement:
         waiting: those at which one has ended that may yet be of use.
         partial: truncates beside which there are rows of other partitions that have no position.
         routed: whether several source tables feed the mirror.
+        mends: whether the batch tells what key changes of earlier ones have left out, so that rows may change of which
+            it has no message.
         refused: rules of the contract's that are only tried and cannot be compiled, each with why.
     """
 
@@ -39,6 +41,7 @@ class Judgement:
     waiting: tuple[tuple[int, int], ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
     routed: bool = False
+    mends: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def is_unordered(self) -> Column:

@@ -227,7 +227,10 @@ def remember(decided: DataFrame, target: TableSchema) -> DataFrame:
     applied = F.col(verdict.PASSES) & (~fold.is_delete() | ends_a_row)
     last = F.max(F.when(F.col(APPLIED), F.col(ORDER))).over(Window.partitionBy(GROUP))
     known = decided.withColumn(BEFORE, before).withColumn(APPLIED, applied)
-    return known.withColumn(WRITTEN, F.coalesce(F.col(APPLIED) & (F.col(ORDER) == last), F.lit(False)))
+    is_last = F.col(APPLIED) & (F.col(ORDER) == last)
+    if verdict.MAY_CHANGE in decided.columns:
+        is_last = is_last & F.col(verdict.MAY_CHANGE)
+    return known.withColumn(WRITTEN, F.coalesce(is_last, F.lit(False)))
 
 
 def is_mark() -> Column:

@@ -30,6 +30,8 @@ OUTCOME = "__cdc_outcome"
 PASSES = "__cdc_passes"
 #: Whether the state is the one of its key that goes into the mirror.
 PUBLISHED = "__cdc_published"
+#: Of a batch that mends rows (`Judgement.mends`), whether this one's may change.
+MAY_CHANGE = "__cdc_may_change"
 #: Whether a later state of the row is PUBLISHED, so that nothing waits for this one's message any more.
 OVERTAKEN = "__cdc_overtaken"
 #: Whether another state of the key stands in the place of the PUBLISHED one, which must never be: both would be.
@@ -98,6 +100,9 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
     here = F.col(ORDER)
     after_final = F.col("__cdc_final").isNull() | (here > F.col("__cdc_final"))
     published = F.col(PASSES) & (here == F.col("__cdc_final"))
+    if judgement.mends:
+        placed = placed.withColumn(MAY_CHANGE, _may_change(of_key))
+        published = published & F.col(MAY_CHANGE)
     stays = judgement.is_another_row() | judgement.is_doubted()
     return placed.withColumns(
         {
@@ -110,6 +115,15 @@ def decide(states: DataFrame, judgement: Judgement, cuts: Cuts | None = None) ->
             BLOCKED: _blocked(after_final, judgement.rules),
         }
     )
+
+
+def _may_change(of_key: WindowSpec) -> Column:
+    """Whether a row has a message in the batch, or its last state is a good one.
+
+    Otherwise that would be held, and the one before it be shown in its place: such a row stays as readers see it.
+    """
+    last = F.max(F.when(effective(), F.col(ORDER))).over(of_key)
+    return F.coalesce(F.max(F.col(CURRENT)).over(of_key) | (F.col("__cdc_final") == last), F.lit(False))
 
 
 def _so_far(cuts: Cuts) -> WindowSpec:

@@ -125,21 +125,22 @@ def is_moved() -> Column:
 
 def key_changes_without_delete(folded: DataFrame) -> DataFrame:
     """The links (LINK) of key changes whose other half, the delete, is not among the messages."""
-    told = {LINK: link(), "__cdc_is_insert": is_moved(), "__cdc_is_half": _is_half()}
+    told = {LINK: link(), "__cdc_is_insert": is_moved(), "__cdc_is_half": is_half()}
     # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
     linked = (
-        folded.where(_is_half() | is_moved())
+        folded.where(is_half() | is_moved())
         .select(m.PARTITION, m.OFFSET, m.PART, *[column.alias(name) for name, column in told.items()])
         .localCheckpoint()
     )
-    is_half = F.col("__cdc_is_half")
-    here, before = (F.count_if(is_half).over(window) for window in (Window.partitionBy(LINK, m.PARTITION), _before()))
-    elsewhere = F.count_if(is_half).over(Window.partitionBy(LINK)) - here
+    is_other = F.col("__cdc_is_half")
+    here, before = (F.count_if(is_other).over(window) for window in (Window.partitionBy(LINK, m.PARTITION), _before()))
+    elsewhere = F.count_if(is_other).over(Window.partitionBy(LINK)) - here
     known = linked.where(F.col(LINK).isNotNull()).withColumn("__cdc_halves", before + elsewhere)
     return known.where(F.col("__cdc_is_insert") & (F.col("__cdc_halves") == 0)).select(LINK).distinct()
 
 
-def _is_half() -> Column:
+@built_once
+def is_half() -> Column:
     """Whether a message is a delete that may be half of a key change.
 
     What another server sends again is one too (ADR 8): of its insert, the first server may have sent nothing.
@@ -205,21 +206,22 @@ def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
     `__cdc_moved` names them as OPENER does.
 
     Rows of one statement can share a position, Oracle's do. There the delete directly before an insert is its other
-    half; in another partition there is nothing to tell by, unless it is the only one.
+    half; in another partition there is nothing to tell by, unless either is the only one.
     """
     row = [m.column(name).alias(f"value_{at}") for at, name in enumerate(carried)]
     ended = F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row)
-    own = F.when(_is_half() & effective(), ended)
-    linked = folded.withColumn(LINK, link()).where(F.col(LINK).isNotNull() & (_is_half() | is_moved()))
+    own = F.when(is_half() & effective(), ended)
+    linked = folded.withColumn(LINK, link()).where(F.col(LINK).isNotNull() & (is_half() | is_moved()))
     # A delete that another server sends again has ended what it ended when it came first.
     same = Window.partitionBy(GROUP, *NUMBERED).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
     first = F.coalesce(F.last(own, ignorenulls=True).over(same), own)
     is_own = F.col(m.LOG_NUMBER).isNull() | (F.size(own["open"]) == 0)
-    linked = linked.withColumn("__cdc_ended", F.when(_is_half(), F.when(is_own, own).otherwise(first)))
+    linked = linked.withColumn("__cdc_ended", F.when(is_half(), F.when(is_own, own).otherwise(first)))
     donor = F.col("__cdc_ended")
     of_link, here = Window.partitionBy(LINK), Window.partitionBy(LINK, m.PARTITION)
     before = F.last(donor, ignorenulls=True).over(_before())
     is_elsewhere = (F.count(donor).over(of_link) == 1) & (F.count(donor).over(here) == 0)
+    is_elsewhere = is_elsewhere & (F.count_if(is_moved()).over(of_link) == 1)
     alone = F.when(is_elsewhere, F.first(donor, ignorenulls=True).over(of_link))
     found = linked.withColumn("__cdc_donor", F.coalesce(before, alone)).where(is_moved())
     # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use

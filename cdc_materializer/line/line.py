@@ -199,9 +199,11 @@ class Line:
         sharded = self.table.shard is not None
         # Not where it is not the Kafka key that says which row is meant, or it has one partition to choose.
         is_asked = partitions > 1 and not (self.table.topics or self.options.key)
+        # A history has what readers saw, and its last change is the mirror's row.
+        mends = partitions > 1 and not self.table.history
         if mirror is None or marker is None:
             home = None if is_asked else MOVES
-            return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home)
+            return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home, mends=mends)
         # A marker that has read something and says nothing of it comes from before there were several partitions.
         home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
         positions = ("offsets", "positions", "times", "readings", "deleted_at", "epochs", "logs", "gtids")
@@ -215,6 +217,8 @@ class Line:
             routed=mirror.routed,
             sharded=sharded,
             home=home if is_asked else MOVES,
+            mends=mends,
+            unpaired=marker.unpaired if mends else (),
         )
 
     def watch(
@@ -263,8 +267,9 @@ class Line:
         known = Judgement(rules, self.table.strict, self.table.truncate, recorded, refused=refused)
         if folded is None:
             return known
-        at, routed = folded.snapshots, folded.facts.routed
-        return replace(known, partial=folded.partial, unreconciled=at.unreconciled, waiting=at.waiting, routed=routed)
+        at, facts = folded.snapshots, folded.facts
+        known = replace(known, partial=folded.partial, unreconciled=at.unreconciled, waiting=at.waiting)
+        return replace(known, routed=facts.routed, mends=facts.paired > 0)
 
 
 @dataclass(frozen=True)

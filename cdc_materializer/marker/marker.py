@@ -15,6 +15,7 @@ from cdc_materializer.marker.adopted import Adoption
 from cdc_materializer.marker.gtids import GtidSets
 from cdc_materializer.marker.snapshots import Followed
 from cdc_materializer.marker.swapped import Swapped
+from cdc_materializer.marker.unpaired import Unpaired
 from cdc_materializer.offsets import Offsets
 from cdc_materializer.strict_json import (
     as_microseconds,
@@ -88,6 +89,7 @@ class Marker:
         ledger: on a mirror with `ledger: true`, what its rows add up to (`Digest.to_text`); None where none is kept.
         home: on a mirror, `Recorded.home` after the batch.
         alone: on a mirror, `Recorded.alone` after the batch.
+        unpaired: on a mirror, key changes of which it lacks what their deletes will tell.
         topics: on raw, the topics by their numbers where it has several, see `lanes`.
         settles: on a mirror whose batch ends what is in quarantine, which is written behind its commit: what the batch
             has found wrong adds up to (`tally.wrongs`); None where it ends nothing.
@@ -136,6 +138,7 @@ class Marker:
     swapped: Swapped | None = None
     home: str | None = None
     alone: int = 0
+    unpaired: tuple[Unpaired, ...] = ()
     version: int = MARKER_VERSION
 
     @classmethod
@@ -145,7 +148,7 @@ class Marker:
         fresh = replace(fresh, positions={}, times={}, truncated=(), truncates=0, logs={}, gtids=GtidSets(), home=None)
         fresh = replace(fresh, readings={}, deleted_at={})
         fresh = replace(fresh, snapshots=None, source_table=None, ledger=None, settles=None, warned=(), swapped=None)
-        return replace(fresh, untried=(), held_table=None)
+        return replace(fresh, untried=(), held_table=None, unpaired=())
 
     @property
     def state(self) -> str:
@@ -218,6 +221,7 @@ class Marker:
             "swapped": self.swapped.to_text() if self.swapped is not None else None,
             "home": self.home or None,
             "alone": str(self.alone) if self.alone else None,
+            "unpaired": json.dumps([one.to_json() for one in self.unpaired]) if self.unpaired else None,
             "contract": self.contract,
             "counts": write(self.counts),
         }
@@ -274,6 +278,7 @@ class Marker:
             swapped=Swapped.from_text(summary.get(MARKER_PREFIX + "swapped")),
             home=summary.get(MARKER_PREFIX + "home"),
             alone=as_number(summary.get(MARKER_PREFIX + "alone", "0"), "alone"),
+            unpaired=tuple(Unpaired.from_json(one) for one in _list(summary, "unpaired")),
             version=version,
         )
 
@@ -318,8 +323,9 @@ def beside_mirror(before: Marker, marker: Marker) -> Marker:
     offsets = {p: max(marker.offsets.get(p, 0), before.offsets.get(p, 0)) for p in {**before.offsets, **marker.offsets}}
     stopped = {STOPPED: before.counts[STOPPED]} if before.counts.get(STOPPED) else {}
     known = replace(marker, offsets=Offsets(offsets), counts={**stopped, **marker.counts})
-    known = replace(known, ledger=None, settles=None, warned=(), untried=(), noted=marker.noted or before.noted)
-    return replace(known, settled=marker.settled or before.settled, swapped=marker.swapped or before.swapped)
+    known = replace(known, ledger=None, settles=None, warned=(), untried=(), unpaired=())
+    known = replace(known, noted=marker.noted or before.noted, swapped=marker.swapped or before.swapped)
+    return replace(known, settled=marker.settled or before.settled)
 
 
 def _told_positions(positions: tuple[str, ...]) -> str:

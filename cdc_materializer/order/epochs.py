@@ -19,6 +19,7 @@ from cdc_materializer.changes.positions import FILE_LOG, GTID_LOG, file_of
 from cdc_materializer.changes.shards import SERVER
 from cdc_materializer.lanes import WIDTH, topic_of
 from cdc_materializer.marker.gtids import GtidSets, Runs
+from cdc_materializer.marker.unpaired import Unpaired
 from cdc_materializer.strict_json import write_json
 
 #: Whether the database went back behind what was read: an earlier position at a later time, or another series of files.
@@ -66,6 +67,8 @@ class Recorded:
         deleted_at: when the last delete without its place was written in each, in milliseconds since 1970, likewise.
         home: how the keys of all messages so far are written, if Kafka's own partitioner has put each where it is, and
             behind how many partitions there were (`changes.home`); None before the first message, otherwise MOVES.
+        mends: whether the mirror gets what a key change has left out, if its delete is read in a later batch.
+        unpaired: key changes of which the mirror lacks what their deletes will tell.
     """
 
     positions: Mapping[int, str] = field(default_factory=dict)
@@ -89,6 +92,8 @@ class Recorded:
     readings: Mapping[int, str] = field(default_factory=dict)
     deleted_at: Mapping[int, int] = field(default_factory=dict)
     home: str | None = MOVES
+    mends: bool = False
+    unpaired: tuple[Unpaired, ...] = ()
 
     def is_alone(self, partition: int, offset: int) -> bool:
         """Whether a message is of the time when the topic had one partition, or has one now."""

@@ -139,20 +139,22 @@ class History:
         life: int = 0,
         columns_change: bool = False,
         restored: bool = False,
+        crosses: bool = False,
     ) -> None:
         """Live through about so many changes.
 
         Args:
             seed: of everything that happens.
             changes: how many events there are at least.
-            shared: where several lives share one table, the database that it is in; nobody truncates it then, and a
-                key changes only to one that goes to the same partition.
+            shared: where several lives share one table, the database that it is in; nobody truncates it then.
             life: which keys of a shared table are this one's.
             columns_change: whether the table has a column that is dropped and added now and then; of a shared one
                 its database says so.
             restored: whether the database is restored in the end, and read again from lower positions.
+            crosses: whether keys of a shared table change to such as go to another partition.
         """
         self._is_restored = restored
+        self._stays = shared is not None and not crosses
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self._database = shared or database(self._random, columns_change=columns_change)
         self._columns, self._alterations = self._database.columns, 0
@@ -288,7 +290,7 @@ class History:
     def _move(self, own: _Transaction, key: int, row: Row) -> None:
         """Change the primary key; the new row's note stays untouched, so only the old key's row knows it."""
         new, lsn = self._new_key(), self._database.tick()
-        while self._is_shared and (new - key) % LANES:
+        while self._stays and (new - key) % LANES:
             new = self._new_key()
         changed = {**self._whole(row), "qty": self._random.randrange(1_000)}
         if "memo" in changed and self._random.random() < 0.3:
@@ -446,11 +448,11 @@ def database(chance: random.Random, sharing: int = 1, *, columns_change: bool = 
     return Database(chance, columns=CHANGING if columns_change else COLUMNS, every=every)
 
 
-def lives(seeds: Sequence[int], changes: int, *, columns_change: bool = False) -> list[Event]:
+def lives(seeds: Sequence[int], changes: int, *, columns_change: bool = False, crosses: bool = False) -> list[Event]:
     """Several lives in one table, none of which truncates it: disjoint keys, one log, their events mixed."""
     chance = random.Random(seeds[0])  # noqa: S311 - repeatable, not secret
     shared = database(chance, len(seeds), columns_change=columns_change)
-    going = [History(seed, changes, shared=shared, life=seed) for seed in seeds]
+    going = [History(seed, changes, shared=shared, life=seed, crosses=crosses) for seed in seeds]
     events: list[Event] = []
     while going:
         chosen = chance.choice(going)

@@ -58,12 +58,8 @@ class Telling:
 
     def entry(self) -> dict[str, Any]:
         """The table's entry in pipeline.yaml."""
-        # In several partitions a batch may read the insert of a key change before its delete: then nobody knows the
-        # value that it left out (ADR 7), unless both go to one partition, as they do where lives share a table.
-        is_cut = len(self.seeds) > 1 or len({message.partition for message in self.messages}) == 1
-        limit = len(self.messages) // 3 if is_cut else 500_000
-        settings = {"format": self.layout.format, **self.layout.settings}
-        return {"topic": self.builder.topic, "mirror": self.mirror, "records_max": limit, **settings}
+        settings = {"format": self.layout.format, "records_max": len(self.messages) // 3, **self.layout.settings}
+        return {"topic": self.builder.topic, "mirror": self.mirror, **settings}
 
     def write(self, folder: "Path", part: float) -> Rows:
         """Write about that part of the topic, and return what the table must show then.

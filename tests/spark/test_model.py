@@ -51,9 +51,9 @@ def _tellings() -> list[Telling]:
     restored = range(changing.stop, changing.stop + _RESTORED)
     # In another partition than a truncate's nothing but its position says that a row is from before that.
     found += [Telling([seed], History(seed, _EVENTS, restored=True).live(), 25, (1, 1)) for seed in restored]
-    altered = lives(changing, _EVENTS, columns_change=True)
+    altered = lives(changing, _EVENTS, columns_change=True, crosses=True)
     return [
-        Telling(sharing, lives(sharing, _EVENTS), 2 * _SHARING, (2, 3)),
+        Telling(sharing, lives(sharing, _EVENTS, crosses=True), 2 * _SHARING, (2, 3)),
         Telling(changing, altered, 2 * _CHANGING, (2, 3)),
         *found,
     ]

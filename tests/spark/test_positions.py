@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from cdc_materializer.batch.facts import LOGS_MAX
+from cdc_materializer.batch.markers import LOGS_MAX
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.positions import Source, log, position, with_parts
 from cdc_materializer.changes.source_fields import OWN_FIELDS, RANK_FIELDS, SOURCE_FIELDS

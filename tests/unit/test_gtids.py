@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.batch.facts import LOGS_MAX, Facts, reached
+from cdc_materializer.batch.facts import Facts
+from cdc_materializer.batch.markers import LOGS_MAX, reached
 from cdc_materializer.errors import BatchBlocked, InvariantBroken
 from cdc_materializer.marker.gtids import _NEAR, _RUNS_MAX, GtidSets
 from cdc_materializer.marker.marker import Marker

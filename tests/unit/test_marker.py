@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from cdc_materializer.errors import InvariantBroken
 from cdc_materializer.line.audit import Remarks
 from cdc_materializer.line.settling import is_given_up
 from cdc_materializer.marker.adopted import Adoption
@@ -17,6 +18,7 @@ from cdc_materializer.marker.marker import (
     is_unsettled,
 )
 from cdc_materializer.marker.swapped import Swapped
+from cdc_materializer.marker.unpaired import UNPAIRED_MAX, Unpaired, newest
 from cdc_materializer.offsets import Offsets
 
 BEFORE = Marker("p", "a", "t", None, Offsets({0: 9, 1: 2}), {}, None, None, {"read": 4, STOPPED: 1}, settled="a")
@@ -57,6 +59,23 @@ def test_what_a_batch_warns_of_is_told_in_quarantine_once() -> None:
     ]
     assert not is_unnoted(BATCH, None)
     assert Marker.begin(WARNED).warned == ()
+
+
+def test_inserts_that_wait_for_their_deletes_are_the_mirrors() -> None:
+    """The other tables have none, nor has a log that is read once more; and the newest of many are kept."""
+    inserts = [Unpaired(f"{number:020d}", number % 3, number) for number in range(UNPAIRED_MAX + 2)]
+    waiting = replace(BATCH, unpaired=newest(inserts[:2], inserts[1:]))
+
+    assert waiting.unpaired == tuple(inserts[2:])
+    assert Marker.from_summary(waiting.to_summary()) == waiting
+    assert beside_mirror(BEFORE, waiting).unpaired == Marker.begin(waiting).unpaired == ()
+
+
+@pytest.mark.parametrize("told", ['[["1", 0]]', '[["1", 0, -1]]', "[[1, 0, 0]]", '["1"]', '{"1": 0}'])
+def test_inserts_that_cannot_be_read_are_never_taken_for_none(told: str) -> None:
+    """A marker that someone has changed stops the table."""
+    with pytest.raises(InvariantBroken):
+        Marker.from_summary({**BATCH.to_summary(), f"{MARKER_PREFIX}unpaired": told})
 
 
 def test_a_tried_rule_that_cannot_be_judged_is_told_once_until_one_batch_judges_it() -> None:

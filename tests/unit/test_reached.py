@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from cdc_materializer.batch.facts import Facts, reached
+from cdc_materializer.batch.facts import Facts
+from cdc_materializer.batch.markers import reached
 from cdc_materializer.marker.marker import Marker
 from cdc_materializer.offsets import Offsets
 
