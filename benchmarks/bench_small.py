@@ -20,8 +20,8 @@ from cdc_materializer.config import load_config
 
 #: Tables and messages of the small run, and how many messages each of its tables has more in the next one.
 TABLES, MESSAGES, MORE = 3, 5_000, 100
-#: Of each of many tables, messages of a round; rounds that count.
-LITTLE, ROUNDS = 20, 3
+#: Of each of many tables, messages of a round.
+LITTLE = 20
 
 
 class Topics:
@@ -71,7 +71,7 @@ def small_runs(topics: Topics, pairs: int) -> dict[str, list[Cost]]:
     return found
 
 
-def many_tables(topics: Topics) -> dict[str, Any]:
+def many_tables(topics: Topics, rounds: int) -> dict[str, Any]:
     """Rounds over many tables in one session: the first makes them, and those behind it are what a round costs."""
     config = load_config(topics.folder / "pipeline.yaml")
     tables = len(config.tables)
@@ -83,7 +83,7 @@ def many_tables(topics: Topics) -> dict[str, Any]:
                 raise RuntimeError(f"the run ended with {report.exit_code}")
 
         costs, jobs = [], []
-        for at in range(1 + ROUNDS):
+        for at in range(1 + rounds):
             topics.grow(LITTLE)
             before = jobs_so_far(spark)
             costs.append(in_session(spark, one).told(f"{tables} tables, round {at}"))
@@ -110,11 +110,12 @@ def main() -> int:
     parser: argparse.ArgumentParser = options(__doc__, pairs=3)
     parser.set_defaults(changes=6_000)
     parser.add_argument("--tables", type=int, default=100, help="how many are many")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds over these, behind the one that makes them")
     asked = parser.parse_args()
     work = asked.folder.resolve()
     whole = write_orders(work, asked.changes, asked.encoding)
     small = small_runs(Topics(whole, work / "small", TABLES), asked.pairs)
-    many = many_tables(Topics(whole, work / "many", asked.tables))
+    many = many_tables(Topics(whole, work / "many", asked.tables), asked.rounds)
     told = {
         "benchmark": "small",
         "encoding": asked.encoding,

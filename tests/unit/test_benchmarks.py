@@ -16,6 +16,8 @@ from benchmarks.peers.shop import Life
 from benchmarks.plots import RESULTS, bars_of, draw
 from benchmarks.reading import Reading, keep_events, reading_of
 from benchmarks.steps import FLOOR, Steps
+from benchmarks.traffic import COLUMNS as SENT
+from benchmarks.traffic import SCHEMAS, VALUE_ID
 from cdc_materializer.contract import load_contract
 from tests.unit.contracts import problems_of
 
@@ -49,6 +51,14 @@ def test_the_rules_that_are_measured_are_twenty(tmp_path: Path) -> None:
     assert (len(found[True].row_rules), len(RULES), len(COLUMNS)) == (20, 20, 12)
     assert found[False].rules == ()
     assert found[True].columns == found[False].columns
+
+
+def test_changes_in_avro_have_the_columns_of_those_in_json() -> None:
+    """All but the key may be NULL, as a delete's `before` has them."""
+    row = json.loads(SCHEMAS[VALUE_ID])["fields"][0]["type"][1]
+
+    assert [field["name"] for field in row["fields"]] == list(SENT)
+    assert [field["name"] for field in row["fields"] if not isinstance(field["type"], list)] == ["id"]
 
 
 def test_costs_are_told_as_multiples_of_ours() -> None:
