@@ -74,6 +74,23 @@ def changes(events: Sequence[Event], messages: Sequence[Sent]) -> Iterator[Chang
         )
 
 
+def _readings(messages: Sequence[Sent]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    """Rows of snapshots, by key, where nothing says where these are.
+
+    One that is copied again comes over later changes, as one does that is read behind them in another partition.
+    """
+    sent = Counter(id(message.event) for message in messages)
+    places: dict[int | None, set[int]] = {}
+    for message in messages:
+        places.setdefault(message.event.key, set()).add(message.partition)
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for event in {id(message.event): message.event for message in messages}.values():
+        is_unplaced = sent[id(event)] > 1 or len(places[event.key]) > 1
+        if event.op == "r" and is_unplaced and event.key is not None and event.shown is not None:
+            found.setdefault(event.key, []).append(event.shown)
+    return found
+
+
 class Untyped(Layout):
     """A message for each change."""
 
@@ -121,20 +138,8 @@ class Maxwell(Untyped):
         }
 
     def gone_back(self, messages: Sequence[Sent]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-        """Bootstrapped rows: nothing says where they are.
-
-        One that is copied again comes over later changes, as one does that is read behind them in another partition.
-        """
-        sent = Counter(id(message.event) for message in messages)
-        places: dict[int | None, set[int]] = {}
-        for message in messages:
-            places.setdefault(message.event.key, set()).add(message.partition)
-        found: dict[int, list[Mapping[str, Any]]] = {}
-        for event in {id(message.event): message.event for message in messages}.values():
-            is_unplaced = sent[id(event)] > 1 or len(places[event.key]) > 1
-            if event.op == "r" and is_unplaced and event.key is not None and event.shown is not None:
-                found.setdefault(event.key, []).append(event.shown)
-        return found
+        """Bootstrapped rows."""
+        return _readings(messages)
 
 
 class Canal(Untyped):
@@ -193,6 +198,10 @@ class Dms(Untyped):
             metadata |= {"commit-timestamp": _iso(change.event.ts_ms), "stream-position": f"{lsn}.3.{lsn}"}
         old = {"before-image": {"id": change.old_key}} if change.op == "u" else {}
         return {"data": {name: v for name, v in change.row.items() if v is not None}, **old, "metadata": metadata}
+
+    def gone_back(self, messages: Sequence[Sent]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+        """Rows of the full load."""
+        return _readings(messages)
 
 
 class GoldenGate(Untyped):
