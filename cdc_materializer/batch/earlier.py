@@ -6,7 +6,7 @@ whole messages are read only where the keys that are asked for have some.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -178,10 +178,7 @@ class _Log:
 
     def keys_at(self, inserts: Sequence[Unpaired]) -> DataFrame:
         """The keys (m.KEY) of some inserts."""
-        named = {
-            one.partition: [other.offset for other in inserts if other.partition == one.partition] for one in inserts
-        }
-        messages = self.messages.where(_is_named(named))
+        messages = self.messages.where(_is_at((one.partition, one.offset) for one in inserts))
         changes = changes_of(messages, find_decoders(messages, self.past.lookup), self.target, self.past)
         # Materialised: a filter would be pushed into the decoding, and write it out once more for each of its columns.
         keys = changes.select(F.when(F.col(m.OP) == "c", F.col(m.KEY)).alias(m.KEY)).localCheckpoint()
@@ -267,16 +264,16 @@ def lying_at(messages: DataFrame, places: DataFrame) -> DataFrame:
     if len(few) > NAMED_MAX:
         # Spark does not know how few they are and would shuffle all messages, with their values.
         return at_places(messages, F.broadcast(places) if places.count() <= BROADCAST_MAX else places)
+    return messages.where(_is_at((row["partition"], row["offset"]) for row in few))
+
+
+def _is_at(places: Iterable[tuple[int, int]]) -> Column:
+    """Whether a message lies at one of some places: partition and offset."""
     named: dict[int, list[int]] = {}
-    for row in few:
-        named.setdefault(row["partition"], []).append(row["offset"])
-    return messages.where(_is_named(named))
-
-
-def _is_named(places: Mapping[int, Sequence[int]]) -> Column:
-    """Whether a message lies at one of some places: offsets by partition."""
+    for partition, offset in places:
+        named.setdefault(partition, []).append(offset)
     found = F.lit(False)
-    for partition, offsets in places.items():
+    for partition, offsets in named.items():
         found = found | ((F.col("partition") == partition) & F.col("offset").isin(offsets))
     return found
 
