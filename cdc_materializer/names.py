@@ -22,6 +22,9 @@ RESERVED_SUFFIXES = (RAW_SUFFIX, QUARANTINE_SUFFIX, HISTORY_SUFFIX)
 #: A partition transform of a column: `days(placed_at)`, `bucket(16, id)`.
 TRANSFORM = re.compile(r"(\w+)\((?:(\d+), *)?([^(),`]+)\)")
 
+#: A field of a partition spec or a sort order: perhaps a transform, its column, and how it sorts.
+LAYOUT_FIELD = re.compile(r"(?:(\w+)\((?:\d+, ?)?)?(\w+)\)?(?: (?:asc|desc))?(?: nulls (?:first|last))?", re.IGNORECASE)
+
 #: Column names that begin so are ours (design section 4.4).
 RESERVED_COLUMN_PREFIX = "__cdc"
 
@@ -54,6 +57,9 @@ PART_LENGTH_MAX = 128
 
 #: Longest identifier that is quoted, in characters.
 IDENTIFIER_LENGTH_MAX = 255
+
+#: Longest column of a source, in characters; others are called after it (`__cdc_rebuilt_…`, `…__decimal_38_4`).
+COLUMN_LENGTH_MAX = 200
 
 #: How much of a name a message repeats, in characters.
 SHOWN_LENGTH_MAX = 80
@@ -165,6 +171,12 @@ def recovery(name: TableName) -> str:
     return f"{lost} If another tool made it, give the topic another `mirror` name."
 
 
+def ordered_column(text: str) -> str:
+    """The column that a field of a partition spec or a sort order is made of."""
+    match = LAYOUT_FIELD.fullmatch(text)
+    return match[2] if match is not None else text
+
+
 def quote(identifier: str) -> str:
     """Return ``identifier`` as one Spark identifier in backticks; raise InvalidName for what no identifier can be.
 
@@ -191,15 +203,17 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = (), 
         remedy: what to do where names differ in case alone.
 
     Raises:
-        InvalidName: names begin `__cdc`, are Iceberg's metadata columns, or cannot be quoted; or one with a dot is the
-            path of another.
+        InvalidName: names begin `__cdc`, are Iceberg's metadata columns, or cannot be quoted; one with a dot is the
+            path of another; or files would have one name for two.
         DuplicateColumn: two names are equal when case is ignored, as Spark does, whatever else there is.
     """
     paths = [*((name,) for name in names), *fields]
-    duplicates = _repeated(paths, lambda path: tuple(map(ignoring_case, path)))
+    duplicates = _repeated(paths, _case_forms)
     reasons = _reasons(names)
-    dotted = [name for name in _repeated(paths, lambda path: ignoring_case(".".join(path))) if name not in duplicates]
+    dotted = [name for name in _repeated(paths, lambda path: _case_forms((".".join(path),))) if name not in duplicates]
     reasons += [f"{_listed(dotted)} (with their dots the paths of fields too)"] if dotted else []
+    alike = [name for name in _repeated(paths, _file_forms) if name not in {*duplicates, *dotted}]
+    reasons += [f"{_listed(alike)} (one name in Parquet files)"] if alike else []
     unusable = f"The source has columns whose names cannot be used: {', '.join(reasons)}."
     if not duplicates:
         if reasons:
@@ -211,7 +225,7 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = (), 
 
 def check_apart(names: Sequence[str]) -> None:
     """Raise DuplicateColumn where two names are equal when case is ignored: Spark cannot tell the two apart."""
-    duplicates = _repeated([(name,) for name in names], lambda path: ignoring_case(path[0]))
+    duplicates = _repeated([(name,) for name in names], _case_forms)
     if duplicates:
         raise DuplicateColumn(_not_apart(duplicates), _LEAVE_OUT)
 
@@ -223,7 +237,7 @@ def _not_apart(names: Iterable[str]) -> str:
 
 def _reasons(names: Sequence[str]) -> list[str]:
     """Names that no table can have whatever its others are, each group with why."""
-    unusable = [name for name in names if not _is_identifier(name)]
+    unusable = [name for name in names if not _is_identifier(name) or len(name) > COLUMN_LENGTH_MAX]
     reserved = {
         keeper: [name for name in names if _keeper(name) == keeper] for keeper in ("cdc_materializer", "Iceberg")
     }
@@ -233,17 +247,48 @@ def _reasons(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _repeated(paths: Sequence[tuple[str, ...]], known_as: Callable[[tuple[str, ...]], object]) -> list[str]:
-    """The paths that are known as another one is."""
+def _repeated(paths: Sequence[tuple[str, ...]], forms: Callable[[tuple[str, ...]], set[object]]) -> list[str]:
+    """The paths that have a form which another one has."""
     groups: dict[object, list[tuple[str, ...]]] = {}
     for path in paths:
-        groups.setdefault(known_as(path), []).append(path)
-    return [".".join(path) for group in groups.values() if len(group) > 1 for path in group]
+        for form in forms(path):
+            groups.setdefault(form, []).append(path)
+    found = {path: None for group in groups.values() if len(group) > 1 for path in group}
+    return [".".join(path) for path in found]
+
+
+def _case_forms(path: tuple[str, ...]) -> set[object]:
+    """What of a path is compared where case is ignored: names as `ignoring_case` has them, and in lower case.
+
+    They differ for one letter, `İ`, which by itself is an `i` and in lower case two characters.
+    """
+    return {tuple(map(ignoring_case, path)), tuple(name.lower() for name in path)}
+
+
+def _file_forms(path: tuple[str, ...]) -> set[object]:
+    """The path as Iceberg writes it into Parquet, whose names are Avro's (`AvroSchemaUtil.makeCompatibleName`).
+
+    What is no letter, digit or `_` becomes `_x` and its number, and a digit gets a `_` where it is the first: `a b` is
+    `a_x20b` there, and `1st` is `_1st`. Values of two columns of one name are read for each other. What is a letter
+    beyond ASCII Java's tables decide, so both forms count.
+    """
+    return {tuple(_in_files(name, escaped=escaped) for name in path) for escaped in (False, True)}
+
+
+def _in_files(name: str, *, escaped: bool) -> str:
+    units = name.encode("utf-16-be")
+    signs = [chr(int.from_bytes(units[at : at + 2])) for at in range(0, len(units), 2)]
+
+    def form(sign: str) -> str:
+        is_kept = sign == "_" or (sign.isalnum() and (sign.isascii() or not escaped))
+        return sign if is_kept else f"_x{ord(sign):X}"
+
+    return ("_" if name[:1].isdecimal() else "") + "".join(map(form, signs))
 
 
 def same_name(one: str, other: str) -> bool:
     """Whether readers that ignore case take two names for one."""
-    return ignoring_case(one) == ignoring_case(other)
+    return not _case_forms((one,)).isdisjoint(_case_forms((other,)))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -199,7 +199,7 @@ def _anew(folded: Folded, past: Past) -> Past | None:
     if facts.unplaced and _has_places(folded, past):
         return past.forgetting()
     # Before any are held against their past, which is read once.
-    is_asked = facts.unsure or ((facts.wants_history or facts.paired) and (facts.logs or recorded.logs))
+    is_asked = facts.unsure or ((facts.wants_history or facts.paired) and facts.may_share_places(recorded))
     # A reading that was there before a truncate may come again behind it.
     is_asked = is_asked or any(truncate.position for truncate in past.wiping(facts.truncates))
     if is_asked and not recorded.exact:
@@ -334,11 +334,11 @@ def _fill(folded: Folded, past: Past, target: TableSchema, partial: Partial, tru
     if past.mirror is not None and (folded.facts.wants_base or folded.facts.moved):
         known = _base(past.mirror, folded.states, target, truncates)
         folded.states = base.attach_base(folded.states, known, target, partial)
-    if (_graft(folded, target, partial) and past.recorded.mends) or folded.facts.paired:
+    if (_graft(folded, target, partial, past.recorded) and past.recorded.mends) or folded.facts.paired:
         folded.facts = replace(folded.facts, unpaired=unpaired_after(folded.states, folded.facts))
 
 
-def _graft(folded: Folded, target: TableSchema, partial: Partial) -> int:
+def _graft(folded: Folded, target: TableSchema, partial: Partial, recorded: Recorded) -> int:
     """Fill what key changes left out; once more for each link of a chain of them, until nothing more is found.
 
     Returns:
@@ -346,7 +346,7 @@ def _graft(folded: Folded, target: TableSchema, partial: Partial) -> int:
     """
     left = waiting = folded.facts.moved
     while waiting:
-        folded.keep(base.graft(folded.states, target, partial))
+        folded.keep(base.graft(folded.states, target, partial, recorded))
         left = folded.states.agg(F.count_if(base.is_moved())).collect()[0][0]
         waiting = left if left < waiting else 0
     return left

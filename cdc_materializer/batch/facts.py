@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -91,6 +92,14 @@ class Facts:
         """Whether the batch may publish what was held before it."""
         return bool(self.held or self.paired)
 
+    def may_share_places(self, recorded: Recorded) -> bool:
+        """Whether several changes of a row can have one place: PostgreSQL's alone are of one each (golden case 0483).
+
+        A compressed transaction has one in a binlog, and Oracle's SCN and MongoDB's oplog have one for many changes.
+        """
+        places = (*self.positions.values(), *recorded.positions.values())
+        return bool(self.logs or recorded.logs) or not all(re.match(PAIR, place) for place in places)
+
 
 def wants_history(
     states: DataFrame,
@@ -116,6 +125,10 @@ def wants_history(
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
     if recorded.positions or not recorded.forgets:
         past_matters = past_matters | F.col(fold.ORPHAN)
+    if recorded.keys_move and recorded.positions:
+        # The rows of a connector's snapshot may have none. Which of what others have read is newer their keys' past
+        # tells (golden case 0642).
+        past_matters = past_matters | (F.col(m.POSITION).isNull() & F.col(m.OP).isin(*m.CHANGE_OPS))
     if base.ELSEWHERE in states.columns:
         past_matters = past_matters | F.col(base.ELSEWHERE)
     past_matters = past_matters | F.col(fold.WIPED) | fold.is_truncated(recorded) if lives else past_matters

@@ -49,8 +49,7 @@ class Judgement:
         if self.truncate != "apply" or self.recorded.partitions == 1:
             return F.lit(False)
         is_lost = (F.col(m.OP) == m.TRUNCATE) & F.col(m.POSITION).isNull()
-        is_alone = (F.col(m.PARTITION) == 0) & (F.col(m.OFFSET) < self.recorded.alone)
-        return F.coalesce(is_lost & ~is_alone, F.lit(False))
+        return F.coalesce(is_lost & ~self.recorded.was_alone(F.col(m.PARTITION), F.col(m.OFFSET)), F.lit(False))
 
     def is_unreconciled(self) -> Column:
         """Whether a message tells that rows which a snapshot did not show stay."""

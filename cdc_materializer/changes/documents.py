@@ -64,8 +64,17 @@ def plain_documents() -> WireType:
         ("after", json),
         (_UPDATE, WireType("record", optional=True, fields=update)),
         ("source", WireType("record", fields=source)),
+        ("transaction", transaction_type()),
     )
     return WireType("record", fields=fields)
+
+
+def transaction_type() -> WireType:
+    """The type of an envelope's transaction in JSON without a schema: each part as the text that it is written as."""
+    from cdc_materializer.changes.model import TRANSACTION_FIELDS
+
+    text = WireType("string", optional=True)
+    return WireType("record", fields=tuple((name, text) for name in TRANSACTION_FIELDS))
 
 
 def is_of_documents(value: Column) -> Column:

@@ -30,6 +30,8 @@ _MYSQL_GTID = r"(?i)^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[a-z_][a-z0
 _MARIADB_GTID = r"^(0|[1-9]\d{0,9})-\d{1,10}-(\d{1,18})\z"
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
+#: A position of Oracle's without a number in its SCN.
+_UNNUMBERED = rf"\d{{{_SCN_DIGITS}}}/\d{{{_ROW_DIGITS}}}/\d{{{_SCN_DIGITS}}}/0{{{_LONG_DIGITS}}}$"
 #: Where a change is in what Oracle's XStream sends: bytes that compare. Of the 33 that newer servers write, the
 #: first 8 are the number of the commit.
 _LCR, _LCR_OF_33 = "^[0-9a-f]+$", "^[0-9a-f]{66}$"
@@ -136,6 +138,15 @@ def without_row(position: Column, log: Column) -> Column:
     """
     event = F.substring(position, F.lit(1), F.length(position) - F.lit(_ROW_DIGITS + 1))
     return F.when(log.isNotNull(), event).otherwise(position)
+
+
+def is_of_several(position: Column) -> Column:
+    """Whether changes of several rows may have a position: Oracle's, where nothing numbers those of one SCN (§2.1).
+
+    Args:
+        position: from `position`, with an epoch before it or without.
+    """
+    return position.rlike(_UNNUMBERED)
 
 
 def file_name(position: str) -> str:

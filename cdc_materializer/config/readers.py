@@ -110,9 +110,14 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def who_cannot_read(readers: Iterable[Reader], properties: Mapping[str, str]) -> list[Reader]:
-    """Those of some engines that cannot read tables with these Iceberg properties."""
+    """Those of some engines that cannot read tables with these Iceberg properties.
+
+    Args:
+        readers: the engines.
+        properties: with a `format-version`; of modes that are not there Iceberg copies.
+    """
     vectors = properties["format-version"] == "3"
-    copied = all(properties[mode].lower() == "copy-on-write" for mode in _MODES)
+    copied = all(properties.get(mode, _KNOWN_MODES[0]).lower() == _KNOWN_MODES[0] for mode in _MODES)
     return [
         reader
         for reader in readers

@@ -89,7 +89,7 @@ def decimal(settings: Settings, wire: WireType) -> Reading:
 
     def of_bytes(octets: Column) -> Column:
         if 0 <= scale <= precision:
-            return unscaled_decimal(shortest(octets) if wire.literal == "fixed" else octets, precision, scale)
+            return unscaled_decimal(shortest(octets), precision, scale)
         # NUMBER(p,-s): the unscaled value counts units of 10^s. Avro and Iceberg know no negative scale.
         factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
         return F.try_multiply(unscaled_decimal(octets, DECIMAL_DIGITS_MAX, 0), factor).try_cast(ddl)

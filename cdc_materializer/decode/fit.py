@@ -9,8 +9,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from cdc_materializer.decode.reading import Convert
+from cdc_materializer.decode.reading import LONG_END, Convert
 from cdc_materializer.schema.types import (
+    INTEGERS,
     entry_of,
     fields_ddl,
     fields_of,
@@ -44,8 +45,14 @@ def fit(value: Column, writer_type: str, table_type: str, *, retyped: bool = Fal
         return F.lit(None).cast(table_type), value.isNotNull()
     narrowed = value.try_cast(table_type)
     # A cast to a smaller scale rounds, and Spark reads ' 5 ' as 5: only what survives the way there and back fits.
-    back = narrowed.try_cast(writer_type if table_type != "float" else "double")
+    # Spark compares a whole number with a double as doubles, which are the same for 2^53 and for one more.
+    is_whole = writer_type in INTEGERS
+    back = narrowed.try_cast(writer_type if table_type != "float" or is_whole else "double")
     exact = plain_number(back).eqNullSafe(plain_number(value)) if writer_type == "string" else back.eqNullSafe(value)
+    floats = [one for one, ddl in ((value, writer_type), (narrowed, table_type)) if ddl in {"float", "double"}]
+    if floats and "bigint" in {writer_type, table_type}:
+        # Of 2^63 it makes the largest long, which as a double is 2^63.
+        exact = exact & F.coalesce(floats[0] < F.lit(LONG_END), F.lit(False))
     return F.when(exact, narrowed), value.isNotNull() & ~exact
 
 

@@ -6,6 +6,7 @@ anew for each row: a quarter of what it took to decode JSON without a schema. Of
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
@@ -16,8 +17,8 @@ from cdc_materializer.built_once import built_once
 #: The columns that `with_texts` adds, by side.
 TEXTS = {"value": "text_of_value", "key": "text_of_key"}
 #: Spark's JSON reader stops behind the first object and leaves the rest unseen. So each has this field put before its
-#: last brace; if it is not read, that brace was not the end of the first object.
-END = "__cdc_end"
+#: last brace; if it is not read, that brace was not the end of the first object. No sender knows its name.
+END = f"__cdc_end_{secrets.token_hex(8)}"
 _ENDING = f',"{END}":true}}'.encode()
 #: What is read in the place of bytes that are no UTF-8: no JSON either.
 NO_TEXT = "?"

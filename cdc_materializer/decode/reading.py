@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 Form = Literal["avro", "json"]
 Special = Literal["null", "clamp", "stop"]
 Convert = Callable[[Column], Column]
+#: The least double that is above each long.
+LONG_END = float(2**63)
 #: The type of what `Reading.spare` gives.
 SPARE = "string"
 

@@ -9,7 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc_materializer.decode.columns import moment_ddl
-from cdc_materializer.decode.reading import Convert, Reading, Settings
+from cdc_materializer.decode.reading import LONG_END, Convert, Reading, Settings
 from cdc_materializer.decode.wire import WireType
 
 Read = Callable[[Settings, WireType], Reading]
@@ -21,8 +21,6 @@ MICROS_MIN, MICROS_MAX = -62_135_596_800_000_000, 253_402_300_799_999_999
 #: A fraction of a second with more than the microseconds that a column has.
 FINER = r"\.\d{6}\d*[1-9]"
 _NANOS = 1000
-#: The least double that is above each long.
-_LONG_END = float(2**63)
 #: How texts begin that a zone, or a year 0, may put outside of the years 1 to 9999.
 _AT_ENDS = "^(9999-12-31|000[01]-)"
 _DAY = r"\d{4}-\d{2}-\d{2}"
@@ -183,7 +181,7 @@ def zoned(ddl: str, behind_day: str | None = None) -> Callable[[Settings, WireTy
         behind_day: a pattern of what stands behind the day, where it is another than that of the type.
     """
     tail = behind_day if behind_day is not None else _BEHIND_DAY[ddl]
-    form, beyond = rf"^{_DAY}{tail}\z", rf"^([+-]\d{{4,}}-\d{{2}}-\d{{2}}{tail}|-?infinity)\z"
+    form, beyond = rf"^{_DAY}{tail}\z", rf"^((?:\+\d{{5,}}|-\d{{4,}})-\d{{2}}-\d{{2}}{tail}|-?infinity)\z"
 
     def reading(settings: Settings, _: WireType) -> Reading:
         ends = Ends(ddl)
@@ -239,7 +237,7 @@ def duration_double(_: Settings, __: WireType) -> Reading:
 
     def value(count: Column) -> Column:
         # Of what is no number, and beyond a long, a cast makes some number.
-        return F.when((count >= -_LONG_END) & (count < _LONG_END), F.round(count)).try_cast("bigint")
+        return F.when((count >= -LONG_END) & (count < LONG_END), F.round(count)).try_cast("bigint")
 
     return Reading("bigint", "double", value, invalid=lambda count: count.isNotNull() & value(count).isNull())
 

@@ -7,6 +7,8 @@ and turned into one `Writer` each. Always the writer's own schema, never a reade
 from __future__ import annotations
 
 import json
+import secrets
+import unicodedata
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -143,7 +145,10 @@ def read_json(ended: Column, fields: str) -> Column:
 CORRUPT = "__cdc_corrupt"
 #: Avro has no end of its own: Spark's reader takes what it needs and leaves the rest unseen. So each datum is read with
 #: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
-_END = bytes.fromhex("e3a1f0c55a0f1e7d")
+#: No sender knows them.
+_END = secrets.token_bytes(8)
+#: That of 2002.
+_UNICODE = unicodedata.ucd_3_2_0
 #: A text, a number, or one of JSON's words: what a key alone may be. Possessive, since Java goes one call deeper for
 #: each turn of another loop over alternatives, and a stack that overflows ends Spark's JVM.
 _SCALAR = r'^\s*+("([^"\\]++|\\.)*+"|-?[0-9.eE+-]++|true|false|null)\s*+$'
@@ -354,11 +359,12 @@ def _takes_nothing(written: Any) -> bool:  # noqa: ANN401 - JSON
 def _is_name(name: str) -> bool:
     """Whether Avro's Java parser takes it: letters of any script, digits and `_`, no digit first.
 
-    It looks at units of 16 bits, of which a letter that takes two has none that is one.
+    It looks at units of 16 bits, of which a letter that takes two has none that is one. What is a letter each version
+    of Unicode tells, and Java's may be older than Python's: so those of one that is older than either.
     """
-    letters = name.replace("_", "a")
-    are_letters = all((sign.isalpha() or sign.isdecimal()) and sign <= "\uffff" for sign in letters)
-    return letters[:1].isalpha() and are_letters
+    kinds = ["L" if sign == "_" else _UNICODE.category(sign)[:2] for sign in name]
+    are_letters = all(kind[0] == "L" or kind == "Nd" for kind in kinds) and all(sign <= "\uffff" for sign in name)
+    return bool(kinds) and kinds[0][0] == "L" and are_letters
 
 
 def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_materializer.catalog.catalog import Tables, snapshots_of
 from cdc_materializer.catalog.local_table import partition_field
 from cdc_materializer.config import TableConfig
+from cdc_materializer.config.readers import who_cannot_read
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.errors import (
     EXIT_BLOCKED,
@@ -25,7 +26,7 @@ from cdc_materializer.errors import (
 )
 from cdc_materializer.invariants import broken_between, broken_in, foreign, lost_quarantine
 from cdc_materializer.marker.marker import GENESIS_TAG, Marker
-from cdc_materializer.names import TableName, nearest, recovery, shown
+from cdc_materializer.names import TableName, nearest, ordered_column, recovery, shown
 from cdc_materializer.progress import asked_again, plan_reading
 from cdc_materializer.report.groups import OPEN
 from cdc_materializer.report.setup_models import DoctorCheck
@@ -71,6 +72,7 @@ def check_table(
     faults += _origin(pipeline, table, raw, mirror)
     faults += _not_there(table, lake)
     faults += _laid_out_otherwise(table, lake)
+    faults += _made_otherwise(table, lake)
     lost = [*_losses(table, topic, raw, source)]
     stops = list(_stops(lake, table, limit))
     faults += lost or stops
@@ -216,6 +218,32 @@ def _laid_out_otherwise(table: TableConfig, lake: Tables) -> Iterator[DoctorChec
     what = f"{name} is partitioned {by}, and `partitioned_by` says {', '.join(asked)}."
     do = "It holds for a new mirror only. Change the table's partition fields by SQL (`ALTER TABLE`), or the file."
     yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
+
+
+def _made_otherwise(table: TableConfig, lake: Tables) -> Iterator[DoctorCheck]:
+    """Whether the mirror was made for other readers, in another order or with other properties than the file says."""
+    is_asked = table.readers or table.properties or table.sorted_by
+    mirror = lake.load(table.mirror) if is_asked else None
+    if mirror is None:
+        return
+    name, made = str(table.mirror), {**mirror.properties, "format-version": str(mirror.format_version)}
+    unable = who_cannot_read(table.readers, made)
+    if unable:
+        what = f"{name} was made in a way that {', '.join(unable)} cannot read, and `readers` names them."
+        do = "Mirror the topic under another `mirror` name, which is made for them, or take them out of `readers`."
+        yield DoctorCheck(name="settings", outcome="problem", message=what, do=do, table=name, exit_code=EXIT_USAGE)
+    others = sorted(option for option, value in table.properties.items() if made.get(option) != value)
+    if others:
+        what = f"{name} has other values of {', '.join(others)} than `properties` says."
+        do = "It holds for a new mirror only. Change the table by SQL (`ALTER TABLE … SET TBLPROPERTIES`), or the file."
+        yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
+    ordered = [str(mirror.schema().find_column_name(field.source_id)) for field in mirror.sort_order().fields]
+    asked = [ordered_column(text) for text in table.sorted_by]
+    if asked and [one.casefold() for one in ordered] != [one.casefold() for one in asked]:
+        by = f"by {', '.join(ordered)}" if ordered else "by nothing"
+        what = f"{name} is sorted {by}, and `sorted_by` says {', '.join(asked)}."
+        do = "It holds for a new mirror only. Change the table by SQL (`ALTER TABLE … WRITE ORDERED BY`), or the file."
+        yield DoctorCheck(name="settings", outcome="warning", message=what, do=do, table=name)
 
 
 def _losses(

@@ -46,6 +46,13 @@ def check_compacted(
         if kept is None:
             continue
         what = f"{one} is compacted, and keeps a delete for {duration(kept.total_seconds())} (`delete.retention.ms`)."
+        if table.key and table.format == "debezium":
+            lost = "Rows have their key from `key`: a tombstone that compaction has left without its delete ends none."
+            do = (
+                "Leave `key` out where the keys of the messages tell rows apart. Otherwise compare with the database "
+                "from time to time (`cdcm verify --source`), or take a complete snapshot with `snapshot_sweep`."
+            )
+            yield DoctorCheck(name="compaction", outcome="warning", message=f"{what} {lost}", do=do, table=name)
         since = _standing_since(table, lake, topic, source) if lake is not None else None
         if since is None or now - since <= kept:
             yield DoctorCheck(name="compaction", outcome="ok", message=what, table=name)

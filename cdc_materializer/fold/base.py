@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
+from cdc_materializer.changes.positions import is_of_several
 from cdc_materializer.fold.fold import (
     CARRIED,
     MISSING_COLUMNS,
@@ -25,6 +26,7 @@ from cdc_materializer.fold.fold import (
 )
 from cdc_materializer.merge import CDC, SOURCE_TABLE
 from cdc_materializer.order import owners
+from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.order.key_order import GROUP, ORDER
 from cdc_materializer.order.resends import NUMBERED, REPLAYED
 from cdc_materializer.schema.schema import TableSchema
@@ -166,7 +168,7 @@ def _before() -> WindowSpec:
     return ordered.rowsBetween(Window.unboundedPreceding, -1)
 
 
-def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
+def graft(folded: DataFrame, target: TableSchema, partial: Partial, recorded: Recorded) -> DataFrame:
     """Fill what a key change left out from the row that it ended (changelog-semantics §0.1, first item).
 
     A key change is a delete and an insert at one position. An insert never has unavailable values of its own, so the
@@ -176,7 +178,7 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
     carried = [name for name in target.types if name in partial.unavailable and name not in target.key]
     wants = (F.size(OPEN_COLUMNS) > 0) | (F.size(MISSING_COLUMNS) > 0)
     moved = (F.col(OPENER) == F.col("__cdc_moved")) & (F.col(SEGMENT) > 0)
-    joined = folded.join(_donors(folded, carried), moved & wants, "left")
+    joined = folded.join(_donors(folded, carried, recorded), moved & wants, "left")
     donor = F.col("__cdc_donor")
     lacking = F.concat(OPEN_COLUMNS, F.array_intersect(MISSING_COLUMNS, F.col("__cdc_left_open")))
     filled = F.when(donor.isNotNull(), F.array_except(lacking, donor["open"])).otherwise(F.array().cast(NO_NAMES))
@@ -200,13 +202,15 @@ def graft(folded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame
     )
 
 
-def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
+def _donors(folded: DataFrame, carried: Sequence[str], recorded: Recorded) -> DataFrame:
     """The inserts of key changes that leave values open, `__cdc_left_open`, with the rows that these ended.
 
     `__cdc_moved` names them as OPENER does.
 
-    Rows of one statement can share a position, Oracle's do. There the delete directly before an insert is its other
-    half; in another partition there is nothing to tell by, unless either is the only one.
+    Rows of one statement can share a position, Oracle's do. In a topic of one partition the delete directly before an
+    insert is its other half; in several nothing tells which it is, and what this partition has before it may be
+    another row's (golden case 0640). Of other sources a delete in another partition is that half if either is the only
+    one.
     """
     row = [m.column(name).alias(f"value_{at}") for at, name in enumerate(carried)]
     ended = F.struct(F.col(OPEN_COLUMNS).alias("open"), F.col(CARRIED).alias("codes"), *row)
@@ -223,7 +227,9 @@ def _donors(folded: DataFrame, carried: Sequence[str]) -> DataFrame:
     is_elsewhere = (F.count(donor).over(of_link) == 1) & (F.count(donor).over(here) == 0)
     is_elsewhere = is_elsewhere & (F.count_if(is_moved()).over(of_link) == 1)
     alone = F.when(is_elsewhere, F.first(donor, ignorenulls=True).over(of_link))
-    found = linked.withColumn("__cdc_donor", F.coalesce(before, alone)).where(is_moved())
+    is_known = recorded.was_alone(F.col(m.PARTITION), F.col(m.OFFSET)) | ~is_of_several(F.col(m.POSITION))
+    donors = F.when(F.coalesce(is_known, F.lit(True)), F.coalesce(before, alone))
+    found = linked.withColumn("__cdc_donor", donors).where(is_moved())
     # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use
     # anew.
     left_open = F.col(OPEN_COLUMNS).alias("__cdc_left_open")

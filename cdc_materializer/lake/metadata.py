@@ -40,6 +40,19 @@ def fields_by_id(schema: Any, column: str) -> dict[int, str]:  # noqa: ANN401 - 
     return {field["id"]: field["name"] for field in kind["fields"]} if isinstance(kind, dict) else {}
 
 
+def derived_partitions(table: Any) -> frozenset[str]:  # noqa: ANN401 - a Java object
+    """The names that Iceberg has made for partition fields of a table, now and formerly: of transforms of columns."""
+    fields = [field for spec in table.specs().values() for field in spec.fields()]
+    return frozenset(field.name() for field in fields if not field.transform().isIdentity())
+
+
+def format_of(table: Any) -> dict[str, str]:  # noqa: ANN401 - a Java object
+    """The properties of a table, its `format-version` among them."""
+    jvm = table._gateway_client  # noqa: SLF001 - as above
+    properties: dict[str, str] = json.loads(_map_writer(jvm)(table.properties()))
+    return properties | {"format-version": str(JavaClass("org.apache.iceberg.TableUtil", jvm).formatVersion(table))}
+
+
 def _told(schema: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a Java object
     found: list[dict[str, Any]] = json.loads(_schema_writer(schema._gateway_client)(schema))["fields"]  # noqa: SLF001 - as above
     return found

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from cdc_materializer.config.readers import who_cannot_read
 from cdc_materializer.errors import ConfigError, ContractInvalid, LakeUnavailable, SchemaRefused
 from cdc_materializer.invariants import cut_in
 from cdc_materializer.lake.columns import REBUILT_PREFIX
 from cdc_materializer.lake.commit import newest_marker
 from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.lake.line import snapshots_of
-from cdc_materializer.lake.metadata import columns_by_id
+from cdc_materializer.lake.metadata import columns_by_id, derived_partitions, format_of
 from cdc_materializer.line.line import Line, Tables, marker_of
-from cdc_materializer.names import same_name
+from cdc_materializer.names import LAYOUT_FIELD, same_name
 from cdc_materializer.schema.keys import paths_inside
 from cdc_materializer.schema.schema import TableSchema
 
 #: The columns of raw that a table of an earlier version lacks: none of its messages had a schema that a header names.
 _OF_LATER_VERSIONS = frozenset({"key_schema_name", "value_schema_name"})
 
-#: A field of `partitioned_by` or `sorted_by`, whose forms the configuration has checked.
-_FIELD = re.compile(r"(?:(\w+)\((?:\d+, ?)?)?(\w+)\)?(?: (?:asc|desc))?(?: nulls (?:first|last))?", re.IGNORECASE)
 _MOMENTS = ("timestamp", "timestamp_ntz")
 _WHOLE_OR_TEXT = ("int", "bigint", "decimal", "string", "binary")
 #: The types that Iceberg's transforms take; a column by itself may have any that has no parts.
+_UNITS = ("years", "months", "days", "hours")
 _TAKEN: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("years", "months", "days"), ("date", *_MOMENTS)),
+    **dict.fromkeys(_UNITS, ("date", *_MOMENTS)),
     "hours": _MOMENTS,
     "truncate": _WHOLE_OR_TEXT,
     "bucket": (*_WHOLE_OR_TEXT, "date", *_MOMENTS),
 }
+#: What it puts behind a column's name to call a partition field.
+_ENDINGS = {unit: unit.removesuffix("s") for unit in _UNITS} | {"truncate": "trunc", "bucket": "bucket"}
 
 
 def check_pair(tables: Tables) -> None:
@@ -111,7 +112,7 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
 
 
 def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> None:
-    """Refuse a mirror that cannot be what its contract and its settings say of its key and of its layout.
+    """Refuse a mirror that cannot be what its contract and its settings say of its key, readers and layout.
 
     With a `partitioned_by` or `sorted_by` that its columns do not allow it would be half made.
 
@@ -121,17 +122,54 @@ def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> N
         wanted: the columns that it has after the batch.
 
     Raises:
-        SchemaRefused: names the setting, and each field that the table cannot have.
+        ConfigError: names the readers that cannot read the mirror that is there.
+        SchemaRefused: names the setting, and each field that the table cannot have; or new columns that are called as
+            fields of its partitions are.
         ContractInvalid: names the primary key, in which values may come twice.
     """
     _check_key(line, wanted)
-    if mirror is not None or not wanted.key:
+    if mirror is not None:
+        _check_readers(line, mirror)
+        _check_new_columns(line, mirror, wanted)
         return
-    for setting, fields in (("partitioned_by", line.table.partitioned_by), ("sorted_by", line.table.sorted_by)):
+    if not wanted.key:
+        return
+    partitions = line.table.partitioned_by
+    for setting, fields in (("partitioned_by", partitions), ("sorted_by", line.table.sorted_by)):
         wrong = [fault for text in fields if (fault := _fault(text, wanted)) is not None]
+        wrong += _partition_faults(fields, wanted) if fields is partitions else []
         if wrong:
             what = f"`{setting}` asks for what {line.mirror} cannot have: {'; '.join(wrong)}. Nothing was made."
             raise SchemaRefused(what, f"Mend `{setting}` in pipeline.yaml; `cdcm run --plan` shows the columns.")
+
+
+def _check_readers(line: Line, mirror: LakeTable) -> None:
+    """Refuse a mirror that was made for other readers: these cannot read in what way its rows are deleted."""
+    if not line.table.readers:
+        return
+    unable = who_cannot_read(line.table.readers, format_of(line.lake.iceberg(mirror.name)))
+    if unable:
+        what = f"{mirror.name} was made in a way that {', '.join(unable)} cannot read, and `readers` names them."
+        do = (
+            "Mirror the topic under another `mirror` name, which is made for them, or take them out of `readers`. The "
+            "mirror was not changed; raw keeps the messages."
+        )
+        raise ConfigError(what, do)
+
+
+def _check_new_columns(line: Line, mirror: LakeTable, wanted: TableSchema) -> None:
+    """Refuse columns of whose names Iceberg has made names of partition fields: it takes none of these."""
+    added = wanted.types.keys() - mirror.schema.types.keys()
+    taken = sorted(added & derived_partitions(line.lake.iceberg(mirror.name))) if added else []
+    if taken:
+        what = (
+            f"{mirror.name} is partitioned by fields that Iceberg calls {', '.join(taken)}, as new columns are called."
+        )
+        do = (
+            "Rename them in the source, leave them out with the connector's `column.exclude.list`, or mirror the topic "
+            "under another `mirror` name with another `partitioned_by`. Nothing was published; raw keeps the messages."
+        )
+        raise SchemaRefused(what, do)
 
 
 def _check_key(line: Line, wanted: TableSchema) -> None:
@@ -151,7 +189,7 @@ def _check_key(line: Line, wanted: TableSchema) -> None:
 
 
 def _fault(text: str, wanted: TableSchema) -> str | None:
-    found = _FIELD.fullmatch(text)
+    found = LAYOUT_FIELD.fullmatch(text)
     transform, name = found.groups() if found is not None else (None, text)
     ddl = next((one.type for one in wanted.columns if same_name(one.name, name)), None)
     if ddl is None:
@@ -161,6 +199,24 @@ def _fault(text: str, wanted: TableSchema) -> str | None:
     if "<" in ddl or (taken is not None and kind not in taken):
         return f"`{text}`, of a column of type {kind}"
     return None
+
+
+def _partition_faults(fields: Sequence[str], wanted: TableSchema) -> list[str]:
+    """What Iceberg refuses of fields together: two of one name, two units of time, one that is called as a column."""
+    found: list[str] = []
+    names: set[str] = set()
+    for text in fields:
+        match = LAYOUT_FIELD.fullmatch(text)
+        transform, column = match.groups() if match is not None else (None, text)
+        ending = _ENDINGS.get(transform or "")
+        name = f"{column}_{ending}" if ending else column
+        kind = f"{column} by time" if transform in _UNITS else name
+        if ending and any(same_name(one, name) for one in wanted.types):
+            found.append(f"`{text}`, which Iceberg calls `{name}` as there is a column of that name")
+        elif names & {kind.lower(), name.lower()}:
+            found.append(f"`{text}` beside another one like it")
+        names |= {kind.lower(), name.lower()}
+    return found
 
 
 def check_dropped(mirror: LakeTable, lost: Collection[str]) -> None:

@@ -99,6 +99,10 @@ class Recorded:
         """Whether a message is of the time when the topic had one partition, or has one now."""
         return self.partitions == 1 or (partition == 0 and offset < self.alone)
 
+    def was_alone(self, partition: Column, offset: Column) -> Column:
+        """As `is_alone`, of messages in a frame."""
+        return F.lit(self.partitions == 1) | ((partition == 0) & (offset < self.alone))
+
     @property
     def keys_stay(self) -> bool:
         """Whether each key has been in one partition only, so that what others have read says nothing of it."""

@@ -17,7 +17,7 @@ DECIMAL_DIGITS_MAX = 38
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _WIDER = {("int", "bigint"), ("float", "double")}
 #: The most digits that an integer has.
-_INTEGERS = {"int": 10, "bigint": 19}
+INTEGERS = {"int": 10, "bigint": 19}
 _NESTED = re.compile(r"(struct|array|map)<(.*)>", re.DOTALL)
 
 
@@ -107,7 +107,7 @@ def same_kind(one: str, other: str) -> bool:
     """
     if all(_digits(kind) is not None for kind in (one, other)):
         return True
-    is_truth = "boolean" in (one, other) and (one in _INTEGERS or other in _INTEGERS)
+    is_truth = "boolean" in (one, other) and (one in INTEGERS or other in INTEGERS)
     return is_truth or {one, other} == {"float", "double"}
 
 
@@ -121,7 +121,7 @@ def has_other_form(one: str, other: str) -> bool:
     if "string" in pair and len(pair) > 1:
         (kind,) = pair - {"string"}
         return kind in _ONE_TEXT or decimal_of(kind) is not None
-    return len(pair & set(_INTEGERS)) == 1 and len(pair & {"float", "double"}) == 1
+    return len(pair & set(INTEGERS)) == 1 and len(pair & {"float", "double"}) == 1
 
 
 def outgrown(table: str, writers: Sequence[str], *, retyped: bool = False) -> str | None:
@@ -169,7 +169,7 @@ def _digits(ddl: str) -> tuple[int, int] | None:
     found = decimal_of(ddl)
     if found is not None:
         return found[0] - found[1], found[1]
-    return (_INTEGERS[ddl], 0) if ddl in _INTEGERS else None
+    return (INTEGERS[ddl], 0) if ddl in INTEGERS else None
 
 
 def merge_types(table: str, writer: str) -> tuple[str, bool]:
@@ -191,7 +191,7 @@ def _merge_with(table: str, writer: str, inside: _Merge) -> tuple[str, bool]:
         return table, True
     if is_widening(table, writer):
         return writer, True
-    if table in _INTEGERS and writer == "boolean":
+    if table in INTEGERS and writer == "boolean":
         return table, True
     others = _digits(writer)
     if others is not None and _digits(table) is not None:
@@ -213,8 +213,8 @@ def _merge_numbers(table: str, before_point: int, behind_point: int) -> tuple[st
     own = decimal_of(table)
     if own is None:
         # Nine digits fit any int, and eighteen any bigint.
-        merged = "bigint" if before_point >= _INTEGERS["int"] else table
-        return merged, behind_point == 0 and before_point < _INTEGERS[merged]
+        merged = "bigint" if before_point >= INTEGERS["int"] else table
+        return merged, behind_point == 0 and before_point < INTEGERS[merged]
     digits = min(max(own[0] - own[1], before_point) + own[1], DECIMAL_DIGITS_MAX)
     return f"decimal({digits},{own[1]})", behind_point <= own[1] and before_point <= digits - own[1]
 
@@ -243,7 +243,7 @@ def judged_as(one: str, other: str) -> tuple[str, bool]:
         return "double", True
     if pair <= {"date", *_MOMENTS}:
         return next(kind for kind in _MOMENTS if kind in pair), True
-    if pair <= {"boolean", *_INTEGERS}:
+    if pair <= {"boolean", *INTEGERS}:
         return other, True
     return one, one == "string"
 

@@ -22,6 +22,7 @@ from cdc_materializer.config import Config, reveal
 from cdc_materializer.errors import ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.java_options import AVRO_LIMITS, AVRO_OPTIONS, driver_options
 from cdc_materializer.logs import Redactor, secrets_of
+from cdc_materializer.session.properties import ASKED, BATCHES, SEMANTICS, TIME_ZONE, UNSEEN
 from cdc_materializer.session.secrets import REDACTED_TEXT, left_out, with_mask_keys
 from cdc_materializer.session.words import JvmWords
 
@@ -32,36 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 _CATALOGS = "spark.sql.catalog."
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
-_TIME_ZONE = "spark.sql.session.timeZone"
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-#: What results depend on; the same in a session of ours and beside a caller's.
-_SEMANTICS = {
-    "spark.sql.ansi.enabled": "true",
-    _TIME_ZONE: "UTC",
-    # A source's name or comment with `${…}` in it is no place for a setting or for an environment variable.
-    "spark.sql.variable.substitute": "false",
-}
-#: What the large plans of a batch run faster with; three of 50,000 changes took 56 CPU-s, with both 44.
-_BATCHES = {
-    # Spark makes one Java class of a whole stage. What decodes has methods of 16 KB of bytecode then, and Java compiles
-    # none of more than 8 (a decoder of 12 columns took 5.5 CPU-s for 100,000 changes, in smaller classes 2.9); and a
-    # batch's offsets are in the class, so that the next one compiles it anew.
-    "spark.sql.codegen.wholeStage": "false",
-    # States are cached for seconds, and read three times.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-    # To find a use for one, Spark writes keys out as what they come from: `why` had six minutes, then no memory (30 s).
-    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
-}
-#: Files that a user's query names by their paths have rows from before a mask, and nothing tells whose they are.
-_ASKED = {"spark.sql.runSQLOnFiles": "false"}
-#: What Spark makes and keeps for the pages of its UI even where it shows none: the plans of a thousand queries, as
-#: texts, with all that they compute. To write those is a tenth of what the driver does for a small batch.
-_UNSEEN = {
-    "spark.sql.ui.retainedExecutions": "20",
-    "spark.ui.retainedStages": "100",
-    "spark.sql.ui.explainMode": "simple",
-    "spark.sql.debug.maxToStringFields": "1",
-}
 #: Properties that are lists: the user's entries are added to ours instead of replacing them.
 _LISTS = {
     "spark.driver.extraClassPath": ":",
@@ -165,8 +137,8 @@ def beside(spark: "SparkSession", config: Config, *, asks: bool = False) -> "Spa
         asks: for queries of a user, rather than for batches.
     """
     session = spark.newSession()
-    own = _ASKED if asks else {name: value for name, value in _BATCHES.items() if name not in config.spark}
-    for name, value in {**_SEMANTICS, **own, **spark_properties(config.catalog)}.items():
+    own = ASKED if asks else {name: value for name, value in BATCHES.items() if name not in config.spark}
+    for name, value in {**SEMANTICS, **own, **spark_properties(config.catalog)}.items():
         session.conf.set(name, value)
     if config.masks is not None:
         session.conf.set(REDACTED_TEXT, with_mask_keys(session.conf.get(REDACTED_TEXT, "") or ""))
@@ -174,9 +146,9 @@ def beside(spark: "SparkSession", config: Config, *, asks: bool = False) -> "Spa
 
 
 def _refuse_time_zone(config: Config) -> None:
-    if reveal(config.spark).get(_TIME_ZONE, "UTC") != "UTC":
+    if reveal(config.spark).get(TIME_ZONE, "UTC") != "UTC":
         raise ConfigError(
-            f"{config.path}: spark: {_TIME_ZONE} is set, but times in mirrors are UTC whatever machine writes them.",
+            f"{config.path}: spark: {TIME_ZONE} is set, but times in mirrors are UTC whatever machine writes them.",
             "Remove it, and let readers convert.",
         )
 
@@ -227,7 +199,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         # Spark's own catalog stays empty, but at times makes its folder: not in the folder a command was called from.
         "spark.sql.warehouse.dir": (Path(tempfile.gettempdir()) / "cdcm-spark-warehouse").as_uri(),
         "spark.ui.enabled": "false",
-        **(_UNSEEN if "true" not in (own.get("spark.ui.enabled"), own.get("spark.eventLog.enabled")) else {}),
+        **(UNSEEN if "true" not in (own.get("spark.ui.enabled"), own.get("spark.eventLog.enabled")) else {}),
         "spark.ui.showConsoleProgress": "false",
         # For messages that we do not show, PySpark would look up the caller's line at every column function: measured,
         # a third of the time that it takes to build a batch's plan.
@@ -235,7 +207,7 @@ def session_settings(config: Config, libraries: Sequence[Path], *, small: bool) 
         # A batch compiles some sixty classes, and the next one of its table could use them again. Spark keeps 100 in
         # all; tables side by side would throw each other's out.
         "spark.sql.codegen.cache.maxEntries": "2000",
-        **_SEMANTICS,
+        **SEMANTICS,
         **_place(master, libraries, small=small, in_place=_MORE_LIBRARIES.isdisjoint(own)),
         **spark_properties(config.catalog),
     }

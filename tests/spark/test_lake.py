@@ -206,6 +206,8 @@ def test_columns_of_any_name_are_mirrored(spark: "SparkSession", run: Run, names
         ({"id": "int64", "__CDC": "string"}, "InvalidName"),
         ({"id": "int64", "Name": "string", "name": "string"}, "DUPLICATE_COLUMN"),
         ({"id": "int64", "bad\x00name": "string"}, "InvalidName"),
+        ({"id": "int64", "1st": "string", "_1st": "string"}, "InvalidName"),
+        ({"id": "int64", "\u0130": "string", "i\u0307": "string"}, "DUPLICATE_COLUMN"),
     ],
 )
 def test_columns_that_no_mirror_can_have_are_refused(

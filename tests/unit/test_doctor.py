@@ -21,7 +21,7 @@ from cdc_materializer.cli import main
 from cdc_materializer.config import Config, TableConfig, load_config
 from cdc_materializer.contract.model import Limit
 from cdc_materializer.doctor.doctor import examine, exit_code
-from cdc_materializer.doctor.tables import check_rows, check_table
+from cdc_materializer.doctor.tables import _made_otherwise, check_rows, check_table
 from cdc_materializer.doctor.topics import check_compacted
 from cdc_materializer.errors import (
     EXIT_BLOCKED,
@@ -409,6 +409,21 @@ def test_a_compacted_topic_whose_deletes_may_be_gone_unread_is_told(
     assert all("snapshot_sweep" in (check.do or "") for check in found if check.outcome == "warning")
 
 
+@pytest.mark.parametrize(("settings", "outcomes"), [({"key": ("id",)}, ["warning", "ok"]), ({}, ["ok"])])
+def test_a_compacted_topic_whose_tombstones_name_no_row_is_told(
+    examined: tuple[Config, DoctorReport], settings: dict[str, Any], outcomes: list[str]
+) -> None:
+    """With `key` the key of a message is not the row's, and a tombstone has nothing else."""
+    table, lake = examined[0].tables[0].model_copy(update=settings), open_tables(examined[0].catalog)
+    state = TopicState(table.topic, "one", Offsets({0: 3}), Offsets({0: 3}))
+    source: Any = SimpleNamespace(state=lambda _: state, deletes_kept=lambda _: timedelta(days=1))
+
+    found = [*check_compacted(table, lake, state, source, datetime.now(UTC))]
+
+    assert [check.outcome for check in found] == outcomes
+    assert all("`key`" in check.message for check in found if check.outcome == "warning")
+
+
 def test_a_broker_that_does_not_tell_of_compaction_is_no_fault(examined: tuple[Config, DoctorReport]) -> None:
     """A run needs no right to ask for it; and a first run reads whatever is there."""
     table, lake = examined[0].tables[0], open_tables(examined[0].catalog)
@@ -455,6 +470,39 @@ def test_a_mirror_that_is_partitioned_otherwise_than_the_file_says_is_told(
     found = [*check_table("shop", table, open_tables(config.catalog), None)]
 
     assert [check.message for check in found if check.name == "settings"] == said
+
+
+@pytest.mark.parametrize(
+    ("settings", "outcome", "said"),
+    [
+        ({}, None, ""),
+        ({"readers": ("trino",)}, None, ""),
+        ({"readers": ("trino", "athena")}, "problem", "made in a way that athena cannot read"),
+        ({"properties": {"write.delete.mode": "merge-on-read", "format-version": "3"}}, None, ""),
+        ({"properties": {"write.target-file-size-bytes": "1"}}, "warning", "other values of write.target-file-size"),
+        ({"sorted_by": ("id desc nulls last",)}, None, ""),
+        ({"sorted_by": ("name", "bucket(4, id)")}, "warning", "is sorted by id, and `sorted_by` says name, id."),
+    ],
+    ids=str,
+)
+def test_a_mirror_that_was_made_otherwise_than_the_file_says_is_told(
+    examined: tuple[Config, DoctorReport], settings: dict[str, Any], outcome: str | None, said: str
+) -> None:
+    """These settings are for a new mirror: later they do nothing, and a reader that fails does not say why."""
+    table = examined[0].tables[0].model_copy(update=settings)
+    mirror = SimpleNamespace(
+        properties={"write.delete.mode": "merge-on-read"},
+        format_version=3,
+        schema=lambda: SimpleNamespace(find_column_name={1: "id", 2: "name"}.get),
+        sort_order=lambda: SimpleNamespace(fields=[SimpleNamespace(source_id=1)]),
+    )
+    lake: Any = SimpleNamespace(load=lambda _: mirror)
+
+    told = [*_made_otherwise(table, lake)]
+
+    assert [check.outcome for check in told] == ([outcome] if outcome else [])
+    assert all(said in check.message for check in told)
+    assert [check.exit_code for check in told if check.outcome == "problem"] == ([2] if outcome == "problem" else [])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_materializer.errors import DuplicateColumn, InvalidName
-from cdc_materializer.names import TableName, check_columns, is_table_topic, nearest, quote, recovery, shown
+from cdc_materializer.lake.columns import REBUILT_PREFIX
+from cdc_materializer.names import (
+    COLUMN_LENGTH_MAX,
+    TableName,
+    check_columns,
+    is_table_topic,
+    nearest,
+    quote,
+    recovery,
+    shown,
+)
 
 
 @pytest.mark.parametrize(
@@ -231,3 +241,43 @@ def test_names_of_every_kind_that_cannot_be_used_are_told_in_one_error() -> None
     assert "`id`, `ID`" in caught.value.what
     assert "`_pos` (kept by Iceberg" in caught.value.what
     assert "`__cdc_op` (kept by cdc_materializer" in caught.value.what
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("1st", "_1st"),
+        ("a b", "a_x20b"),
+        ("a.b", "a_x2Eb"),
+        ("1 a", "_1_x20a"),
+        ("größe-1", "größe_x2D1"),
+        ("ࡰ", "_x870"),
+        ("🙂", "_xD83D_xDE42"),
+    ],
+)
+def test_names_that_are_one_in_files_are_refused(names: tuple[str, ...]) -> None:
+    """Values of the one would be read for the other's: Iceberg makes names of Avro's kind of them for Parquet."""
+    with pytest.raises(InvalidName, match=r"\(one name in Parquet files\)"):
+        check_columns(["id", *names])
+    with pytest.raises(InvalidName, match=r"\(one name in Parquet files\)"):
+        check_columns(["id", "part"], [("part", name) for name in names])
+
+
+def test_names_that_files_keep_apart_are_taken() -> None:
+    """In structs of their own too, and where only a capital tells a number from another."""
+    check_columns(["id", "1st", "_2nd", "a b", "a_x20", "a_x2eb", "a.b"], [("part", "_1st"), ("other", "1st")])
+
+
+@pytest.mark.parametrize("names", [("\u0130", "i\u0307"), ("\u0130", "I"), ("\u0131", "I"), ("\u212a", "k")])
+def test_letters_that_case_makes_of_others_are_not_told_apart(names: tuple[str, str]) -> None:
+    """Letter by letter, or by whole names: readers do either (`equalsIgnoreCase`, `toLowerCase`)."""
+    with pytest.raises(DuplicateColumn):
+        check_columns(names)
+
+
+def test_a_column_that_others_are_called_after_is_shorter_than_a_name_may_be() -> None:
+    """A column that is rebuilt with another type is called after it, and must still be a name."""
+    check_columns(["a" * COLUMN_LENGTH_MAX])
+    with pytest.raises(InvalidName, match="too long"):
+        check_columns(["a" * (COLUMN_LENGTH_MAX + 1)])
+    assert quote(REBUILT_PREFIX + "a" * COLUMN_LENGTH_MAX + "__decimal_38_38")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.document_columns import IS_NONE, ROW
@@ -14,6 +15,7 @@ from cdc_materializer.changes.documents import (
     has_no_text,
     is_of_documents,
     plain_documents,
+    transaction_type,
 )
 from cdc_materializer.changes.envelope import is_other, row_of
 from cdc_materializer.changes.formats import Format, Part, Said
@@ -48,15 +50,13 @@ class Debezium(Format):
 
     def value_type(self, row: WireType) -> WireType:
         """An envelope of rows that a contract declares."""
-        from cdc_materializer.changes.model import TRANSACTION_FIELDS
-
         source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
         fields = (
             ("op", _TEXT),
             ("before", row),
             ("after", row),
             ("source", WireType("record", fields=source)),
-            ("transaction", WireType("record", fields=tuple((name, _TEXT) for name in TRANSACTION_FIELDS))),
+            ("transaction", transaction_type()),
         )
         return WireType("record", fields=fields)
 
@@ -74,16 +74,16 @@ class Debezium(Format):
         """Of `source` what positions are made of, of `before` nothing but where it is needed."""
         from cdc_materializer.changes.transactions import transaction_ddl
 
+        transaction = transaction_ddl(writer, options.reader(writer), kept=options.transactions or options.exact)
         if document_row(writer.wire) is not None:
-            return document_ddl(writer.wire)
+            return ", ".join([document_ddl(writer.wire), *transaction])
         source = writer.wire.get("source")
         parts = ["op string", *[f"{side} struct<{row_ddl}>" for side in _sides(writer, options)]]
         if source is not None:
             told = {name: ddl for name, ddl in SOURCE_FIELDS.items() if source.get(name)}
             known = [f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in told.items()]
             parts += [f"source struct<{', '.join(known)}>"] if known else []
-        parts += transaction_ddl(writer, options.reader(writer), kept=options.transactions or options.exact)
-        return ", ".join(parts)
+        return ", ".join([*parts, *transaction])
 
     def entries(self, body: Column, writer: Writer) -> Column | None:
         """Of documents of which a contract declares columns, the one that the message shows, parsed."""
@@ -109,14 +109,15 @@ class Debezium(Format):
         from cdc_materializer.decode.texts import any_of
 
         body, writer, options = part.body, part.writer, part.options
+        belongs_to = transaction(body, writer if options.transactions or options.exact else None)
         if document_row(writer.wire) is not None:
             known = _source_of(part) | {"table": part.field("source", "collection")}
-            corrupt = has_no_text(part)
+            told = Said(F.lower(body["op"]), source=known, transaction=belongs_to, corrupt=has_no_text(part))
             if part.entry is not None:
-                corrupt = any_of([corrupt, F.coalesce(part.entry[IS_NONE], F.lit(False))])
-                return Said(F.lower(body["op"]), after=part.entry[ROW], source=known, corrupt=corrupt)
+                corrupt = any_of([told.corrupt, F.coalesce(part.entry[IS_NONE], F.lit(False))])
+                return replace(told, after=part.entry[ROW], corrupt=corrupt)
             document, patch = document_of(part)
-            return Said(F.lower(body["op"]), after=document, source=known, patch=patch, corrupt=corrupt)
+            return replace(told, after=document, patch=patch)
         sides = _sides(writer, options)
         return Said(
             op=F.lower(body["op"]),
@@ -124,7 +125,7 @@ class Debezium(Format):
             before=body["before"] if "before" in sides else None,
             was=body["before"] if "before" in sides else None,
             source=_source_of(part) | ranks(body, writer, part.reader),
-            transaction=transaction(body, writer if options.transactions or options.exact else None),
+            transaction=belongs_to,
         )
 
 
