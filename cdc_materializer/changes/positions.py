@@ -28,6 +28,8 @@ _SEQUENCE = r"^\s*\[\s*(?:null|\"?(\d+)\"?)\s*(?:,\s*(?:null|\"?(\d+)\"?)\s*)?[]
 _FILE = r"^(.*)\.(\d+)$"
 _MYSQL_GTID = r"(?i)^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[a-z_][a-z0-9_]{0,31})?):(\d{1,18})\z"
 _MARIADB_GTID = r"^(0|[1-9]\d{0,9})-\d{1,10}-(\d{1,18})\z"
+#: SQL Server's and Db2's: hexadecimal numbers with colons between them.
+_LSN = "^[0-9A-Fa-f]+(:[0-9A-Fa-f]+)+$"
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
 #: A position of Oracle's without a number in its SCN.
@@ -227,7 +229,8 @@ def _hexadecimal(source: Source) -> Column:
     """SQL Server and Db2: log sequence numbers of fixed width; the change's alone is in no order across commits."""
     serial = F.coalesce(source["event_serial_no"], F.lit("0"))
     change = F.coalesce(source["change_lsn"], F.lit(""))
-    return _joined(F.lower(source["commit_lsn"]), F.lower(change), _number(serial, _ROW_DIGITS))
+    commit = F.when(source["commit_lsn"].rlike(_LSN), F.lower(source["commit_lsn"]))
+    return _joined(commit, F.lower(change), _number(serial, _ROW_DIGITS))
 
 
 def _informix(source: Source) -> Column:
