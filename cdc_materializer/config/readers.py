@@ -37,6 +37,8 @@ Reader = Literal[
 #: Tried with a table of 1,010 rows of which 100 were deleted; all others are as their makers say.
 TRIED = "tried"
 _AWS = "https://docs.aws.amazon.com/prescriptive-guidance/latest/apache-iceberg-on-aws/table-spec-v3.html"
+_DATABRICKS = "https://docs.databricks.com/iceberg/iceberg-v3"
+_DREMIO = "https://docs.dremio.com/dremio-cloud/developer/data-formats/iceberg/"
 _GOOGLE = "https://docs.cloud.google.com/lakehouse/docs/use-iceberg-v3-binary-deletion-vectors"
 _SNOWFLAKE = "https://docs.snowflake.com/en/release-notes/2026/other/2026-05-07-iceberg-v3-ga.html"
 
@@ -63,9 +65,9 @@ READERS: Mapping[Reader, Reads] = {
     "bigquery": Reads(vectors=True, positions=True, since="2026", source=_GOOGLE),
     "clickhouse": Reads(vectors=False, positions=True, since="2026", source="ClickHouse/ClickHouse#107502"),
     "daft": Reads(vectors=False, positions=True, since="0.7.26", source=TRIED),
-    "databricks": Reads(vectors=True, positions=False, since="Runtime 18", source="Databricks' documentation"),
+    "databricks": Reads(vectors=True, positions=False, since="Runtime 18", source=_DATABRICKS),
     "datafusion": Reads(vectors=True, positions=True, since="54.0, pyiceberg-core 0.11", source=TRIED),
-    "dremio": Reads(vectors=True, positions=True, since="2026, a preview", source="Dremio's documentation"),
+    "dremio": Reads(vectors=True, positions=True, since="2026, a preview", source=_DREMIO),
     "duckdb": Reads(vectors=True, positions=True, since="1.4.4", source=TRIED),
     "emr": Reads(vectors=True, positions=True, since="7.12", source=_AWS),
     "flink": Reads(vectors=True, positions=True, since="2026", source=_GOOGLE),

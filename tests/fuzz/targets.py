@@ -13,6 +13,8 @@ from pyspark.sql import Row
 from cdc_materializer.changes.messages import check_readable
 from cdc_materializer.changes.options import Options
 from cdc_materializer.decode.naming import ID_BYTES, LEGACY_ID_BYTES, NAME_BYTES_MAX, SchemaName, named_in_bytes
+from cdc_materializer.decode.proto_files import bundle
+from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.wire import WireSchemaInvalid
 from cdc_materializer.decode.writers import SCHEMA_LENGTH_MAX, Writer, avro_writer, block_writer, json_writer
 from cdc_materializer.decoders.decoders import Lookup, decoders_of
@@ -24,7 +26,8 @@ from cdc_materializer.source import Message
 from cdc_materializer.testing import MemoryRegistry
 
 _SECONDS_MAX = 20
-_KINDS = ("AVRO", "JSON")
+_KINDS = ("AVRO", "JSON", "PROTOBUF")
+_PROTOBUF = bundle('syntax = "proto3"; message A { int64 a = 1; message B { int64 b = 1; } } message C { bytes c = 1; }', {})
 
 
 def framing(data: bytes) -> None:
@@ -66,6 +69,15 @@ def schemas(data: bytes) -> None:
         finally:
             assert time.monotonic() - start < _SECONDS_MAX
         assert len(writer.avro or "") <= 4 * SCHEMA_LENGTH_MAX
+
+
+def indexes(data: bytes) -> None:
+    """Which message of a Protobuf file it is: one that it has, or the error that holds the message."""
+    try:
+        found = translation(_PROTOBUF, data)
+    except WireSchemaInvalid:
+        return
+    assert found.program
 
 
 def references(data: bytes) -> None:
@@ -116,5 +128,5 @@ def _ask_of(name: SchemaName) -> None:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (framing, headers, schemas, references, messages, writers)
+    target.__name__: target for target in (framing, headers, schemas, indexes, references, messages, writers)
 }
