@@ -27,7 +27,9 @@ from cdc_materializer.testing import MemoryRegistry
 
 _SECONDS_MAX = 20
 _KINDS = ("AVRO", "JSON", "PROTOBUF")
-_PROTOBUF = bundle('syntax = "proto3"; message A { int64 a = 1; message B { int64 b = 1; } } message C { bytes c = 1; }', {})
+_PROTOBUF = bundle(
+    'syntax = "proto3"; message A { int64 a = 1; message B { int64 b = 1; } } message C { bytes c = 1; }', {}
+)
 
 
 def framing(data: bytes) -> None:
