@@ -29,7 +29,7 @@ _FILE = r"^(.*)\.(\d+)$"
 _MYSQL_GTID = r"(?i)^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?::[a-z_][a-z0-9_]{0,31})?):(\d{1,18})\z"
 _MARIADB_GTID = r"^(0|[1-9]\d{0,9})-\d{1,10}-(\d{1,18})\z"
 #: SQL Server's and Db2's: hexadecimal numbers with colons between them.
-_LSN = "^[0-9A-Fa-f]+(:[0-9A-Fa-f]+)+$"
+_LSN = "^[0-9A-Fa-f]++(:[0-9A-Fa-f]++)++$"
 #: Oracle's system change numbers can be longer than a 64-bit number.
 _SCN_DIGITS = 40
 #: A position of Oracle's without a number in its SCN.
