@@ -169,5 +169,5 @@ def _next_epoch(line: Line, tables: Tables, marker: Marker) -> Mapping[int, int]
     read = marker.offsets
     beginning = {p: max(later.get(p, end), read.get(p, 0)) for p, end in marker_of(tables.raw).offsets.items()}
     beginning |= {row["partition"]: min(row["offset"], beginning[row["partition"]]) for row in found}
-    own = beginning_of(beginning, line.recorded(tables.mirror, len(read)), [row["partition"] for row in found])
+    own = beginning_of(beginning, line.recorded(tables.mirror, read), [row["partition"] for row in found])
     return own if not marker.epochs or own != marker.epochs[-1] else None

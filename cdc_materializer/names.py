@@ -58,11 +58,17 @@ PART_LENGTH_MAX = 128
 #: Longest identifier that is quoted, in characters.
 IDENTIFIER_LENGTH_MAX = 255
 
-#: Longest column of a source, in characters; others are called after it (`__cdc_rebuilt_…`, `…__decimal_38_4`).
-COLUMN_LENGTH_MAX = 200
+#: Longest column of a source, in characters; others are called after it (`__cdc_rebuilt_…__decimal_38_38`).
+COLUMN_LENGTH_MAX = 226
 
 #: How much of a name a message repeats, in characters.
 SHOWN_LENGTH_MAX = 80
+
+#: Letters that Java 17, whose Unicode is 13, does not know yet: those that Python 3.11 knows beside it, and of 16.
+_LATER_LETTERS = re.compile(
+    "[\u0870-\u0887\u0889-\u088e\u08b5\u08c8\u08c9\u0c5d\u0cdd\u170d\u171f\u1b4c\u1c89\u1c8a\u2c2f\u2c5f\u9ffd-\u9fff"
+    "\ua7c0\ua7c1\ua7cb-\ua7cd\ua7d0-\ua7dc\ua7f1-\ua7f4]"
+)
 
 _PART = re.compile(r"\w[\w-]*")
 _TABLE_PARTS_MIN = 2
@@ -213,7 +219,9 @@ def check_columns(names: Sequence[str], fields: Sequence[tuple[str, ...]] = (), 
     dotted = [name for name in _repeated(paths, lambda path: _case_forms((".".join(path),))) if name not in duplicates]
     reasons += [f"{_listed(dotted)} (with their dots the paths of fields too)"] if dotted else []
     alike = [name for name in _repeated(paths, _file_forms) if name not in {*duplicates, *dotted}]
-    reasons += [f"{_listed(alike)} (one name in Parquet files)"] if alike else []
+    reasons += (
+        [f"{_listed(alike)} (one name in Parquet files; of a column that was renamed `renames` tells)"] if alike else []
+    )
     unusable = f"The source has columns whose names cannot be used: {', '.join(reasons)}."
     if not duplicates:
         if reasons:
@@ -269,21 +277,22 @@ def _file_forms(path: tuple[str, ...]) -> set[object]:
     """The path as Iceberg writes it into Parquet, whose names are Avro's (`AvroSchemaUtil.makeCompatibleName`).
 
     What is no letter, digit or `_` becomes `_x` and its number, and a digit gets a `_` where it is the first: `a b` is
-    `a_x20b` there, and `1st` is `_1st`. Values of two columns of one name are read for each other. What is a letter
-    beyond ASCII Java's tables decide, so both forms count.
+    `a_x20b` there, and `1st` is `_1st`. Values of two columns of one name are read for each other.
     """
-    return {tuple(_in_files(name, escaped=escaped) for name in path) for escaped in (False, True)}
+    return {tuple(map(_in_files, path))}
 
 
-def _in_files(name: str, *, escaped: bool) -> str:
-    units = name.encode("utf-16-be")
+def _in_files(name: str) -> str:
+    units = name.encode("utf-16-be", "surrogatepass")
     signs = [chr(int.from_bytes(units[at : at + 2])) for at in range(0, len(units), 2)]
+    kept = [sign == "_" or sign.isdecimal() or is_letter_of_java(sign) for sign in signs]
+    written = [sign if is_kept else f"_x{ord(sign):X}" for sign, is_kept in zip(signs, kept, strict=True)]
+    return ("_" if name[:1].isdecimal() else "") + "".join(written)
 
-    def form(sign: str) -> str:
-        is_kept = sign == "_" or (sign.isalnum() and (sign.isascii() or not escaped))
-        return sign if is_kept else f"_x{ord(sign):X}"
 
-    return ("_" if name[:1].isdecimal() else "") + "".join(map(form, signs))
+def is_letter_of_java(sign: str) -> bool:
+    """Whether Java takes a character for a letter, looking at units of 16 bits: one that takes two has none."""
+    return sign.isalpha() and sign <= "\uffff" and _LATER_LETTERS.match(sign) is None
 
 
 def same_name(one: str, other: str) -> bool:

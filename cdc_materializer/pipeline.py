@@ -222,7 +222,7 @@ def reading_of(line: Line, stored: DataFrame, span: Span, retried: DataFrame | N
     """The messages of a span, and of raw's rows those from before it that are read once more, with their decoders."""
     mirror = tables.mirror
     before = Span(span.topic, Offsets(dict.fromkeys(span.start, 0)), span.start)
-    partitions = len(span.end) if line.recorded(mirror, len(span.end)).keys_stay else 1
+    partitions = len(span.end) if line.recorded(mirror, span.end).keys_stay else 1
     own = batch.messages(stored, span, line.id_bytes, partitions)
     earlier = as_waiting(line, batch.messages(stored, before, line.id_bytes), mirror, tables.quarantine)
     if retried is not None:
@@ -252,7 +252,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         lookup=replace(decoders.lookup, current=decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
         held=quarantine.held_keys(line, tables.quarantine, reading.span),
-        recorded=line.recorded(tables.mirror, len(reading.span.end)),
+        recorded=line.recorded(tables.mirror, reading.span.end),
         truncate=line.table.truncate,
         span=reading.span,
         lives=line.keeps_lives,

@@ -34,10 +34,9 @@ from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.line.audit import Result, judge_table
 from cdc_materializer.line.checks import check_layout
 from cdc_materializer.line.judging import cached, release, without_failing
-from cdc_materializer.line.line import Line, marker_of
+from cdc_materializer.line.line import Line, marker_of, whole_log
 from cdc_materializer.line.renames import told_by
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.progress import landed
 from cdc_materializer.report.models import MessagePlace
 from cdc_materializer.report.trial_models import (
@@ -163,11 +162,8 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
         what = f"Not one message of {line.table.topic} can be read as a change of a row, so no rule can be judged."
         raise UsageError(what, "Run `cdcm doctor`; JSON without a schema needs a contract with columns and a key.")
     target = decoders.plan.target
-    check_layout(line, mirror, target)
-    epochs, alone = (marker_of(mirror).epochs, marker_of(mirror).alone) if mirror is not None else ((), 0)
-    routed = mirror is not None and mirror.routed
-    partitions = len(history.span.end)
-    recorded = Recorded(partitions=partitions, alone=alone, epochs=epochs, is_final=True, routed=routed)
+    check_layout(line, mirror, target, writes=False)
+    recorded = whole_log(mirror, history.span.end)
     watch = line.watch(None, marker_of(history.raw) if history.raw is not None else None, history.span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)

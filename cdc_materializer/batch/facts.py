@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.masking import is_plain_open
-from cdc_materializer.changes.positions import file_name
+from cdc_materializer.changes.positions import file_name, is_of_one
 from cdc_materializer.fold import base, fold
 from cdc_materializer.fold.fold import CURRENT, HELD, REBUILT
 from cdc_materializer.marker.gtids import GtidSets, Runs
@@ -93,12 +92,9 @@ class Facts:
         return bool(self.held or self.paired)
 
     def may_share_places(self, recorded: Recorded) -> bool:
-        """Whether several changes of a row can have one place: PostgreSQL's alone are of one each (golden case 0483).
-
-        A compressed transaction has one in a binlog, and Oracle's SCN and MongoDB's oplog have one for many changes.
-        """
+        """Whether several changes of a row can have one place (golden cases 0483, 0644)."""
         places = (*self.positions.values(), *recorded.positions.values())
-        return bool(self.logs or recorded.logs) or not all(re.match(PAIR, place) for place in places)
+        return bool(self.logs or recorded.logs) or not all(map(is_of_one, places))
 
 
 def wants_history(
@@ -125,10 +121,11 @@ def wants_history(
     # read nothing is one, and every tombstone of such a topic would ask for a pass over raw.
     if recorded.positions or not recorded.forgets:
         past_matters = past_matters | F.col(fold.ORPHAN)
-    if recorded.keys_move and recorded.positions:
+    if recorded.keys_move:
         # The rows of a connector's snapshot may have none. Which of what others have read is newer their keys' past
         # tells (golden case 0642).
-        past_matters = past_matters | (F.col(m.POSITION).isNull() & F.col(m.OP).isin(*m.CHANGE_OPS))
+        is_placeless = F.col(m.POSITION).isNull() & F.col(m.OP).isin(*m.CHANGE_OPS)
+        past_matters = past_matters | (is_placeless & epochs.highest_position(recorded).isNotNull())
     if base.ELSEWHERE in states.columns:
         past_matters = past_matters | F.col(base.ELSEWHERE)
     past_matters = past_matters | F.col(fold.WIPED) | fold.is_truncated(recorded) if lives else past_matters

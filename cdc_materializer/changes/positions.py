@@ -7,6 +7,7 @@ are ordered by Kafka offset alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,10 @@ _LSN = "^[0-9A-Fa-f]++(:[0-9A-Fa-f]++)++$"
 _SCN_DIGITS = 40
 #: A position of Oracle's without a number in its SCN.
 _UNNUMBERED = rf"\d{{{_SCN_DIGITS}}}/\d{{{_ROW_DIGITS}}}/\d{{{_SCN_DIGITS}}}/0{{{_LONG_DIGITS}}}$"
+#: Positions of one change each, behind their epoch and server.
+_OF_ONE = re.compile(
+    r"(?:~\d+/)?(?:[^@/]*@)?(?:\d{20}/(?!0{20}$)\d{20}|[0-9a-f]++(?::[0-9a-f]++)++/[0-9a-f:]+/\d+)", re.DOTALL
+)
 #: Where a change is in what Oracle's XStream sends: bytes that compare. Of the 33 that newer servers write, the
 #: first 8 are the number of the commit.
 _LCR, _LCR_OF_33 = "^[0-9a-f]+$", "^[0-9a-f]{66}$"
@@ -151,6 +156,15 @@ def is_of_several(position: Column) -> Column:
     return position.rlike(_UNNUMBERED)
 
 
+def is_of_one(position: str) -> bool:
+    """Whether each change has a place of its own where there are positions like this one.
+
+    PostgreSQL's, Informix's that tell a change's number, and SQL Server's and Db2's are; of a compressed transaction
+    all have one in a binlog, one SCN of Oracle's and one count of MongoDB's oplog have many, and of others nobody says.
+    """
+    return _OF_ONE.fullmatch(position) is not None
+
+
 def file_name(position: str) -> str:
     """As `file_of`, of a position at hand."""
     return position[: -(_LONG_DIGITS + _ROW_DIGITS + 2)]
@@ -228,9 +242,8 @@ def _binlog(source: Source) -> Column:
 def _hexadecimal(source: Source) -> Column:
     """SQL Server and Db2: log sequence numbers of fixed width; the change's alone is in no order across commits."""
     serial = F.coalesce(source["event_serial_no"], F.lit("0"))
-    change = F.coalesce(source["change_lsn"], F.lit(""))
-    commit = F.when(source["commit_lsn"].rlike(_LSN), F.lower(source["commit_lsn"]))
-    return _joined(commit, F.lower(change), _number(serial, _ROW_DIGITS))
+    commit, change = (F.when(lsn.rlike(_LSN), F.lower(lsn)) for lsn in (source["commit_lsn"], source["change_lsn"]))
+    return _joined(commit, F.coalesce(change, F.lit("")), _number(serial, _ROW_DIGITS))
 
 
 def _informix(source: Source) -> Column:

@@ -38,9 +38,10 @@ def unscaled_decimal(octets: Column, precision: int, scale: int) -> Column:
     Spark has no such function, but its Avro reader has: an Avro `bytes` value is its length as a zigzag varint (one
     byte below 64, and 38 digits need 16) and the bytes themselves.
     """
-    length = F.unhex(F.lpad(F.hex(F.length(octets) * 2), 2, "0"))
     # Spark takes up to 18 digits for a long, and of more bytes than that has the last ones.
     bytes_max = _LONG_BYTES if precision <= LONG_DIGITS else _BYTES_MAX
+    octets = F.when(F.length(octets) > bytes_max, shortest(octets)).otherwise(octets)
+    length = F.unhex(F.lpad(F.hex(F.length(octets) * 2), 2, "0"))
     framed = F.when(F.length(octets).between(1, bytes_max), F.concat(length, octets))
     return from_avro(framed, _avro_decimal(precision, scale), {"mode": "PERMISSIVE"})
 
@@ -89,7 +90,7 @@ def decimal(settings: Settings, wire: WireType) -> Reading:
 
     def of_bytes(octets: Column) -> Column:
         if 0 <= scale <= precision:
-            return unscaled_decimal(shortest(octets), precision, scale)
+            return unscaled_decimal(octets, precision, scale)
         # NUMBER(p,-s): the unscaled value counts units of 10^s. Avro and Iceberg know no negative scale.
         factor = F.lit(10 ** max(-scale, 0)).cast(f"decimal({DECIMAL_DIGITS_MAX},0)")
         return F.try_multiply(unscaled_decimal(octets, DECIMAL_DIGITS_MAX, 0), factor).try_cast(ddl)

@@ -181,7 +181,7 @@ def zoned(ddl: str, behind_day: str | None = None) -> Callable[[Settings, WireTy
         behind_day: a pattern of what stands behind the day, where it is another than that of the type.
     """
     tail = behind_day if behind_day is not None else _BEHIND_DAY[ddl]
-    form, beyond = rf"^{_DAY}{tail}\z", rf"^((?:\+\d{{5,}}|-\d{{4,}})-\d{{2}}-\d{{2}}{tail}|-?infinity)\z"
+    form, beyond = rf"^{_DAY}{tail}\z", rf"^((?:\+0*[1-9]\d{{4,}}|-\d{{4,}})-\d{{2}}-\d{{2}}{tail}|-?infinity)\z"
 
     def reading(settings: Settings, _: WireType) -> Reading:
         ends = Ends(ddl)

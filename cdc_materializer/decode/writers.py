@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import unicodedata
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +23,7 @@ from cdc_materializer.decode.protobuf import translation
 from cdc_materializer.decode.protobuf_reader import as_avro
 from cdc_materializer.decode.reading import Form
 from cdc_materializer.decode.wire import NULL, PRIMITIVES, WireSchemaInvalid, WireType, parse_avro, parse_connect
-from cdc_materializer.names import quote
+from cdc_materializer.names import is_letter_of_java, quote
 from cdc_materializer.schema.types import DECIMAL_DIGITS_MAX
 
 
@@ -147,8 +146,6 @@ CORRUPT = "__cdc_corrupt"
 #: these bytes behind it, as the first of two fields; if the second is not they, the datum was longer or shorter.
 #: No sender knows them.
 _END = secrets.token_bytes(8)
-#: That of 2002.
-_UNICODE = unicodedata.ucd_3_2_0
 #: A text, a number, or one of JSON's words: what a key alone may be. Possessive, since Java goes one call deeper for
 #: each turn of another loop over alternatives, and a stack that overflows ends Spark's JVM.
 _SCALAR = r'^\s*+("([^"\\]++|\\.)*+"|-?[0-9.eE+-]++|true|false|null)\s*+$'
@@ -359,12 +356,10 @@ def _takes_nothing(written: Any) -> bool:  # noqa: ANN401 - JSON
 def _is_name(name: str) -> bool:
     """Whether Avro's Java parser takes it: letters of any script, digits and `_`, no digit first.
 
-    It looks at units of 16 bits, of which a letter that takes two has none that is one. What is a letter each version
-    of Unicode tells, and Java's may be older than Python's: so those of one that is older than either.
+    It looks at units of 16 bits, of which a letter that takes two has none that is one.
     """
-    kinds = ["L" if sign == "_" else _UNICODE.category(sign)[:2] for sign in name]
-    are_letters = all(kind[0] == "L" or kind == "Nd" for kind in kinds) and all(sign <= "\uffff" for sign in name)
-    return bool(kinds) and kinds[0][0] == "L" and are_letters
+    letters = name.replace("_", "a")
+    return is_letter_of_java(letters[:1]) and all(is_letter_of_java(sign) or sign.isdecimal() for sign in letters)
 
 
 def _plain(schema: Mapping[str, Any], read: Any) -> Any:  # noqa: ANN401 - JSON

@@ -21,10 +21,9 @@ from cdc_materializer.explain.key import key_values, typed_key
 from cdc_materializer.lake.errors import translated
 from cdc_materializer.lake.lake import Lake, LakeTable
 from cdc_materializer.line.checks import check_deletes, check_masks
-from cdc_materializer.line.line import Line, marker_of
+from cdc_materializer.line.line import Line, marker_of, whole_log
 from cdc_materializer.line.quarantine_retries import as_waiting
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.progress import landed
 from cdc_materializer.query.fresh import together
 from cdc_materializer.run.run import RunOptions, open_work, session_for
@@ -171,8 +170,7 @@ class Log:
     @property
     def past(self) -> Past:
         """What `verify` folds with: no base rows, no positions, every epoch; and each state of a row matters."""
-        known, partitions, routed = marker_of(self.mirror), len(self.read.end), self.mirror.routed
-        recorded = Recorded(partitions=partitions, alone=known.alone, epochs=known.epochs, is_final=True, routed=routed)
+        recorded = whole_log(self.mirror, self.read.end)
         watch = self.line.watch(None, marker_of(self.raw), self.read.end)
         truncate = self.line.table.truncate
         return Past(self.lookup, recorded=recorded, truncate=truncate, lives=True, watch=watch)

@@ -227,7 +227,7 @@ def _donors(folded: DataFrame, carried: Sequence[str], recorded: Recorded) -> Da
     is_elsewhere = (F.count(donor).over(of_link) == 1) & (F.count(donor).over(here) == 0)
     is_elsewhere = is_elsewhere & (F.count_if(is_moved()).over(of_link) == 1)
     alone = F.when(is_elsewhere, F.first(donor, ignorenulls=True).over(of_link))
-    is_known = recorded.was_alone(F.col(m.PARTITION), F.col(m.OFFSET)) | ~is_of_several(F.col(m.POSITION))
+    is_known = recorded.was_alone_in_topic(F.col(m.PARTITION), F.col(m.OFFSET)) | ~is_of_several(F.col(m.POSITION))
     donors = F.when(F.coalesce(is_known, F.lit(True)), F.coalesce(before, alone))
     found = linked.withColumn("__cdc_donor", donors).where(is_moved())
     # Cut off from its plan, because Spark finds a cached frame only once in a plan and would compute the other use

@@ -41,9 +41,13 @@ def fields_by_id(schema: Any, column: str) -> dict[int, str]:  # noqa: ANN401 - 
 
 
 def derived_partitions(table: Any) -> frozenset[str]:  # noqa: ANN401 - a Java object
-    """The names that Iceberg has made for partition fields of a table, now and formerly: of transforms of columns."""
+    """The names of a table's partition fields, now and formerly, that are not those of their columns.
+
+    Iceberg makes one for a transform of a column; and a column that is renamed leaves its own to its partition field.
+    """
+    schema = table.schema()
     fields = [field for spec in table.specs().values() for field in spec.fields()]
-    return frozenset(field.name() for field in fields if not field.transform().isIdentity())
+    return frozenset(one.name() for one in fields if one.name() != schema.findColumnName(one.sourceId()))
 
 
 def format_of(table: Any) -> dict[str, str]:  # noqa: ANN401 - a Java object

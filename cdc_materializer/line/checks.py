@@ -111,7 +111,7 @@ def check_columns(mirror: LakeTable | None, wanted: TableSchema) -> None:
         check_dropped(mirror, [name for name in mirror.dropped if name.casefold() in there])
 
 
-def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> None:
+def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema, *, writes: bool = True) -> None:
     """Refuse a mirror that cannot be what its contract and its settings say of its key, readers and layout.
 
     With a `partitioned_by` or `sorted_by` that its columns do not allow it would be half made.
@@ -120,6 +120,7 @@ def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> N
         line: the table's way.
         mirror: the mirror as it is; None where there is none, and one that is there keeps its layout.
         wanted: the columns that it has after the batch.
+        writes: whether the batch is to be published, rather than judged alone.
 
     Raises:
         ConfigError: names the readers that cannot read the mirror that is there.
@@ -129,7 +130,8 @@ def check_layout(line: Line, mirror: LakeTable | None, wanted: TableSchema) -> N
     """
     _check_key(line, wanted)
     if mirror is not None:
-        _check_readers(line, mirror)
+        if writes:
+            _check_readers(line, mirror)
         _check_new_columns(line, mirror, wanted)
         return
     if not wanted.key:
@@ -208,10 +210,11 @@ def _partition_faults(fields: Sequence[str], wanted: TableSchema) -> list[str]:
     for text in fields:
         match = LAYOUT_FIELD.fullmatch(text)
         transform, column = match.groups() if match is not None else (None, text)
+        column = next((one for one in wanted.types if same_name(one, column)), column)
         ending = _ENDINGS.get(transform or "")
         name = f"{column}_{ending}" if ending else column
         kind = f"{column} by time" if transform in _UNITS else name
-        if ending and any(same_name(one, name) for one in wanted.types):
+        if ending and name in wanted.types:
             found.append(f"`{text}`, which Iceberg calls `{name}` as there is a column of that name")
         elif names & {kind.lower(), name.lower()}:
             found.append(f"`{text}` beside another one like it")

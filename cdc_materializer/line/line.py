@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -22,6 +22,7 @@ from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders.decoders import Lookup
 from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable, UsageError
 from cdc_materializer.lake.lake import MAIN, Lake, LakeTable
+from cdc_materializer.lanes import topic_of
 from cdc_materializer.line.aliases import Aliases, Pair, final_names, gather
 from cdc_materializer.line.schemas import bound_to
 from cdc_materializer.marker.marker import Marker, is_half_swapped
@@ -192,8 +193,9 @@ class Line:
         # Names are the table's, and no branch's own: what is beside `main` gets them when readers see it.
         return found.renaming(self.evolution.pending(found.schema), later=self.lake.branch != MAIN)
 
-    def recorded(self, mirror: LakeTable | None, partitions: int) -> Recorded:
-        """How far the source had got when a mirror was last published, in a topic that has so many partitions now."""
+    def recorded(self, mirror: LakeTable | None, read: Collection[int]) -> Recorded:
+        """How far the source had got when a mirror was last published, in topics that have these partitions now."""
+        partitions, topics = len(read), len({topic_of(partition) for partition in read})
         marker = None if mirror is None else marker_of(mirror)
         tolerance = int(self.table.position_regression_tolerance / timedelta(microseconds=1))
         sharded = self.table.shard is not None
@@ -203,7 +205,9 @@ class Line:
         mends = partitions > 1 and not self.table.history
         if mirror is None or marker is None:
             home = None if is_asked else MOVES
-            return Recorded(tolerance=tolerance, partitions=partitions, sharded=sharded, home=home, mends=mends)
+            return Recorded(
+                tolerance=tolerance, partitions=partitions, topics=topics, sharded=sharded, home=home, mends=mends
+            )
         # A marker that has read something and says nothing of it comes from before there were several partitions.
         home = marker.home if marker.home is not None or marker.source_snapshot is None else MOVES
         positions = ("offsets", "positions", "times", "readings", "deleted_at", "epochs", "logs", "gtids")
@@ -212,6 +216,7 @@ class Line:
             **{name: getattr(marker, name) for name in told},
             tolerance=tolerance,
             partitions=partitions,
+            topics=topics,
             is_final=self.replays,
             table=marker.source_table,
             routed=mirror.routed,
@@ -318,6 +323,24 @@ def marker_of(table: LakeTable) -> Marker:
         what = f"Table {table.name} is there, and no snapshot of it says how far it was filled. Nothing was written."
         raise LakeUnavailable(what, recovery(table.name))
     return table.marker
+
+
+def whole_log(mirror: LakeTable | None, read: Collection[int]) -> Recorded:
+    """What is known where a log is folded as a whole: no positions, and every epoch of its mirror.
+
+    Args:
+        mirror: the mirror as it is; None where there is none.
+        read: the partitions of the log.
+    """
+    known = marker_of(mirror) if mirror is not None else None
+    return Recorded(
+        partitions=len(read),
+        topics=len({topic_of(partition) for partition in read}),
+        alone=known.alone if known is not None else 0,
+        epochs=known.epochs if known is not None else (),
+        is_final=True,
+        routed=mirror is not None and mirror.routed,
+    )
 
 
 def raw_columns(line: Line, raw: LakeTable) -> LakeTable:

@@ -50,6 +50,7 @@ class Recorded:
         truncated: the highest position of a truncate that was applied, of each server: other partitions can be behind
             it still.
         partitions: how many the topic has; with one, offsets are all the order there is.
+        topics: how many they are of.
         alone: how far partition 0 had been read while the topic had no other.
         epochs: where each epoch after the first begins in each partition, oldest first.
         logs: the logs that the epoch's positions came from, with the number of the last transaction of each.
@@ -78,6 +79,7 @@ class Recorded:
     truncated: tuple[str, ...] = ()
     truncates: int | None = None
     partitions: int = 1
+    topics: int = 1
     alone: int = 0
     epochs: tuple[Mapping[int, int], ...] = ()
     logs: Mapping[str, int] = field(default_factory=dict)
@@ -102,6 +104,10 @@ class Recorded:
     def was_alone(self, partition: Column, offset: Column) -> Column:
         """As `is_alone`, of messages in a frame."""
         return F.lit(self.partitions == 1) | ((partition == 0) & (offset < self.alone))
+
+    def was_alone_in_topic(self, partition: Column, offset: Column) -> Column:
+        """Whether a message is of a time when its topic had one partition, or each topic has one now."""
+        return F.lit(self.partitions == self.topics) | self.was_alone(partition, offset)
 
     @property
     def keys_stay(self) -> bool:

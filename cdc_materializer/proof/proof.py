@@ -30,13 +30,12 @@ from cdc_materializer.lake.line import brought_by_others, summaries
 from cdc_materializer.line import ledger
 from cdc_materializer.line.checks import check_columns, check_deletes, check_masks, check_whole
 from cdc_materializer.line.judging import cached, release, without_failing
-from cdc_materializer.line.line import Line, Tables, marker_of
+from cdc_materializer.line.line import Line, Tables, marker_of, whole_log
 from cdc_materializer.line.quarantine import as_held
 from cdc_materializer.line.quarantine_retries import as_waiting, find_retries
 from cdc_materializer.line.settling import is_given_up
 from cdc_materializer.marker.marker import Marker, is_unsettled
 from cdc_materializer.offsets import Offsets, Span
-from cdc_materializer.order.epochs import Recorded
 from cdc_materializer.pipeline import settle
 from cdc_materializer.progress import landed
 from cdc_materializer.proof.repair import repair, seal
@@ -216,9 +215,7 @@ def refolded(
     decoders = find_decoders(messages, line.lookup(target))
     # A column that somebody took away is in neither side of a comparison.
     check_columns(mirror, decoders.plan.target)
-    recorded = Recorded(
-        partitions=len(span.end), alone=known.alone, epochs=known.epochs, is_final=True, routed=mirror.routed
-    )
+    recorded = whole_log(mirror, span.end)
     watch = line.watch(None, marker_of(raw), span.end)
     past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, lives=line.is_soft, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)

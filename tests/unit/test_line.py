@@ -67,7 +67,7 @@ _WANTED = TableSchema(
         Column(name, ddl)
         for name, ddl in {
             "id": "bigint", "at": "timestamp_ntz", "day": "date", "price": "decimal(12,2)", "flag": "boolean",
-            "tags": "array<string>", "ratio": "double", "ID_trunc": "int",
+            "tags": "array<string>", "ratio": "double", "id_trunc": "int", "DAY_year": "int",
         }.items()
     ),
     ("id",),

@@ -28,4 +28,4 @@ def test_a_mirror_waits_where_a_delete_can_be_read_later_and_no_history_would_di
     )
     stands_for: Any = _Lake()
 
-    assert Line("shop", table, stands_for, None, None, stands_for).recorded(None, partitions).mends == mends
+    assert Line("shop", table, stands_for, None, None, stands_for).recorded(None, range(partitions)).mends == mends
