@@ -70,11 +70,12 @@ def command(*words: str, folder: Path) -> Cost:
         RuntimeError: it failed; its last words are in the message.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    before = _children()
     log = folder / "bench.log"
     began = time.monotonic()
     with log.open("wb") as told:
         running = subprocess.Popen(words, cwd=folder, stdout=told, stderr=told)
-        cpu, failed = _reap(running.pid)
+        cpu, failed = _reap(running.pid, before)
     wall = time.monotonic() - began
     running.returncode = failed
     if failed:
@@ -82,17 +83,28 @@ def command(*words: str, folder: Path) -> Cost:
     return Cost(wall, cpu)
 
 
-def _reap(first: int) -> tuple[float, int]:
-    """Wait for every process that there is below us; the CPU-seconds of all, and the exit code of the first."""
+def _reap(first: int, others: set[int]) -> tuple[float, int]:
+    """Wait for a process and all that it has left to us; the CPU-seconds of these, and the exit code of the first.
+
+    Args:
+        first: the process.
+        others: our children from before it, such as a broker, which go on.
+    """
     cpu, code = 0.0, 0
-    while True:
-        try:
-            pid, status, used = os.wait4(-1, 0)
-        except ChildProcessError:
-            return cpu, code
+    while _children() - others:
+        pid, status, used = os.wait4(-1, 0)
+        if pid in others:
+            raise RuntimeError(f"a process that the benchmark needs ended with {os.waitstatus_to_exitcode(status)}")
         cpu += used.ru_utime + used.ru_stime
         if pid == first:
             code = os.waitstatus_to_exitcode(status)
+    return cpu, code
+
+
+def _children() -> set[int]:
+    """The processes that we are the parent of, those that have ended and were not waited for among them."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {int(child) for task in tasks for child in (task / "children").read_text(encoding="ascii").split()}
 
 
 def seconds_of(*processes: int) -> float:

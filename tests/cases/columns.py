@@ -38,6 +38,8 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE = "io.debezium.data.VariableScaleDecimal"
 #: As many digits as a number has.
 _EXACT = Context(prec=1_000)
+#: Structs by what a case calls them, with their names in schemas: any, and the transaction of Debezium's envelope.
+_STRUCTS = {"struct": "test.Struct", "transaction": "event.block"}
 #: What parts the fields of a struct, and not a decimal's digits from its scale.
 _BETWEEN = re.compile(r",(?![^(]*\))")
 _PADDING: dict[str, Any] = {"string": "", "boolean": False, "bytes": b"", "float32": 0.0, "float64": 0.0}
@@ -73,10 +75,11 @@ class ColumnType:
         if plain.startswith("decimal("):
             precision, scale = (int(part) for part in plain.removeprefix("decimal(").rstrip(")").split(","))
             return cls("bytes", optional, _DECIMAL, precision, scale)
-        if plain.startswith("struct<"):
-            fields = _BETWEEN.split(plain.removeprefix("struct<").removesuffix(">"))
+        kind, parted, rest = plain.partition("<")
+        if parted and kind in _STRUCTS:
+            fields = _BETWEEN.split(rest.removesuffix(">"))
             parts = (part.split(":") for part in fields)
-            return cls("struct", optional, "test.Struct", fields={name: cls.parse(kind) for name, kind in parts})
+            return cls("struct", optional, _STRUCTS[kind], fields={name: cls.parse(kind) for name, kind in parts})
         if plain.startswith("enum<"):
             symbols = plain.removeprefix("enum<").removesuffix(">").split(",")
             return cls("string", optional, symbols=tuple(symbols))

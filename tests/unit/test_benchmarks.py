@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import yaml
 from benchmarks.bench_apply import Phase, misses, told
 from benchmarks.bench_peers import difference
 from benchmarks.bench_rules import RULES, Measured, contract
-from benchmarks.measure import Cost, Pairs, in_pairs
+from benchmarks.measure import Cost, Pairs, command, in_pairs
 from benchmarks.orders import COLUMNS, TOPIC, Encoding, write_orders
 from benchmarks.peers.shop import Life
 from benchmarks.plots import RESULTS, bars_of, draw
@@ -37,6 +39,19 @@ def test_a_topic_of_a_seed_is_always_the_same(tmp_path: Path, encoding: Encoding
     assert len(keys) == 90
     assert set(keys[:30]) == set(keys)
     assert (one / "schemas").exists() == (encoding == "avro")
+
+
+def test_a_command_is_measured_beside_processes_that_go_on(tmp_path: Path) -> None:
+    """What it leaves behind is waited for; a broker that was there before it is not."""
+    broker = subprocess.Popen(["sleep", "60"])
+    try:
+        script = "import subprocess; subprocess.Popen(['sleep', '1'])"
+        cost = command(sys.executable, "-c", script, folder=tmp_path)
+        assert 1 <= cost.wall < 50
+        assert broker.poll() is None
+    finally:
+        broker.kill()
+        broker.wait()
 
 
 def test_the_rules_that_are_measured_are_twenty(tmp_path: Path) -> None:
