@@ -42,7 +42,7 @@ def _line_of(line: "Line", name: str, columns: int, folder: Path) -> "Line":
 def _plan(line: "Line", spark: "SparkSession", phase: str = "analyzed") -> str:
     """The plan of one message's changes behind a phase of Spark's, whole."""
     ddl = "topic string, partition int, offset long, timestamp timestamp, key binary, value binary"
-    raw = spark.createDataFrame([(TOPIC, 0, 0, None, None, bytearray(b'{"id": 1}'))], ddl)
+    raw = spark.createDataFrame([(TOPIC, 0, 0, None, *[bytearray(b'{"id": 1}')] * 2)], ddl)
     messages = batch.messages(raw, None, line.id_bytes)
     decoders = find_decoders(messages, line.lookup(None))
     changes: DataFrame = to_changes(messages, decoders.writers, decoders.plan.target, line.options)
