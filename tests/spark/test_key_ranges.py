@@ -69,11 +69,19 @@ def test_many_keys_are_put_between_the_widest_gaps(spark: "SparkSession") -> Non
     found = _found(spark, "bigint", [*recent, 7, 8, 500_000])
 
     assert found is not None
-    assert len(found.ranges) == RANGES_MAX
-    lows = [low for low, _ in found.ranges]
-    assert lows[:3] in ([7, 8, 500_000], [7, 500_000, FAR])
-    assert found.ranges[-1][1] is None
-    assert all(high is not None and low <= high for low, high in found.ranges[:-1])
+    assert found.ranges == ((7, 500_000), (FAR, None))
+
+
+def test_no_more_gaps_are_told_than_are_wide(spark: "SparkSession") -> None:
+    """Keys anywhere have none, and each row that is read would be held against all ranges."""
+    found = _found(spark, "bigint", [number * number for number in range(10 * VALUES_MAX)])
+    blocks = _found(spark, "bigint", [block * FAR + at for block in range(2 * RANGES_MAX) for at in range(20)])
+
+    assert found is not None
+    assert found.ranges == ((0, None),)
+    assert blocks is not None
+    assert len(blocks.ranges) == RANGES_MAX
+    assert all(high is not None and low <= high for low, high in blocks.ranges[:-1])
 
 
 def test_keys_at_the_ends_of_their_type_have_a_gap(spark: "SparkSession") -> None:
