@@ -76,6 +76,9 @@ MUTANTS = {
         "order.key_order", "ordered", _ordered_by(lambda: F.col(m.SOURCE_TIME)), 30
     ),
     "positions are compared as text": Mutant("changes.positions", "_padded", _instead(lambda digits, *_: digits), 13),
+    "log numbers that may be none are compared as text": Mutant(
+        "changes.positions", "_number", _instead(lambda digits, *_: digits), 95
+    ),
     "snapshot rows are dropped by position": Mutant(
         "batch.past", "to_changes", _changes_with(m.STREAMING, lambda: F.lit(True)), 110
     ),
