@@ -190,14 +190,14 @@ def schema_block(octets: Column) -> Column:
     """
     text = octets.cast("string")
     first = F.substring_index(F.substring(text, F.lit(len('{"schema":') + 1), F.length(text)), ',"payload":', 1)
+    # A parameter of a field may be called so as well. Parameters are texts, and the block is an object.
+    is_cut = text.startswith('{"schema":{"type":') & first.endswith("}")
     # Every envelope has quotes and a `schema`, in its source; the word that few have is looked for first.
     may_have = F.contains(text, F.lit("payload")) & _is_object(text)
     for name in ('"payload"', '"schema"'):
         may_have = may_have & F.contains(text, F.lit(name))
     has_type = F.get_json_object(text, "$.schema.type").isNotNull()
-    return F.when(text.startswith('{"schema":{"type":'), first).when(
-        may_have & has_type, F.get_json_object(text, "$.schema")
-    )
+    return F.when(is_cut, first).when(may_have & has_type, F.get_json_object(text, "$.schema"))
 
 
 def _is_object(text: Column) -> Column:
