@@ -21,8 +21,8 @@ _FOR_ONE_TASK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
-#: To delete 40,000 of sixteen million rows by their keys took 5.1 CPU-s without it and 2.8 with it (medians of five in
-#: turns in one session, beside a test suite); a class of its own costs each batch some tenths of one.
+#: To delete 40,000 of sixteen million rows by their keys took 5.1 CPU-s without it and 2.8 with it (medians of four in
+#: turns in one session, beside a test suite). From how many rows on it pays was not measured.
 WHOLE_STAGE_ROWS_MIN = 1_000_000
 _AS_ONE_CLASS = {"spark.sql.codegen.wholeStage": "true"}
 
