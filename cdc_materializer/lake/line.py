@@ -8,7 +8,7 @@ from typing import Any
 from cdc_materializer.catalog.local_table import SnapshotLine
 from cdc_materializer.lake.metadata import summary_of
 from cdc_materializer.marker.foreign import is_foreign
-from cdc_materializer.marker.marker import MARKER_PREFIX, Marker
+from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_PREFIX, Marker
 from cdc_materializer.offsets import Offsets
 
 
@@ -71,6 +71,14 @@ def records(snapshot: Any) -> int:  # noqa: ANN401 - a Java object
     return int(summary_of(snapshot).get("total-records", "0")) if snapshot is not None else 0
 
 
+def stored_since(table: Any, head: int | None) -> tuple[Offsets, int]:  # noqa: ANN401 - a Java object
+    """Where raw began, as its first snapshot tells, and how many bytes its files have."""
+    snapshot, genesis = table.snapshot(head) if head is not None else None, table.snapshot(GENESIS_TAG)
+    told = summary_of(genesis) if genesis is not None else {}
+    size = _told(summary_of(snapshot), "total-files-size") if snapshot is not None else 0
+    return Offsets.from_json(told.get(f"{MARKER_PREFIX}offsets", "{}")), size
+
+
 def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - a Java object
     """How far raw went and how many messages it had, in its newest marked snapshots, newest first.
 
@@ -108,7 +116,8 @@ def landed(table: Any, head: int | None, limit: int) -> list[tuple[Offsets, int]
 def landings(table: Any, head: int | None, since: Offsets, limit: int) -> list[tuple[Offsets, int]]:  # noqa: ANN401 - as above
     """Where the landings of raw ended, and how many bytes their files have, oldest first.
 
-    The first one ended at `since` or before it, unless there is none such any more.
+    The first one ended at `since` or before it, unless there is none such any more. A commit that adds no files, such
+    as the one that marks a compaction, is no landing.
 
     Args:
         table: raw.
@@ -121,9 +130,11 @@ def landings(table: Any, head: int | None, since: Offsets, limit: int) -> list[t
     while snapshot is not None and limit:
         told = summary_of(snapshot)
         if snapshot.operation() == "append" and f"{MARKER_PREFIX}offsets" in told:
-            end = Offsets.from_json(told[f"{MARKER_PREFIX}offsets"])
-            found.append((end, _told(told, "added-files-size")))
-            if not end.is_ahead_of(since):
+            end, stored = Offsets.from_json(told[f"{MARKER_PREFIX}offsets"]), _told(told, "added-files-size")
+            is_before = not end.is_ahead_of(since)
+            if stored or is_before:
+                found.append((end, stored))
+            if is_before:
                 break
         parent = snapshot.parentId()
         snapshot, limit = table.snapshot(parent) if parent is not None else None, limit - 1

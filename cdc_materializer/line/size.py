@@ -13,7 +13,8 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from cdc_materializer.lake.line import landings
+from cdc_materializer.lake.line import landings, stored_since
+from cdc_materializer.line.line import marker_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 #: Of the memory that Spark has for data, the share that a batch's messages may fill as raw's files have them. These are
 #: compressed, JSON to a tenth or so, and a message is there several times while it is decoded.
 SHARE = 1 / 8
-#: How many snapshots of raw are looked at. What landed before these is taken to be as large as what they tell of.
+#: How many snapshots of raw are looked at. What landed before these is taken to be as large as raw is on average.
 _SNAPSHOTS_MAX = 200
 _NOWHERE: Mapping[int, int] = MappingProxyType({})
 
@@ -47,26 +48,30 @@ class Landing:
 
 def offsets_max(line: Line, raw: LakeTable, start: Offsets) -> int:
     """The most offsets that a batch is to cover which begins somewhere in raw."""
-    landed = landed_since(start, landings(line.lake.iceberg(raw.name), raw.head, start, _SNAPSHOTS_MAX))
+    table, end = line.lake.iceberg(raw.name), marker_of(raw).offsets
+    found = landings(table, raw.head, start, _SNAPSHOTS_MAX)
+    landed = landed_since(start, end, found, stored_since(table, raw.head))
     return fitting(line.table.records_max, landed, start, int(SHARE * memory_for_data(line.lake.spark)))
 
 
-def landed_since(start: Offsets, found: Sequence[tuple[Offsets, int]]) -> list[Landing]:
+def landed_since(
+    start: Offsets, end: Offsets, found: Sequence[tuple[Offsets, int]], whole: tuple[Offsets, int]
+) -> list[Landing]:
     """What raw has got from somewhere on, in order.
 
     Args:
         start: where that is.
+        end: how far raw goes.
         found: where landings ended, and their bytes, oldest first (`lake.line.landings`). Where the first ended behind
-            the start, those before it are not known: expired, or too many.
+            the start, or there is none, what came before is not known: its snapshots have expired, or are too many.
+        whole: where raw began, and its bytes; what is not known is taken to be as large as an offset is on average.
     """
-    landed = [Landing(before, end, stored) for (before, _), (end, stored) in pairwise(found)]
-    if not found or not found[0][0].is_ahead_of(start):
+    landed = [Landing(before, behind, stored) for (before, _), (behind, stored) in pairwise(found)]
+    reached = found[0][0] if found else end
+    if not reached.is_ahead_of(start):
         return landed
-    end, stored = found[0]
-    known = sum(_between(one.start, one.end) for one in landed)
-    if known:
-        stored = sum(one.stored for one in landed) * _between(start, end) // known
-    return [Landing(start, end, stored), *landed]
+    began, stored = whole
+    return [Landing(start, reached, stored * _between(start, reached) // max(_between(began, end), 1)), *landed]
 
 
 def fitting(most: int, landed: Sequence[Landing], start: Offsets, room: int) -> int:
@@ -94,9 +99,14 @@ def _between(start: Mapping[int, int], end: Mapping[int, int], least: Mapping[in
 
 
 def memory_for_data(spark: SparkSession) -> int:
-    """The bytes that a JVM which computes has at this time for what Spark computes and keeps; of several the most."""
-    context: Any = spark.sparkContext._jsc  # noqa: SLF001 - PySpark has no public way to ask
-    told, found = context.sc().getExecutorMemoryStatus().values().iterator(), []
+    """The bytes that a JVM which computes has at this time for what Spark computes and keeps; of several the most.
+
+    Where there are executors, the driver's JVM computes nothing.
+    """
+    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark has no public way to ask
+    told, found = context.getExecutorMemoryStatus().iterator(), {}
     while told.hasNext():
-        found.append(int(told.next()._1()))  # noqa: SLF001 - a tuple's first, as Scala calls it
-    return max(found)
+        one = told.next()
+        found[str(one._1())] = int(one._2()._1())  # noqa: SLF001 - parts of tuples, as Scala calls them
+    driver = str(context.env().blockManager().blockManagerId().hostPort())
+    return max([size for name, size in found.items() if name != driver] or found.values())

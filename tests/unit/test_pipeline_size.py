@@ -48,24 +48,36 @@ def _ends(*offsets: tuple[int, int]) -> list[tuple[Offsets, int]]:
     [
         pytest.param(_ends((100, 7), (200, 50)), [(100, 200, 50)], id="one ended before"),
         pytest.param(
-            _ends((150, 7), (250, 50), (350, 150)), [(120, 150, 30), (150, 250, 50), (250, 350, 150)], id="cut"
+            _ends((150, 7), (250, 50), (350, 150)), [(120, 150, 60), (150, 250, 50), (250, 350, 150)], id="cut"
         ),
-        pytest.param(_ends((150, 7)), [(120, 150, 7)], id="nothing but the first"),
-        pytest.param([], [], id="none"),
+        pytest.param(_ends((350, 7)), [(120, 350, 460)], id="nothing but the last"),
+        pytest.param([], [(120, 350, 460)], id="none"),
+        pytest.param(_ends((100, 0), (350, 7)), [(100, 350, 7)], id="a table that was made empty"),
     ],
 )
-def test_what_landed_before_the_snapshots_that_are_known_is_as_large_as_they_tell(
+def test_what_landed_before_the_snapshots_that_are_known_is_as_large_as_raw_is_on_average(
     found: list[tuple[Offsets, int]], wanted: list[tuple[int, int, int]]
 ) -> None:
-    """It has no size of its own, and is no free room."""
-    landed = landed_since(Offsets({0: 120}), found)
+    """It has no size of its own, and is no free room; nor is what a landing had that is the only one left."""
+    landed = landed_since(Offsets({0: 120}), Offsets({0: 350}), found, (Offsets({0: 50}), 600))
 
     assert [(one.start[0], one.end[0], one.stored) for one in landed] == wanted
 
 
+@pytest.mark.parametrize("found", [[], _ends((90, 7)), _ends((100, 7), (120, 3))])
+def test_nothing_is_left_to_read_at_the_end_of_raw(found: list[tuple[Offsets, int]]) -> None:
+    """Whatever is known of what came before."""
+    end = Offsets({0: 120})
+
+    assert (
+        sum(one.stored for one in landed_since(end, end, found, (Offsets({0: 50}), 600)) if one.end.is_ahead_of(end))
+        == 0
+    )
+
+
 def test_the_landings_of_raw_are_told_by_its_snapshots_down_to_one_that_ended_before() -> None:
-    """Compaction brings nothing, and what is older is not looked at."""
-    told = [("append", 100, 7), ("append", 200, 8), ("replace", 200, 99), ("append", 300, 9)]
+    """Compaction brings nothing, nor does the commit that marks it, and what is older is not looked at."""
+    told = [("append", 100, 7), ("append", 200, 8), ("replace", 200, 99), ("append", 200, 0), ("append", 300, 9)]
     snapshots: dict[int | None, Any] = {}
     for number, (operation, end, size) in enumerate(told):
         summary = {"cdcm.offsets": f'{{"0":{end}}}', "added-files-size": str(size)}
@@ -76,7 +88,8 @@ def test_the_landings_of_raw_are_told_by_its_snapshots_down_to_one_that_ended_be
         )
     table = SimpleNamespace(snapshot=snapshots.get)
 
-    assert landings(table, 3, Offsets({0: 200}), 10) == _ends((200, 8), (300, 9))
-    assert landings(table, 3, Offsets({0: 150}), 10) == _ends((100, 7), (200, 8), (300, 9))
-    assert landings(table, 3, Offsets({0: 0}), 3) == _ends((200, 8), (300, 9))
+    assert landings(table, 4, Offsets({0: 200}), 10) == _ends((200, 0), (300, 9))
+    assert landings(table, 4, Offsets({0: 150}), 10) == _ends((100, 7), (200, 8), (300, 9))
+    assert landings(table, 3, Offsets({0: 150}), 1) == [], "the landing has expired, and its mark is left"
+    assert landings(table, 4, Offsets({0: 0}), 4) == _ends((200, 8), (300, 9))
     assert landings(table, None, Offsets({0: 0}), 3) == []
