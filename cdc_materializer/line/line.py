@@ -177,13 +177,16 @@ class Line:
         """The registry, which is to have the schemas that the table's messages were decoded by."""
         return bound_to(self.lake, self.mirror, self.registry)
 
-    def load_mirror(self) -> LakeTable | None:
+    def load_mirror(self, lake: Lake | None = None) -> LakeTable | None:
         """The mirror as it is now, its columns under the names that `renames` gives them; None where there is none.
+
+        Args:
+            lake: what to load it from, if not the line's.
 
         Raises:
             SchemaRefused: a column cannot be renamed so.
         """
-        found = self.lake.load(self.mirror)
+        found = (lake or self.lake).load(self.mirror)
         if found is None:
             return None
         dropped = self.evolution.untold(found.dropped, found.schema)

@@ -149,7 +149,7 @@ def fresh_rows(line: Line, topic: TopicState | None) -> Fresh:
         return Fresh(_together(line, tables.mirror, decided), read, decided.counts["quarantined"], newest)
 
 
-def together(line: Line) -> tuple[Line, Tables]:
+def together(line: Line, lake: Lake | None = None) -> tuple[Line, Tables]:
     """The tables as they are at one moment of the mirror, and the table's way to them, whatever a run does meanwhile.
 
     What is held is ended in quarantine behind the commit that ends it (`settling`). A mirror from before it beside a
@@ -157,16 +157,18 @@ def together(line: Line) -> tuple[Line, Tables]:
 
     Args:
         line: the table's way.
+        lake: what they are loaded from, if not the line's.
 
     Raises:
         CommitConflict: the mirror was published to each time.
     """
+    lake = lake or line.lake
     for _ in range(_LOOKS):
         # The mirror first: what a run publishes meanwhile, raw and quarantine have had before.
-        mirror = line.load_mirror()
-        tables = Tables(line.lake.load(line.mirror.raw), mirror, line.lake.load(line.mirror.quarantine))
+        mirror = line.load_mirror(lake)
+        tables = Tables(lake.load(line.mirror.raw), mirror, lake.load(line.mirror.quarantine))
         tables = replace(tables, quarantine=held_with(line, tables) or tables.quarantine)
-        now = line.load_mirror()
+        now = line.load_mirror(lake)
         if (now and (now.uuid, now.head)) == (mirror and (mirror.uuid, mirror.head)):
             return line, tables
         # What has landed meanwhile may say of columns what raw did not say before.

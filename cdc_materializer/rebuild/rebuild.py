@@ -246,7 +246,8 @@ def _replay(line: Line, options: ReplayOptions) -> TableReplay:
     name = line.mirror
     for _ in range(_CATCH_UPS):
         begin_anew(line)
-        line, live = together(line)
+        # What a run is staging stays.
+        line, live = together(line, replace(line.lake, read_only=True))
         if live.raw is None or live.mirror is None:
             raise UsageError(f"There is no mirror {name} to rebuild.", "`cdcm run` makes it.")
         check_deletes(line, live.mirror)
@@ -316,7 +317,7 @@ def _begin(sides: _Sides, mirror: LakeTable, held: LakeTable | None, options: Re
     lake = sides.beside.lake
     with translated(mirror.name):
         make_room(lake, mirror, lake.retypes[mirror.name])
-    begun, now = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN).load(mirror.name)
+    begun, now = _Pair.of(load_all(sides.beside)), replace(lake, branch=MAIN, read_only=True).load(mirror.name)
     mirror = now.renaming(sides.live.evolution.pending(now.schema), later=True) if now is not None else mirror
     bases = _Pair(mirror, held or quarantine.create(sides.live, None))
     # What was folded before a column was dropped has lost it, as the live rows have: it is folded again.

@@ -30,17 +30,19 @@ _DO_INSTEAD = "`cdcm replay {} --publish` rebuilds the mirror by today's contrac
 def load_all(line: Line) -> Tables:
     """Raw as it is, mirror and quarantine as they are on the branch of the line's lake.
 
-    The mirror first: what columns are renamed by meanwhile, raw has had before.
+    The mirror first: what columns are renamed by meanwhile, raw has had before. Raw is a run's to write, and what one
+    is staging there stays.
     """
     name, lake, mirror = line.mirror, line.lake, line.load_mirror()
-    return Tables(replace(lake, branch=MAIN).load(name.raw), mirror, lake.load(name.quarantine))
+    return Tables(replace(lake, branch=MAIN, read_only=True).load(name.raw), mirror, lake.load(name.quarantine))
 
 
 def begin_anew(line: Line) -> None:
     """End an earlier swap that was killed; where that cannot be done any more, both tables are about to be rebuilt."""
-    tables = load_all(line)
+    # What a run is staging stays, unless there is something to end.
+    tables = load_all(replace(line, lake=replace(line.lake, read_only=True)))
     if tables.is_half_swapped and held_with(line, tables) is not None:
-        swap_ended(line, tables)
+        swap_ended(line, load_all(line))
 
 
 def swap_in(line: Line, beside: Line, live: Tables, rebuilt: Tables, *, changes: bool) -> bool:

@@ -18,6 +18,7 @@ from cdc_materializer.explain.explain import Asked, why
 from cdc_materializer.invariants import broken_in
 from cdc_materializer.lake.branches import REPLAY_BRANCH
 from cdc_materializer.lake.lake import MAIN, Lake, LakeTable
+from cdc_materializer.lake.outcome import BRANCH_PREFIX
 from cdc_materializer.marker.marker import GENESIS_TAG, MARKER_TAG
 from cdc_materializer.marker.swapped import BEFORE_REPLAY
 from cdc_materializer.names import TableName
@@ -223,6 +224,19 @@ def test_what_a_replay_compares_is_of_one_moment_whatever_a_run_publishes_meanwh
 
     assert found.held_live == found.held_rebuilt
     assert (ends, found.equal, found.held_live) == ([], True, {})
+
+
+def test_what_a_run_is_staging_stays_while_a_replay_folds(shop: Shop) -> None:
+    """A run that lost its branch to each batch of a replay would give up behind three of them."""
+    lake, staged = Lake(shop.spark, "lake", read_only=True), f"{BRANCH_PREFIX}of_a_run"
+    tables = [TableName.parse(shop.mirror), TableName.parse(shop.mirror).raw, TableName.parse(shop.mirror).quarantine]
+    for name in tables:
+        table = lake.iceberg(name)
+        table.manageSnapshots().createBranch(staged, table.currentSnapshot().snapshotId()).commit()
+
+    assert shop.replay(start="earliest").equal
+
+    assert all(lake.iceberg(name).refs().containsKey(staged) for name in tables)
 
 
 def test_a_replay_judges_by_the_contract_of_today(shop: Shop) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn, Self
@@ -302,6 +302,7 @@ def test_what_is_done_to_several_tables_leaves_out_the_one_whose_contract_is_bad
     Nor is anything replaced where none is named.
     """
 
+    @dataclass(init=False)
     class Lake:
         """Of which nothing can be loaded, by which the table that is asked for shows."""
 
