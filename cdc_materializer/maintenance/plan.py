@@ -235,11 +235,15 @@ def are_orphans_due(facts: TableFacts, now_ms: int) -> bool:
     return is_due and facts.may_delete and why_no_orphans(facts) is None
 
 
+def is_of_batch(ref: str) -> bool:
+    """Whether a branch is one that a batch is staged on, by its name."""
+    return ref.startswith(STAGING_PREFIX) and not ref.startswith(UPKEEP_PREFIX)
+
+
 def why_no_orphans(facts: TableFacts) -> str | None:
     """Why no file of the table's folder may be taken for an orphan; None where that can be told."""
     # What maintenance itself has left is dropped before anything else is done.
-    staged = {name for name in facts.refs if name.startswith(STAGING_PREFIX) and not name.startswith(UPKEEP_PREFIX)}
-    if staged:
+    if any(map(is_of_batch, facts.refs)):
         return "a batch is being staged, or its outcome is not known; the next run settles it"
     elsewhere = next((name for name in _ELSEWHERE if name in facts.properties), None)
     return f"its files are not in its own folder alone ({elsewhere})" if elsewhere is not None else None

@@ -29,7 +29,7 @@ from cdc_materializer.line.line import marker_of
 from cdc_materializer.logs import without_texts
 from cdc_materializer.maintenance.facts import PLACE
 from cdc_materializer.maintenance.files import FILES_MIN, Compaction, debt_limit, largest
-from cdc_materializer.maintenance.plan import LOOKED_AT, UPKEEP_PREFIX
+from cdc_materializer.maintenance.plan import LOOKED_AT, UPKEEP_PREFIX, is_of_batch
 from cdc_materializer.names import TableName
 
 _LOG = logging.getLogger(__name__)
@@ -178,10 +178,21 @@ def expire(lake: Lake, name: TableName, snapshots: Sequence[int]) -> None:
 
 
 def _published(lake: Lake, base: LakeTable, stage: Callable[[Stage], None]) -> bool:
-    """Publish with the marker that the table has; False where there was nothing to stage."""
-    marker = marker_of(base)
+    """Publish with the marker that the table has; False where there was nothing to stage.
+
+    A batch that began to write meanwhile goes first: to plan it anew takes longer than to rewrite files once more. What
+    was on a branch all the time may be left over from one that was killed: nothing waits for that, and a batch that is
+    at work there all the same is planned anew.
+    """
+    marker, left_over = marker_of(base), _staged(lake, base.name)
+
+    def give_way() -> None:
+        if _staged(lake, base.name).items() - left_over.items():
+            what = f"A batch of {base.name} is being published at this moment."
+            raise CommitConflict(what, "Nothing was changed, because it goes first; run again.")
+
     try:
-        replace(lake, staging=UPKEEP_PREFIX).publish(base, marker, stage)
+        replace(lake, staging=UPKEEP_PREFIX).publish(base, marker, stage, give_way)
     except (_Nothing, CdcError) as end:
         try:
             drop_left_over(lake, base.name)
@@ -191,6 +202,13 @@ def _published(lake: Lake, base: LakeTable, stage: Callable[[Stage], None]) -> b
             raise
         return False
     return True
+
+
+def _staged(lake: Lake, name: TableName) -> dict[str, int]:
+    """The branches that batches are staged on, and where they stand."""
+    with translated(name):
+        found = lake.iceberg(name).refs().items()
+        return {str(ref): int(at.snapshotId()) for ref, at in found if is_of_batch(str(ref))}
 
 
 def _options(wanted: Compaction, target: int, ratio: float) -> dict[str, str]:

@@ -20,6 +20,7 @@ from cdc_materializer.errors import CommitConflict
 from cdc_materializer.lake.branches import keep
 from cdc_materializer.lake.commit import FORGETS_METADATA
 from cdc_materializer.lake.lake import Lake, LakeTable
+from cdc_materializer.lake.outcome import BRANCH_PREFIX
 from cdc_materializer.maintain import MaintainOptions, maintain_tables
 from cdc_materializer.maintenance import steps as maintain_steps
 from cdc_materializer.maintenance.facts import read_facts
@@ -316,6 +317,33 @@ def test_maintenance_that_loses_to_a_batch_backs_off(shop: Shop, monkeypatch: py
     assert shop.seen()[70] == 7
     assert shop.refs(shop.mirror) == {"main", MARKER_TAG, GENESIS_TAG}
     assert shop.maintain()[""].error is None
+    assert shop.is_right()
+
+
+def test_maintenance_gives_way_to_a_batch_that_is_being_staged(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that began to write while files were rewritten; what was there before and stays as it was does not count."""
+    original, staged = maintain_steps._options, [f"{BRANCH_PREFIX}killed", f"{BRANCH_PREFIX}at_work"]
+
+    def stage(name: str) -> None:
+        table = shop.lake.iceberg(shop.mirror)
+        table.manageSnapshots().createBranch(name, table.currentSnapshot().snapshotId()).commit()
+
+    def meanwhile(wanted: Compaction, target: int, ratio: float) -> dict[str, str]:
+        stage(staged[1])
+        return original(wanted, target, ratio)
+
+    stage(staged[0])
+    before = shop.lake.iceberg(shop.mirror).currentSnapshot().snapshotId()
+    monkeypatch.setattr(maintain_steps, "_options", meanwhile)
+    found = shop.report(plan=False, later=timedelta())
+    monkeypatch.undo()
+
+    assert found.tables[0].error is not None
+    assert (found.tables[0].error.code, found.exit_code) == (CommitConflict.__name__, CommitConflict.exit_code)
+    assert shop.lake.iceberg(shop.mirror).currentSnapshot().snapshotId() == before
+    assert shop.refs(shop.mirror) == {"main", MARKER_TAG, GENESIS_TAG, *staged}, "its own branch is gone"
+
+    assert shop.maintain()[""].error is None, "neither of them moves"
     assert shop.is_right()
 
 
