@@ -6,7 +6,7 @@ What the contract masks leaves here masked, in the one place where values come f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -35,13 +35,27 @@ class Image:
     """The record that holds a row, its type, and its names where the message itself says which it has.
 
     `changes` says whether the row was there before: what an update leaves out is what it had, and not known where the
-    value before it is not. What a row leaves out that comes whole is NULL.
+    value before it is not. What a row leaves out that comes whole is NULL. Where `unchanged` is true, so is what an
+    update leaves out: by a NULL that `before`, the record as it was, has too; or without that, by its names.
     """
 
     record: Column
     wire: WireType
     names: Column | None = None
     changes: Column | None = None
+    before: Column | None = None
+    unchanged: Column | None = None
+
+    @property
+    def is_silent(self) -> Column:
+        """Whether `names` leaves out what an update did not change, rather than what its writer does not have."""
+        if self.before is not None or self.unchanged is None:
+            return F.lit(False)
+        return F.coalesce(self.unchanged, F.lit(False))
+
+    def tells(self, names: Sequence[str]) -> Column:
+        """Whether the message has a column, by any of its names."""
+        return F.lit(True) if self.names is None else F.arrays_overlap(self.names, F.array(*map(F.lit, names)))
 
     def value(self, told: Sequence[str]) -> Column:
         """The wire value of a column that may have any of some names: of the first that the message has."""
@@ -62,6 +76,20 @@ def _never_told(source: Image, column: TableColumn) -> list[Column]:
     if source.names is None:
         return []
     return [F.when(~F.arrays_overlap(source.names, F.array(*map(F.lit, nulls))), F.lit(column.name))]
+
+
+def _left_out(source: Image, names: Sequence[str], reading: Reading, on_wire: Column) -> list[Column]:
+    """Tests for what an update leaves out, so that it says nothing of a column."""
+    tests = []
+    if reading.absent is not None:
+        is_change = F.coalesce(source.changes if source.changes is not None else F.lit(None), F.lit(False))
+        tests.append(is_change & reading.absent(on_wire))
+    if source.before is not None and source.unchanged is not None:
+        was = replace(source, record=source.before).value(names)
+        tests.append(F.coalesce(source.unchanged, F.lit(False)) & on_wire.isNull() & was.isNull() & source.tells(names))
+    elif source.names is not None and source.unchanged is not None:
+        tests.append(~source.tells(names) & source.is_silent)
+    return tests
 
 
 def image_type(target: TableSchema) -> str:
@@ -103,11 +131,8 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
         if unknown is not None:
             unavailable.append(F.when(unknown, F.lit(column.name)))
         if source.names is not None:
-            told = F.arrays_overlap(source.names, F.array(*map(F.lit, names)))
-            missing.append(F.when(~told, F.lit(column.name)))
-        if reading.absent is not None:
-            is_change = F.coalesce(source.changes if source.changes is not None else F.lit(None), F.lit(False))
-            unavailable.append(F.when(is_change & reading.absent(on_wire), F.lit(column.name)))
+            missing.append(F.when(~source.tells(names) & ~source.is_silent, F.lit(column.name)))
+        unavailable += [F.when(test, F.lit(column.name)) for test in _left_out(source, names, reading, on_wire)]
         if column.beside is None:
             problems += _problems(column.name, reading, on_wire, misfit, unknown, reader)
     return F.struct(

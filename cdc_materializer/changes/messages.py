@@ -26,6 +26,7 @@ from cdc_materializer.changes.positions import (
     SAID_FIELDS,
     Source,
     log,
+    numbers_count,
     position,
     snapshot_place,
     source_table,
@@ -250,12 +251,14 @@ def _value_struct(at: int, writer: Writer, said: Said, source: Source, target: T
     for test in (said.corrupt, _no_texts(said, writer, row, options)):
         if test is not None:
             is_corrupt = is_corrupt | (body.isNotNull() & F.coalesce(test, F.lit(False)))
+    before = said.before if options.format.leaves_out(writer) else None
+    shown = Image(after, row, names, said.op == "u", before, said.unchanged)
     return F.struct(
         is_corrupt.alias("corrupt"),
         (body.isNull() & ~writer.is_corrupt(datum)).alias("empty"),
         _elsewhere(said, writer, target, options).alias("elsewhere"),
         said.op.alias("op"),
-        image(Image(after, row, names, said.op == "u"), reader, target, options).alias("image"),
+        image(shown, reader, target, options).alias("image"),
         _old_key(said, writer, target, options).alias("old_key"),
         # What is read from a damaged message may be anything, and a position must not put others out of order.
         F.when(~is_corrupt, source.of(said.source)).alias("source"),
@@ -350,20 +353,22 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         code.alias(m.CODE),
         reason_of(writers, code).alias(m.REASON),
         F.coalesce(nameless, F.lit(False)).alias(m.NAMELESS),
-        _signature(op, target).alias(m.SIGNATURE),
+        _signature(op, target, source, options).alias(m.SIGNATURE),
         (value["transaction"] if options.transactions else F.lit(None).cast(m.TRANSACTION_TYPE)).alias(m.TRANSACTION),
         value["patch"].alias(m.PATCH),
         home.home(text, [one for one in writers.keys if _tells_all(one, target, options)]).alias(m.HOME),
     ]
 
 
-def _signature(op: Column, target: TableSchema) -> Column:
+def _signature(op: Column, target: TableSchema, source: Source, options: Options) -> Column:
     """m.SIGNATURE: operation and image, the number in the transaction, and what the row was (`Options.exact`).
 
     Changes of one transaction can share a place: all of a compressed one in a binlog, and Oracle's of one SCN (§2.1).
     """
-    value = F.col("value")
-    return signature(op, F.col("image"), target, value["patch"], value["was"], value["transaction"]["total_order"])
+    value, numbers = F.col("value"), []
+    if options.transactions or options.exact:
+        numbers = [F.when(numbers_count(source), value["transaction"]["total_order"])]
+    return signature(op, F.col("image"), target, value["patch"], value["was"], *numbers)
 
 
 def _tells_all(writer: Writer, target: TableSchema, options: Options) -> bool:

@@ -90,6 +90,8 @@ def is_named_later(at: int, writer: Writer, options: Options) -> bool:
 def with_names(parts: DataFrame, writers: Writers, options: Options) -> DataFrame:
     """Which columns a row has, where JSON without a schema alone tells it; NULL for a row with a value in each.
 
+    A text's null is a value here: it is not read yet.
+
     To go through a message for them takes as long as to read it.
 
     Args:
@@ -102,8 +104,11 @@ def with_names(parts: DataFrame, writers: Writers, options: Options) -> DataFram
         # Asked in this order: most writers are none of JSON without a schema, and columns cost questions to the JVM.
         told = names_by_message(writer, options) if is_named_later(at, writer, options) else None
         if told is not None:
-            row = made(at, writer, options).after
-            names[f"names{at}"] = told if row is None else F.when(_lacks_values(row, row_of(writer, options)), told)
+            said = made(at, writer, options)
+            row, unchanged = said.after, F.lit(False) if said.unchanged is None else said.unchanged
+            if row is not None:
+                told = F.when(_lacks_values(row, row_of(writer, options)) | F.coalesce(unchanged, F.lit(False)), told)
+            names[f"names{at}"] = told
     return parts.withColumns(names).drop("value") if names else parts
 
 

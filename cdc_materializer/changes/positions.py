@@ -36,9 +36,7 @@ _SCN_DIGITS = 40
 #: A position of Oracle's without a number in its SCN.
 _UNNUMBERED = rf"\d{{{_SCN_DIGITS}}}/\d{{{_ROW_DIGITS}}}/\d{{{_SCN_DIGITS}}}/0{{{_LONG_DIGITS}}}$"
 #: Positions of one change each, behind their epoch and server.
-_OF_ONE = re.compile(
-    r"(?:~\d+/)?(?:[^@/]*@)?(?:\d{20}/(?!0{20}$)\d{20}|[0-9a-f]++(?::[0-9a-f]++)++/[0-9a-f:]+/\d+)", re.DOTALL
-)
+_OF_ONE = r"^(?:~\d+/)?(?:[^@/]*@)?(?:\d{20}/(?!0{20}$)\d{20}|[0-9a-f]++(?::[0-9a-f]++)++/[0-9a-f:]+/\d+)$"
 #: Where a change is in what Oracle's XStream sends: bytes that compare. Of the 33 that newer servers write, the
 #: first 8 are the number of the commit.
 _LCR, _LCR_OF_33 = "^[0-9a-f]+$", "^[0-9a-f]{66}$"
@@ -162,7 +160,16 @@ def is_of_one(position: str) -> bool:
     PostgreSQL's, Informix's that tell a change's number, and SQL Server's and Db2's are; of a compressed transaction
     all have one in a binlog, one SCN of Oracle's and one count of MongoDB's oplog have many, and of others nobody says.
     """
-    return _OF_ONE.fullmatch(position) is not None
+    return re.fullmatch(_OF_ONE, position) is not None
+
+
+def numbers_count(source: Source) -> Column:
+    """Whether what a change's transaction counts it as tells it from others at its place; else a place is of one.
+
+    A connector that begins anew in the middle of a transaction counts from one again, so that the number of a change
+    that is sent once more is another one.
+    """
+    return ~F.coalesce(position(source).rlike(_OF_ONE), F.lit(False))
 
 
 def file_name(position: str) -> str:
@@ -282,12 +289,16 @@ def _spanner(source: Source) -> Column:
 
 
 def _vitess(source: Source) -> Column:
-    # Without the ordered metadata a vgtid is all there is, and those of several shards are in no order.
-    return _joined(
+    # Without the ordered metadata a vgtid is all there is, and those of several shards are in no order. Nor are the
+    # numbers of the metadata: each shard counts for itself, and a row can move from one to another.
+    place = _joined(
         _number(source["transaction_epoch"]),
         _number(source["transaction_rank"], _SCN_DIGITS),
         _number(source["total_order"]),
     )
+    # A shard that is one of several is named by its range of keys, `-80`; the only one `0` or `-`.
+    is_one_of_several = F.contains(source["shard"], F.lit("-")) & (F.length(source["shard"]) > 1)
+    return F.when(~F.coalesce(is_one_of_several, F.lit(False)), place)
 
 
 def _cockroachdb(source: Source) -> Column:

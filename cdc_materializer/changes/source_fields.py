@@ -23,6 +23,7 @@ SOURCE_FIELDS = {
     "lcr_position": "string",
     "ord": "string",
     "ts_hlc": "string",
+    "shard": "string",
     "server_transaction_id": "string",
     "mod_number": "string",
     "ts_ms": "bigint",

@@ -365,7 +365,8 @@ def _partial(writers: Writers, target: TableSchema, options: Options) -> Partial
             reading = reader.read(kind) if kind is not None else None
             if reading is None or (writer.is_plain and not options.format.needs_contract):
                 absent[column.name] = None
-            if reading is not None and (reading.unavailable is not None or reading.absent is not None):
+            may_lack = reading is not None and (reading.unavailable is not None or reading.absent is not None)
+            if may_lack or (reading is not None and options.format.leaves_out(writer)):
                 # A change of key does not know the values that it leaves out: they are in the old key's row.
                 unavailable[column.name] = None
     return Partial(tuple(absent), tuple(unavailable))

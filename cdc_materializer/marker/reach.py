@@ -16,3 +16,12 @@ def reach_of(position: str) -> str:
     """The position up to which rows of snapshots come before a change; its own, but for pairs of log numbers."""
     match = _PAIR.fullmatch(position)
     return position if match is None else max(position, f"{match[1]}{match[2]}/{match[2]}")
+
+
+def is_older(snapshot: str, change: str) -> bool:
+    """Whether a snapshot at a position does not have a change.
+
+    SQL Server's and Db2's tell the last commit that they have and no change, so that they have all of its changes.
+    """
+    commit, mark, _ = snapshot.partition("//")
+    return snapshot < reach_of(change) and not (mark and change.startswith(f"{commit}/"))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
-from cdc_materializer.marker.reach import reach_of
+from cdc_materializer.marker.reach import is_older
 from cdc_materializer.strict_json import as_offset, as_text, read_object, read_partitions, refuse
 
 FIRST = ("first", "first_in_data_collection")
@@ -101,7 +101,7 @@ class Snapshot:
         One that is says nothing of what came since: its records were sent again, or its topic is read anew.
         """
         at = self.position
-        is_behind = at is not None and any(at < reach_of(ahead) for ahead in self.ahead.values())
+        is_behind = at is not None and any(is_older(at, ahead) for ahead in self.ahead.values())
         return self.has_end and self.has_begin and not is_behind
 
     def joined(self, other: Snapshot) -> Snapshot:

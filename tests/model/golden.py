@@ -167,10 +167,11 @@ class Reading:
         if message["op"] == "r":
             place.setdefault("snapshot", "true")
         source: dict[str, Any] = debezium_envelope("c", None, None, **{"lsn": 100 * (at + 1), **place})["source"]
-        source |= message.get("source", {}) | message.get("transaction", {})
+        source |= message.get("source", {})
         if "source" in self.case.data:
-            return {name: source.get(name) for name in self.case.data["source"]}
-        return source
+            source = {name: source.get(name) for name in self.case.data["source"]}
+        order: dict[str, Any] = message.get("transaction", {})  # which Vitess tells beside the source
+        return source | order
 
     def _image(self, row: Mapping[str, Any] | None, version: int) -> Row | None:
         if row is None:

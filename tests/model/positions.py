@@ -81,7 +81,8 @@ def _spanner(source: Source) -> Position | None:
 
 def _vitess(source: Source) -> Position | None:
     parts = [source.get(name) for name in ("transaction_epoch", "transaction_rank", "total_order")]
-    return None if None in parts else tuple(int(str(part)) for part in parts)
+    is_sharded = len(source.get("shard") or "") > 1 and "-" in source["shard"]
+    return None if is_sharded or None in parts else tuple(int(str(part)) for part in parts)
 
 
 def _cockroachdb(source: Source) -> Position | None:

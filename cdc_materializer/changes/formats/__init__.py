@@ -111,6 +111,7 @@ class Said:
             `ts_ms` or `ts_us` the time of the change; `db`, `schema`, `table` its table; `snapshot` as Debezium has it.
         was: the row as it was with all of the fields, where the format tells it: what has one place in a binlog is also
             told apart by it.
+        unchanged: whether columns that are NULL both here and before are as they were (`Format.leaves_out`).
         transaction: a struct of `model.TRANSACTION_TYPE`.
         patch: how the row's document is made of the one before, as text, where the change shows none and `after` has
             the placeholder of a value that is not known in its place (`documents`).
@@ -122,6 +123,7 @@ class Said:
     before: Column | None = None
     source: Mapping[str, Column] = field(default_factory=dict)
     was: Column | None = None
+    unchanged: Column | None = None
     transaction: Column | None = None
     patch: Column | None = None
     corrupt: Column | None = None
@@ -168,6 +170,11 @@ class Format:
     def is_other(self, wire: WireType) -> bool:
         """Whether values of a type are known to change no row: heartbeats, transaction marks and the like."""
         return wire.name.startswith("io.debezium.") and is_other(wire)
+
+    def leaves_out(self, writer: Writer) -> bool:
+        """Whether updates by a writer may tell only what they changed: all else is NULL in them and before."""
+        del writer
+        return False
 
     def value_type(self, row: WireType) -> WireType:
         """The type of a value in JSON without a schema, whose rows have the columns that a contract declares."""

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _TEXT = WireType("string", optional=True)
 _OPS = frozenset("crudtm")
 _DOCUMENTS = "documents"
+#: Where Spanner says how much its change stream tells of an update: the columns that it changed, as they were and are,
+#: or only as they are. The others are NULL, as what it set to NULL is.
+_CAPTURE, _BOTH_SIDES, _ONE_SIDE = "value_capture_type", "OLD_AND_NEW_VALUES", "NEW_VALUES"
 
 
 class Debezium(Format):
@@ -48,9 +51,15 @@ class Debezium(Format):
         """By the schema's name, whatever stands before it: it can be adjusted. A row's is anybody's."""
         return is_other(wire) and self.row(wire) is None
 
+    def leaves_out(self, writer: Writer) -> bool:
+        """Those of Spanner may. Of JSON without a schema `names` tells what a message leaves out."""
+        source = writer.wire.get("source")
+        return not writer.is_plain and source is not None and source.get(_CAPTURE) is not None
+
     def value_type(self, row: WireType) -> WireType:
         """An envelope of rows that a contract declares."""
-        source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in SOURCE_FIELDS.items())
+        read = {**SOURCE_FIELDS, _CAPTURE: "string"}
+        source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in read.items())
         fields = (
             ("op", _TEXT),
             ("before", row),
@@ -78,9 +87,9 @@ class Debezium(Format):
         if document_row(writer.wire) is not None:
             return ", ".join([document_ddl(writer.wire), *transaction])
         source = writer.wire.get("source")
-        parts = ["op string", *[f"{side} struct<{row_ddl}>" for side in _sides(writer, options)]]
+        parts = ["op string", *[f"{side} struct<{row_ddl}>" for side in self._sides(writer, options)]]
         if source is not None:
-            told = {name: ddl for name, ddl in SOURCE_FIELDS.items() if source.get(name)}
+            told = {name: ddl for name, ddl in {**SOURCE_FIELDS, _CAPTURE: "string"}.items() if source.get(name)}
             known = [f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in told.items()]
             parts += [f"source struct<{', '.join(known)}>"] if known else []
         return ", ".join([*parts, *transaction])
@@ -96,10 +105,16 @@ class Debezium(Format):
         return F.when(is_of_documents(value), _DOCUMENTS)
 
     def names(self, value: Column) -> Column | None:
-        """Those of `after`."""
+        """Those of `after`; of an update that tells what it changed alone, those with a value on either side."""
         from pyspark.sql import functions as F
 
-        return F.json_object_keys(F.get_json_object(value, "$.after"))
+        after, before = (F.get_json_object(value, f"$.{side}") for side in ("after", "before"))
+        capture, op = F.get_json_object(value, f"$.source.{_CAPTURE}"), F.get_json_object(value, "$.op")
+        is_sparse = F.contains(value, F.lit(_BOTH_SIDES)) & (capture == _BOTH_SIDES) & (F.lower(op) == "u")
+        # Merged from both sides: what is NULL in one and not in the other was set, or was set to NULL.
+        values = [F.from_json(F.coalesce(side, F.lit("{}")), "map<string,string>") for side in (after, before)]
+        told = [F.map_keys(F.map_filter(side, lambda _, value: value.isNotNull())) for side in values]
+        return F.when(is_sparse, F.array_union(*told)).otherwise(F.json_object_keys(after))
 
     def said(self, part: Part) -> Said:
         """What the envelope says."""
@@ -118,15 +133,29 @@ class Debezium(Format):
                 return replace(told, after=part.entry[ROW], corrupt=corrupt)
             document, patch = document_of(part)
             return replace(told, after=document, patch=patch)
-        sides = _sides(writer, options)
+        sides = self._sides(writer, options)
+        capture, is_update = part.field("source", _CAPTURE), F.lower(body["op"]) == "u"
+        # Without the row as it was, nothing tells what an update left out.
+        before, is_blind = body["before"] if "before" in sides else None, capture == _ONE_SIDE
+        if self.leaves_out(writer):
+            lacks = F.lit(True) if before is None else before.isNull()
+            is_blind = is_blind | ((capture == _BOTH_SIDES) & lacks)
         return Said(
             op=F.lower(body["op"]),
             after=body["after"] if "after" in sides else None,
-            before=body["before"] if "before" in sides else None,
-            was=body["before"] if "before" in sides else None,
+            before=before,
+            was=before,
+            unchanged=is_update & (capture == _BOTH_SIDES) if part.has("source", _CAPTURE) else None,
             source=_source_of(part) | ranks(body, writer, part.reader),
             transaction=belongs_to,
+            corrupt=is_update & is_blind if part.has("source", _CAPTURE) else None,
         )
+
+    def _sides(self, writer: Writer, options: Options) -> list[str]:
+        """The images that are read."""
+        is_asked = options.key or options.doubtful_keys or options.exact or self.leaves_out(writer)
+        wanted = ["after", "before"] if is_asked else ["after"]
+        return [side for side in wanted if writer.wire.get(side) is not None]
 
 
 def _source_of(part: Part) -> dict[str, Column]:
@@ -139,12 +168,6 @@ def _is_op(value: object) -> bool:
 
 def _is_image(value: object) -> bool:
     return value is None or isinstance(value, (Mapping, str))
-
-
-def _sides(writer: Writer, options: Options) -> list[str]:
-    is_asked = options.key or options.doubtful_keys or options.exact
-    wanted = ["after", "before"] if is_asked else ["after"]
-    return [side for side in wanted if writer.wire.get(side) is not None]
 
 
 def _source_ddl(wire: WireType | None, wanted: str) -> str:

@@ -37,7 +37,7 @@ _TRANSACTION = ("id", "total_order", "data_collection_order")
 _UNREAD = (
     *("version", "name", "txId", "xmin", "origin", "origin_lsn", "server_id", "thread", "query", "rs_id"),
     *("user_name", "redo_sql", "row_id", "start_scn", "start_ts_ms", "commit_ts_ms", "collection"),
-    *("wallTime", "lsid", "txnNumber", "keyspace", "shard", "vgtid"),
+    *("wallTime", "lsid", "txnNumber", "keyspace", "vgtid", "value_capture_type"),
 )
 #: What tells a connector where nobody added `source.connector`: a field that it alone has, or the form of one. Db2 has
 #: `commit_lsn` too, in a form that is not told apart: without its name such changes have no position.
