@@ -28,6 +28,11 @@ _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}")
 _GLOB_SIGNS = frozenset("*?[")
 _ONE_STAR = re.compile(r"[^*?\[]*\*[^*?\[]*")
 
+#: How much of a mirror's file is read to find one key: files are sorted by it, and a row group is read as a whole.
+#: Iceberg's own 128 MiB are a whole file. CPU-seconds to look up one of 1.1 million rows in a file of 42 MiB: 1.6 with
+#: those, 0.7 with 16 MiB, 0.3 with 8, which made the file 4 % larger; a full scan took the same.
+_ROW_GROUP, _ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes", 8 << 20
+
 _TRANSFORM = re.compile(
     r"(?P<column>\w+)|(years|months|days|hours)\((?P<of>\w+)\)|(bucket|truncate)\([1-9][0-9]{0,8}, ?(?P<cut>\w+)\)"
 )
@@ -218,8 +223,8 @@ class TableSettings(Settings):
         return properties
 
     def format_properties(self) -> dict[str, str]:
-        """Return the Iceberg properties of a new mirror: those that suit all `readers`, then `properties` over them."""
-        return {**format_of(self.readers), **self.properties}
+        """Return a new mirror's Iceberg properties: ours, those that suit all `readers`, and `properties` over them."""
+        return {_ROW_GROUP: str(_ROW_GROUP_BYTES), **format_of(self.readers), **self.properties}
 
     @model_validator(mode="after")
     def _check_added(self) -> Self:

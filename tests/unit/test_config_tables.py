@@ -55,6 +55,7 @@ def test_the_format_suits_all_readers(readers: list[Any], version: str, mode: st
         "write.delete.mode": mode,
         "write.update.mode": mode,
         "write.merge.mode": mode,
+        "write.parquet.row-group-size-bytes": "8388608",
     }
 
 
