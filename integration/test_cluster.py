@@ -65,9 +65,9 @@ def _rows(pipeline: Pipeline) -> Mapping[int, str]:
 def test_a_cluster_makes_the_same_mirror(
     kafka: Kafka, spark_cluster: SparkCluster, folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First a run of `cdcm` with `spark.master`, then one of `spark-submit` on the same tables."""
+    """First a run of `cdcm` with `spark.master`, of more than is folded as one task; then one of `spark-submit`."""
     create_topic(kafka.bootstrap, _TOPIC, partitions=_PARTITIONS)
-    _send(kafka, 0, 400)
+    _send(kafka, 0, 4_000)
     home = folder("spread")
     events = home / "events"
     events.mkdir()
@@ -87,10 +87,10 @@ def test_a_cluster_makes_the_same_mirror(
     document = pipeline.run_once()
 
     assert (document["exit_code"], document["tables"][0]["quarantined"]) == (0, 0)
-    assert _rows(pipeline) == _expected(400)
+    assert _rows(pipeline) == _expected(4_000)
     assert len(_executors(events) - {"driver"}) == WORKERS
 
-    _send(kafka, 400, 500)
+    _send(kafka, 4_000, 4_100)
     job = home / "job.py"
     job.write_text(_JOB, encoding="utf-8")
     libraries = ",".join(map(str, jars.resolve()))
@@ -111,5 +111,5 @@ def test_a_cluster_makes_the_same_mirror(
 
     assert done.returncode == 0, done.stderr[-2_000:]
     assert json.loads(done.stdout.splitlines()[-1])["tables"][0]["quarantined"] == 0
-    assert _rows(pipeline) == _expected(500)
+    assert _rows(pipeline) == _expected(4_100)
     assert json.loads(pipeline.run("verify").stdout)["exit_code"] == 0

@@ -14,6 +14,7 @@ from cdc_materializer.merge import KeyRanges, delete_keys
 from cdc_materializer.names import TableName
 from cdc_materializer.run.run import run_once
 from cdc_materializer.schema.schema import Column, TableSchema
+from cdc_materializer.session.properties import BATCHES
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
@@ -163,6 +164,24 @@ def test_a_delete_shuffles_no_files_and_reads_those_where_its_keys_can_be(
     assert "BroadcastHashJoin" in plan, plan
     assert "SortMergeJoin" not in plan, plan
     assert files == (1 if ranges else 4)
+
+
+def test_keys_that_are_too_many_to_be_sent_are_joined_by_a_shuffle(
+    spark: "SparkSession", lake_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark sends as much as `spark.sql.autoBroadcastJoinThreshold` says to each file; here nothing."""
+    settings = {**BATCHES, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    monkeypatch.setattr("cdc_materializer.session.session.BATCHES", settings)
+    shop = Shop(lake_config, spark, "shuffled", records_max=40)
+    shop.send(*[("c", 100 + at, at) for at in range(3)])
+    shop.run()
+    shop.send(("u", 101, 7), ("d", 102, None), ("u", 3, 33))
+    before = _listed(_store(spark).executionsList())[-1].executionId()
+    shop.run()
+
+    ((plan, _),) = _deletes(spark, before, shop.mirror)
+    assert "SortMergeJoin" in plan, plan
+    assert shop.rows() == {1: 11, 3: 33, 100: 0, 101: 7}
 
 
 def _store(spark: "SparkSession") -> Any:  # noqa: ANN401 - Spark's own record of what it has executed
