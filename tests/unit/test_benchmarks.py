@@ -165,7 +165,9 @@ def test_pictures_show_the_results() -> None:
 
     assert drawn
     assert {path: path.read_text("utf-8") for path in RESULTS.glob("*.svg")} == drawn, "python -m benchmarks.plots"
-    kind = next(iter(applied.values()))["kinds"][0]
+    kinds = [kind for document in applied.values() for kind in document["kinds"]]
+    # Of two batches the middle is their mean, so that what steps have in the middle adds up.
+    kind = next(kind for kind in kinds if len(kind["ways"]["ours"]["cpu"]) == 2)
     ours = next(parts for name, parts in bars_of(kind) if name.endswith("ours"))
     assert sum(seconds for _, seconds in ours) == pytest.approx(sum(sorted(kind["ways"]["ours"]["cpu"])) / 2)
 
