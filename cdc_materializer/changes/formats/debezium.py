@@ -34,6 +34,8 @@ _DOCUMENTS = "documents"
 #: Where Spanner says how much its change stream tells of an update: the columns that it changed, as they were and are,
 #: or only as they are. The others are NULL, as what it set to NULL is.
 _CAPTURE, _BOTH_SIDES, _ONE_SIDE = "value_capture_type", "OLD_AND_NEW_VALUES", "NEW_VALUES"
+#: What is read of `source`.
+_READ = {**SOURCE_FIELDS, _CAPTURE: "string"}
 
 
 class Debezium(Format):
@@ -58,8 +60,7 @@ class Debezium(Format):
 
     def value_type(self, row: WireType) -> WireType:
         """An envelope of rows that a contract declares."""
-        read = {**SOURCE_FIELDS, _CAPTURE: "string"}
-        source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in read.items())
+        source = tuple((name, WireType("long" if ddl == "bigint" else "string")) for name, ddl in _READ.items())
         fields = (
             ("op", _TEXT),
             ("before", row),
@@ -89,7 +90,7 @@ class Debezium(Format):
         source = writer.wire.get("source")
         parts = ["op string", *[f"{side} struct<{row_ddl}>" for side in self._sides(writer, options)]]
         if source is not None:
-            told = {name: ddl for name, ddl in {**SOURCE_FIELDS, _CAPTURE: "string"}.items() if source.get(name)}
+            told = {name: ddl for name, ddl in _READ.items() if source.get(name)}
             known = [f"{name} {_source_ddl(source.get(name), ddl)}" for name, ddl in told.items()]
             parts += [f"source struct<{', '.join(known)}>"] if known else []
         return ", ".join([*parts, *transaction])
