@@ -22,6 +22,7 @@ from cdc_materializer.built_once import built_once
 from cdc_materializer.changes import model as m
 from cdc_materializer.changes.shards import same_server
 from cdc_materializer.errors import Code
+from cdc_materializer.fold.packing import UNASKED, packed, unpacked
 from cdc_materializer.marker.snapshots import Sweep
 from cdc_materializer.order import key_order, owners, resends
 from cdc_materializer.order.epochs import CONTINUED, MOVES, REGRESSED, Recorded, went_back
@@ -38,11 +39,16 @@ SWEPT = "__cdc_swept"
 SEGMENT = "__cdc_segment"
 #: Which insert opened the segment: partition, offset and part; NULL where none did, as behind a delete.
 OPENER = "__cdc_opener"
+#: Whether the message is the first of its segment that leaves a row.
+_BEGINS = "__cdc_begins"
+#: What the first message of the segment that leaves a row does not have: its segment, and its absent columns.
+_BEGUN = "__cdc_begun"
 #: Whether the last change of the row before this message had ended it.
 GONE = "__cdc_gone"
-#: Unavailable columns for which neither this message nor an earlier one of its segment has a value.
+#: Unavailable columns for which neither this message nor an earlier one of its segment has a value. Not those that the
+#: segment's first message does not have: its row has NULL there, which is kept (§0 rule 5), as behind that message.
 OPEN_COLUMNS = "__cdc_open"
-#: Absent columns of the same kind.
+#: Absent columns of the same kind, and those that its first message does not have.
 MISSING_COLUMNS = "__cdc_missing"
 #: Codes that the state has from values carried out of held messages: array<struct<column,code>>.
 CARRIED = "__cdc_carried"
@@ -59,11 +65,6 @@ REBUILT = "__cdc_rebuilt"
 HELD = "__cdc_held"
 #: Whether the mirror's row is as this message of its key's past has left it, see `standing`.
 STANDS = "__cdc_stands"
-
-#: Columns of `changes.model` that no window asks about.
-_UNASKED = (m.TOPIC, m.REASON, m.TRANSACTION, m.PATCH, m.HOME)
-#: A struct of the rows' columns and of these, while the windows go over them.
-_PACKED = "__cdc_packed"
 
 #: DDL of a list of column names, and of what is wrong with one of them.
 NO_NAMES = "array<string>"
@@ -129,7 +130,7 @@ def states(
     """
     # What ends rows of all partitions comes in one: between it and them positions decide.
     recorded = replace(recorded, home=MOVES) if lives else recorded
-    changes = _packed(changes, target)
+    changes = packed(changes, target)
     guarded = _guard(changes, recorded, truncates, sweeps, lives=lives)
     guarded = _without_idle_wipes(guarded, recorded) if lives else guarded
     if sweeps:
@@ -137,22 +138,6 @@ def states(
     if recorded.routed:
         guarded = owners.hold_collisions(guarded, effective(), is_delete(), _window())
     return _carry(guarded, target, partial)
-
-
-def _packed(changes: DataFrame, target: TableSchema) -> DataFrame:
-    """The changes with what the windows only pass on in one column, _PACKED.
-
-    A window, and a projection between two, writes each row anew, field by field, but a struct as the bytes that it is.
-    Four windows over rows of 12 columns take a fifth less by that, and over rows of 60 a third.
-    """
-    names = [*target.types, *_UNASKED]
-    packed = F.struct(*[m.column(name).alias(f"at_{at}") for at, name in enumerate(names)])
-    return changes.select(*[m.column(name) for name in changes.columns if name not in names], packed.alias(_PACKED))
-
-
-def _unpacked(target: TableSchema) -> dict[str, Column]:
-    """The columns that _PACKED has, by name."""
-    return {name: F.col(_PACKED)[f"at_{at}"] for at, name in enumerate([*target.types, *_UNASKED])}
 
 
 # --- 1. was it sent before?
@@ -292,20 +277,25 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
     inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
     swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
+    ended = F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before())
+    is_first = F.coalesce(ended, F.lit(True)) | (F.col(m.OP) == "c")
     segmented = guarded.withColumns(
         {
             SEGMENT: F.coalesce(deletes, F.lit(0)) + F.coalesce(inserts, F.lit(0)) + swept,
-            GONE: F.coalesce(F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before()), F.lit(False)),
+            GONE: F.coalesce(ended, F.lit(False)),
+            _BEGINS: effective() & ~is_delete() & is_first,
         }
     )
     carried = [
         name for name in target.types if name in {*partial.absent, *partial.unavailable} and name not in target.key
     ]
-    values = _unpacked(target)
+    values = unpacked(target)
     place = F.struct(m.PARTITION, m.OFFSET, m.PART).alias("value")
     opens = F.when(effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), place))
+    begins = F.when(F.col(_BEGINS), F.struct(F.col(SEGMENT).alias("segment"), F.col(m.ABSENT).alias("absent")))
     lasts = segmented.withColumns(
         {OPENER: F.last(opens, ignorenulls=True).over(_so_far())}
+        | ({_BEGUN: F.last(begins, ignorenulls=True).over(_so_far())} if _may_begin(partial) else {})
         | {f"__cdc_last_{at}": _last(name, values[name]) for at, name in enumerate(carried)}
         | {
             f"__cdc_good_{at}": _last_good(name, values[name])
@@ -314,6 +304,11 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
         }
     )
     return _resolve(lasts, target, carried, partial)
+
+
+def _may_begin(partial: Partial) -> bool:
+    """Whether a column that some message leaves open may be one that another does not have."""
+    return not set(partial.absent).isdisjoint(partial.unavailable)
 
 
 def tells(name: str) -> Column:
@@ -343,7 +338,7 @@ def _last_good(name: str, value: Column) -> Column:
 
 def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], partial: Partial) -> DataFrame:
     """Put the carried values into the columns and name what is still open."""
-    values = _unpacked(target)
+    values = unpacked(target)
     columns: dict[str, Column] = {}
     open_columns, missing, codes = [], [], []
     for at, name in enumerate(carried):
@@ -352,20 +347,23 @@ def _resolve(lasts: DataFrame, target: TableSchema, carried: Sequence[str], part
         value = F.when(is_open, last["value"]).otherwise(values[name])
         # A delete stays open too: a key change may want to know the row that it ended.
         asks = is_open | is_delete()
-        open_columns.append(F.when(asks & last.isNull(), F.lit(name)))
+        is_null = F.lit(False)
+        if _may_begin(partial) and name in partial.absent:
+            is_null = F.coalesce(F.array_contains(_of_segment(F.col(_BEGUN))["absent"], name), F.lit(False))
+        open_columns.append(F.when(asks & last.isNull() & ~is_null, F.lit(name)))
         code = F.struct(F.lit(name).alias("column"), last["code"].alias("code"))
         codes.append(F.when(asks & last["code"].isNotNull(), code))
         if name in partial.absent:
             good = _of_segment(F.col(f"__cdc_good_{at}"))
             is_missing = F.array_contains(F.col(m.ABSENT), name)
             value = F.when(is_missing, good["value"]).otherwise(value)
-            missing.append(F.when(is_missing & good.isNull(), F.lit(name)))
+            missing.append(F.when((is_missing & good.isNull()) | (asks & last.isNull() & is_null), F.lit(name)))
         # At a delete the columns show the row that it ends: a key change takes its unknown values from there.
         columns[name] = F.when(is_delete() & effective(), last["value"]).otherwise(value)
     row = [columns.get(name, values[name]).alias(name) for name in target.types]
     return lasts.select(
         *row,
-        *[values[name].alias(name) if name in _UNASKED else F.col(name) for name in m.META],
+        *[values[name].alias(name) if name in UNASKED else F.col(name) for name in m.META],
         *(
             CURRENT,
             REBUILT,
