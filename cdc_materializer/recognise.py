@@ -77,6 +77,7 @@ class Recognised:
         encoding: `avro`, `json` or `protobuf`; None where nothing could be read.
         rows: the rows of its envelopes, one a writer, in the order of their first messages; the newest is `newest`.
         newest: the row of the last message that has one.
+        value: the whole value of that message.
         schema: the table that a run would make.
         misfits: columns whose type changed so that the table cannot follow.
         reason: why no table can be made of it; None where one can.
@@ -89,6 +90,7 @@ class Recognised:
     encoding: str | None = None
     rows: tuple[WireType, ...] = ()
     newest: WireType | None = None
+    value: WireType | None = None
     schema: TableSchema = TableSchema(())  # noqa: RUF009 - frozen
     misfits: tuple[Misfit, ...] = ()
     reason: str | None = None
@@ -131,6 +133,7 @@ def recognise(topic: str, messages: Sequence[Message], registry: Registry | None
             encoding=encoding,
             rows=tuple(_distinct(rows)),
             newest=rows[-1],
+            value=changes[-1][0],
         )
         keys = [writers.of(message.key) for _, message in changes]
         told_keys = [with_moments(key, format_.moments) if isinstance(key, WireType) else key for key in keys]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cdc_materializer.changes.formats.debezium_flat import FORMAT as FLAT
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.recognise import Recognised
 
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes"})
 #: The parameter by which `column.propagate.source.type` passes the database's type on.
 _SOURCE_TYPE = "__debezium.source.column.type"
+#: What ExtractNewRecordState can add of a change's place, and what has to be added with it.
+_PLACES = ("lsn", "sequence", "file", "commit_lsn", "commit_scn", "scn", "ord", "ts_hlc", "server_transaction_id")
+_WITH = {"commit_lsn": ("change_lsn", "lsn"), "commit_scn": ("scn", "lcr_position")}
 
 
 def doubts(found: Recognised) -> Iterator[tuple[str, str]]:
@@ -41,6 +45,27 @@ def doubts(found: Recognised) -> Iterator[tuple[str, str]]:
     if wrapped:
         what = "is BIGINT UNSIGNED sent as a signed number: values from 2^63 on come negative."
         yield _about(wrapped, what), "Set `bigint.unsigned.handling.mode=precise` in the connector."
+    lacking = _lacking(FLAT.added_to(found.value)) if found.format == "debezium-flat" and found.value else None
+    if lacking is not None:
+        what = (
+            "Its rows tell a place in the source's log, and not enough for a position: what the connector sends again "
+            "after a crash shows older rows until its end is read."
+        )
+        yield what, f"Add `{lacking}` to `add.fields` of ExtractNewRecordState."
+
+
+def _lacking(added: frozenset[str]) -> str | None:
+    """What has to be added to flattened rows so that they have positions; None where that is there, or none is."""
+    if not any(f"source.{name}" in added for name in _PLACES):
+        return None
+    if not added & {"op", "source.snapshot"}:
+        return "op"
+    lacking = (
+        others[0]
+        for name, others in _WITH.items()
+        if f"source.{name}" in added and not any(f"source.{other}" in added for other in others)
+    )
+    return next((f"source.{name}" for name in lacking), None)
 
 
 def _source_type(kind: WireType) -> str:

@@ -692,6 +692,31 @@ def test_settings_of_the_source_that_lose_values_are_doubted(column: dict[str, A
     assert all(message.startswith("Column c ") and (said or "") in message for message in told)
 
 
+@pytest.mark.parametrize(
+    ("added", "lacking"),
+    [
+        (["__lsn"], "`op`"),
+        (["__source_sequence", "__source_ts_ms"], "`op`"),
+        (["__op", "__commit_lsn"], "`source.change_lsn`"),
+        (["__snapshot", "__commit_scn"], "`source.scn`"),
+        (["__op", "__lsn"], None),
+        (["__op", "__commit_lsn", "__change_lsn"], None),
+        (["__op", "__scn", "__commit_scn"], None),
+        (["__op"], None),
+        (["__table"], None),
+    ],
+)
+def test_flattened_rows_whose_place_is_no_position_are_doubted(added: list[str], lacking: str | None) -> None:
+    """Nobody sees it in the rows: only what is sent again after a crash shows that they have no positions."""
+    fields = [{"field": name, "type": "string", "optional": True} for name in added]
+    fields.append({"field": "id", "type": "int64", "optional": False})
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, **dict.fromkeys(added, "1")}}
+    found = recognise("s.t", [Message(0, 0, _KEY, json.dumps(value).encode())], None)
+
+    assert (found.reason, found.format) == (None, "debezium-flat")
+    assert [do.split("Add ")[1].split(" to ")[0] for _, do in doubts(found)] == ([] if lacking is None else [lacking])
+
+
 @pytest.mark.parametrize(("nullables", "told"), [("none", 1), ("optional", 0), ("wrapper", 0)])
 def test_messages_in_protobuf_that_cannot_tell_null_are_doubted(nullables: str, told: int) -> None:
     """A converter that was not told to keep NULL writes a zero for it."""

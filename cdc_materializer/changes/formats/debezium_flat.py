@@ -76,6 +76,10 @@ class DebeziumFlat(Format):
         added = {*self._added, _DELETED}
         return replace(wire, fields=tuple(one for one in wire.fields if one[0] not in added))
 
+    def added_to(self, wire: WireType) -> frozenset[str]:
+        """What the transform added of the envelope to a value, as `add.fields` calls it: `op`, `source.lsn`."""
+        return frozenset(what for name, what in self._added.items() if wire.get(name) is not None)
+
     def value_type(self, row: WireType) -> WireType:
         """The row with everything that may have been added and is read."""
         known = dict(row.fields)
