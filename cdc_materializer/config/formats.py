@@ -32,6 +32,7 @@ OF_FORMATS = {
     "added_fields_prefix": ("debezium-flat",),
     "before_image": ("dms",),
     "snapshot_sweep": ("debezium", "debezium-flat"),
+    "whole_rows": ("debezium-flat", "iceberg-cdc", "upsert"),
 }
 
 

@@ -111,6 +111,11 @@ class TableSettings(Settings):
         description="For `dms`: `FieldName` of the task's `BeforeImageSettings`, where it is neither "
         "`before-image` nor `before`.",
     )
+    whole_rows: bool | None = Field(
+        default=None,
+        description="For `debezium-flat`, `iceberg-cdc` and `upsert`: whether a column that a row does not have is "
+        "NULL, and not as it was. Left out, it is so of MongoDB's flattened documents alone.",
+    )
     encoding: Literal["auto", "avro", "json"] = Field(
         default="auto",
         description="How values are encoded; `auto`: as their first bytes say. What is not in a named one is held.",

@@ -176,6 +176,16 @@ class Format:
         del writer
         return False
 
+    def has_whole_rows(self, row: WireType, key: Sequence[str]) -> bool:
+        """Whether a column that a row does not have is NULL in it, rather than as it was (§0 rule 12).
+
+        Args:
+            row: its type, from `row`.
+            key: the columns of the table's key.
+        """
+        del row, key
+        return False
+
     def value_type(self, row: WireType) -> WireType:
         """The type of a value in JSON without a schema, whose rows have the columns that a contract declares."""
         return row

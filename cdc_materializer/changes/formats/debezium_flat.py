@@ -50,6 +50,8 @@ _CONNECTORS = {
     "mongodb": ("ord", ""),
 }
 _TEXT = WireType("string", optional=True)
+#: What ExtractNewDocumentState leaves of a document has its identity under another name than its key.
+_DOCUMENT_ID, _DOCUMENT_KEY = "_id", "id"
 
 
 class DebeziumFlat(Format):
@@ -58,16 +60,20 @@ class DebeziumFlat(Format):
     tombstones_delete = True
     moments = "timestamp_ntz"
 
-    def __init__(self, fields: Sequence[str] = (), prefix: str = PREFIX) -> None:
-        """Take the transform's `add.fields` (or `add.headers`) and its prefix; no fields: all that Debezium has."""
-        self._read = tuple(SOURCE_FIELDS)
+    def __init__(self, fields: Sequence[str] = (), prefix: str = PREFIX, *, has_whole_rows: bool | None = None) -> None:
+        """Take the table's settings.
+
+        Args:
+            fields: the transform's `add.fields` (or `add.headers`); none: all that Debezium has.
+            prefix: of their names.
+            has_whole_rows: whether a column that a row does not have is NULL; None: in documents it is.
+        """
+        self._read, self._has_whole_rows = tuple(SOURCE_FIELDS), has_whole_rows
         self._added = _named(fields, prefix) if fields else _all(self._read, prefix)
 
     def for_table(self, table: TableConfig) -> Format:
         """With the fields that the table's settings name."""
-        if not table.added_fields and table.added_fields_prefix == PREFIX:
-            return self
-        return DebeziumFlat(table.added_fields, table.added_fields_prefix)
+        return DebeziumFlat(table.added_fields, table.added_fields_prefix, has_whole_rows=table.whole_rows)
 
     def row(self, wire: WireType) -> WireType | None:
         """The value without what was added."""
@@ -75,6 +81,15 @@ class DebeziumFlat(Format):
             return None
         added = {*self._added, _DELETED}
         return replace(wire, fields=tuple(one for one in wire.fields if one[0] not in added))
+
+    def has_whole_rows(self, row: WireType, key: Sequence[str]) -> bool:
+        """As the table's settings say; else those of MongoDB's documents are whole, which each have their own fields.
+
+        The connector sends whole ones by default (`capture.mode=change_streams_update_full`).
+        """
+        if self._has_whole_rows is not None:
+            return self._has_whole_rows
+        return tuple(key) == (_DOCUMENT_KEY,) and row.get(_DOCUMENT_ID) is not None and row.get(_DOCUMENT_KEY) is None
 
     def added_to(self, wire: WireType) -> frozenset[str]:
         """What the transform added of the envelope to a value, as `add.fields` calls it: `op`, `source.lsn`."""
