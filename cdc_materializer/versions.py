@@ -67,7 +67,7 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
     has shown in the change's partition where it had offsets alone (or an earlier version wrote the row). Both only rise
     within a partition. The record's timestamp, offset and number in its message are last. As in the fold, a truncate
     comes behind the rows of snapshots that were read before it by its own place in the log, whatever batches had them,
-    and leaves rows of other partitions that have no position.
+    and leaves rows of other partitions that have no position, and rows from behind it: then it was sent again.
 
     Args:
         history: as in `type_2_query`.
@@ -119,11 +119,16 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
   SELECT *, MAX(CASE WHEN __cdc_empties = 0 THEN {name["source_table"]} END)
     OVER (PARTITION BY {row}, __cdc_change) AS __cdc_table,
     MAX(CASE WHEN __cdc_empties = 0 AND {name["position"]} IS NULL THEN {name["partition"]} END)
-    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_home
+    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_home,
+    MAX(CASE WHEN __cdc_empties = 0 THEN {name["position"]} END) OVER (PARTITION BY {row}, __cdc_change) AS __cdc_shown,
+    MAX(CASE WHEN __cdc_empties = 0 AND {name["op"]} = 'r' THEN 1 END)
+    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_read
   FROM __cdc_counted
 ), __cdc_events_of_row AS (
   SELECT * FROM __cdc_owned WHERE __cdc_empties = 0
-    OR (COALESCE(__cdc_table = {name["source_table"]}, TRUE) AND COALESCE(__cdc_home = {name["partition"]}, TRUE))
+    OR (COALESCE(__cdc_table = {name["source_table"]}, TRUE) AND COALESCE(__cdc_home = {name["partition"]}, TRUE)
+      AND COALESCE(__cdc_shown <= CASE WHEN __cdc_read = 1 THEN COALESCE({reach}, {name["position"]})
+        ELSE {name["position"]} END, TRUE))
 )"""
     return events, ordered
 

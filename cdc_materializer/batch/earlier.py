@@ -123,7 +123,7 @@ def history_of(
         changes=found.changes(target),
         target=target,
         partial=found.decoders.partial,
-        truncates=first_sent(past.wiping(log.truncates())),
+        truncates=first_sent(past.wiped(log.truncates())),
         snapshots=SweepPlan() if past.watch is None else log.follow(states),
     )
 

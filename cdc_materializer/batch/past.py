@@ -96,11 +96,19 @@ class Past:
         """The same, for changes of which each says what record of a snapshot it is, also where the table sweeps not."""
         return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, snapshots=True)))
 
-    def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions.
+    def wiped(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
+        """Those truncates of the past that wipe rows: what one has ended stays so, whatever the setting is since.
 
-        One that came before there were any stays applied.
+        The mirror remembers the highest position of those that were applied. Any truncate before that ended nothing
+        that it had left.
         """
+        if self.truncate == "apply":
+            return self.wiping(truncates)
+        last = {server_of(position): position for position in self.recorded.truncated}
+        return tuple(one for one in truncates if one.position and one.position <= last.get(server_of(one.position), ""))
+
+    def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
+        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions."""
         if self.truncate != "apply":
             return ()
         is_alone = self.recorded.is_alone

@@ -21,6 +21,7 @@ from cdc_materializer.contract.judge import compile_to_judge
 from cdc_materializer.decode.naming import ID_BYTES
 from cdc_materializer.decoders.decoders import Lookup
 from cdc_materializer.errors import CommitConflict, ConfigError, LakeUnavailable, UsageError
+from cdc_materializer.holes import accepted
 from cdc_materializer.lake.lake import MAIN, Lake, LakeTable
 from cdc_materializer.lanes import topic_of
 from cdc_materializer.line.aliases import Aliases, Pair, final_names, gather
@@ -249,7 +250,7 @@ class Line:
         """
         if not self.table.snapshot_sweep:
             return None
-        gaps = tuple(one.offsets for one in (raw.adopted if raw is not None else ()) if one.what != "positions")
+        gaps = accepted(raw.adopted if raw is not None else ())
         if marker is None:
             return Watch(tuple(partitions), gaps=gaps)
         known = None if again else marker.snapshots

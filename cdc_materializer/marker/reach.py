@@ -23,5 +23,14 @@ def is_older(snapshot: str, change: str) -> bool:
 
     SQL Server's and Db2's tell the last commit that they have and no change, so that they have all of its changes.
     """
+    return snapshot < reach_of(change) and not _has_commit_of(snapshot, change)
+
+
+def is_passed(snapshot: str, position: str) -> bool:
+    """Whether what is at a position came behind a snapshot: of its own commit it did not."""
+    return position > snapshot and not _has_commit_of(snapshot, position)
+
+
+def _has_commit_of(snapshot: str, change: str) -> bool:
     commit, mark, _ = snapshot.partition("//")
-    return snapshot < reach_of(change) and not (mark and change.startswith(f"{commit}/"))
+    return bool(mark) and change.startswith(f"{commit}/")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
-from cdc_materializer.marker.reach import is_older
+from cdc_materializer.marker.reach import is_older, is_passed
 from cdc_materializer.strict_json import as_offset, as_text, read_object, read_partitions, refuse
 
 FIRST = ("first", "first_in_data_collection")
@@ -83,7 +83,7 @@ class Snapshot:
         ahead: the highest position from the source's log that each of those partitions showed ahead of it.
         has_begin: whether its first record was seen.
         has_end: whether its last record was seen.
-        is_fresh: whether it is what the topic began with, so that it has nothing to sweep.
+        is_fresh: whether it is what the topic began with, in each partition that was read, so it has nothing to sweep.
     """
 
     position: str | None
@@ -302,7 +302,8 @@ def _by_position(
     }
     left, waiting, is_unsure = [], [], False
     for position, snapshot in sorted(snapshots.items(), key=lambda item: item[0] or ""):
-        known = replace(snapshot, is_fresh=snapshot.is_fresh or (is_first and _opens(snapshot, reached)))
+        is_fresh = not snapshot.ahead and (snapshot.is_fresh or (is_first and _opens(snapshot, reached)))
+        known = replace(snapshot, is_fresh=is_fresh)
         later = [one for one in snapshots.values() if (one.position or "") > (position or "")]
         is_over = all(_is_past(position or "", partition, state, later) for partition, state in reached.items())
         ended = [(one.partition, one.ends[-1]) for one in records if one.position == position and one.ends]
@@ -310,7 +311,7 @@ def _by_position(
             # Rows of a partition in which the snapshot shows none have no place that would be before or after it; but
             # in one that was added since, all are from after it.
             missing = {p: state.lowest for p, state in reached.items() if p not in known.begins}
-            is_everywhere = all((lowest or "") > (position or "") for lowest in missing.values())
+            is_everywhere = all(is_passed(position or "", lowest or "") for lowest in missing.values())
             is_unsure |= known.is_whole and not known.is_fresh and None in missing.values()
             place = _place(ended, position, records, reached) if known.has_end or not later else None
             found.close(replace(known, has_end=known.has_end and is_everywhere), place)
@@ -347,7 +348,7 @@ def _opens(snapshot: Snapshot, reached: Mapping[int, Reached]) -> bool:
 
 def _is_past(position: str, partition: int, state: Reached, later: Iterable[Snapshot]) -> bool:
     """Whether a partition shows something that the connector sent after a snapshot."""
-    return (state.position or "") > position or any(partition in one.begins for one in later)
+    return is_passed(position, state.position or "") or any(partition in one.begins for one in later)
 
 
 def _place(

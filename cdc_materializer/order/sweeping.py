@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc_materializer.changes import model as m
+from cdc_materializer.holes import Hole
 from cdc_materializer.marker.snapshots import (
     FIRST,
     LAST,
@@ -41,7 +42,7 @@ class Watch:
         is_first: whether the topic has nothing before the batch.
         positions: the highest streaming position of each partition before the batch.
         unread: where messages of unknown keys are held (partition, offset); None where there are none.
-        gaps: the offsets before which messages were accepted as lost, by partition.
+        gaps: where messages were lost and that was accepted, see `holes.accepted`.
     """
 
     partitions: tuple[int, ...]
@@ -49,7 +50,7 @@ class Watch:
     is_first: bool = True
     positions: Mapping[int, str] | None = None
     unread: DataFrame | None = None
-    gaps: tuple[Mapping[int, int], ...] = ()
+    gaps: tuple[Hole, ...] = ()
 
 
 def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan:
@@ -77,13 +78,26 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     unusable = _unusable(changes, plan.sweeps, known.tables)
     if earlier is None and watch.unread is not None:
         unusable += [sweep for sweep, n in zip(plan.sweeps, _counted(watch.unread, plan.sweeps), strict=True) if n]
-    unusable += [sweep for sweep in plan.sweeps if any(_has_gap(sweep, gap) for gap in watch.gaps)]
+    at_ends = len(watch.partitions) > 1
+    unusable += [one for one in plan.sweeps if any(_is_torn(one, gap, at_ends=at_ends) for gap in watch.gaps)]
     return plan.without(unusable)
 
 
-def _has_gap(sweep: Sweep, gap: Mapping[int, int]) -> bool:
-    """Whether messages between a snapshot's ends were lost."""
-    return any(p in gap and begin < gap[p] <= sweep.ends[p] for p, begin in sweep.begins.items())
+def _is_torn(sweep: Sweep, gap: Hole, *, at_ends: bool) -> bool:
+    """Whether messages of a snapshot were lost, or may have been.
+
+    Args:
+        sweep: the snapshot.
+        gap: where messages were lost. An empty one lost those that were to come, as a topic that was made again did.
+        at_ends: whether a gap directly before its first record in the partition, or behind its last, may have had some
+            of it: only a topic of one partition has its marks there. The mark of a transaction may lie between.
+    """
+    begin, end = sweep.begins.get(gap.partition), sweep.ends.get(gap.partition)
+    if begin is None or end is None:
+        return False
+    if not at_ends:
+        return gap.start <= end and gap.end > begin
+    return gap.start <= end + 2 and (gap.end > begin or (gap.start < gap.end and gap.end >= begin - 1))
 
 
 def _looked_at(changes: DataFrame) -> DataFrame:

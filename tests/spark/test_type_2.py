@@ -29,6 +29,7 @@ _CASES: dict[str, tuple[int, int | None]] = {
     "a truncate behind a snapshot of another partition": (502, None),
     "a truncate in a batch behind that of the snapshot": (502, 3),
     "a truncate beside a row without a position": (503, 3),
+    "a truncate that is sent again and was never read": (675, None),
     "a row that comes back behind a complete snapshot": (303, None),
     "a row that comes back in a batch behind it": (303, 7),
 }
