@@ -92,6 +92,7 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
     row, each = ", ".join(keys), ", ".join([*keys, *[name[text] for text in ("epoch", "topic", "partition")]])
     sort, time, part, reach = (f"{name['place']}.{name[field]}" for field in ("sort", "time", "part", "reach"))
     so_far = f"OVER (PARTITION BY {each} ORDER BY {name['offset']}, {part} ROWS UNBOUNDED PRECEDING)"
+    of_change = f"OVER (PARTITION BY {row}, __cdc_change)"
     last = [name[text] for text in ("offset", "partition", "topic")]
     ordered = f"PARTITION BY {row} ORDER BY " + ", ".join(
         [name["epoch"], "__cdc_place", "__cdc_time", *last, f"COALESCE({part}, 0)"]
@@ -116,13 +117,11 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
 ), __cdc_counted AS (
   SELECT *, SUM(1 - __cdc_empties) OVER ({ordered} ROWS UNBOUNDED PRECEDING) AS __cdc_change FROM __cdc_placed
 ), __cdc_owned AS (
-  SELECT *, MAX(CASE WHEN __cdc_empties = 0 THEN {name["source_table"]} END)
-    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_table,
+  SELECT *, MAX(CASE WHEN __cdc_empties = 0 THEN {name["source_table"]} END) {of_change} AS __cdc_table,
     MAX(CASE WHEN __cdc_empties = 0 AND {name["position"]} IS NULL THEN {name["partition"]} END)
-    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_home,
-    MAX(CASE WHEN __cdc_empties = 0 THEN {name["position"]} END) OVER (PARTITION BY {row}, __cdc_change) AS __cdc_shown,
-    MAX(CASE WHEN __cdc_empties = 0 AND {name["op"]} = 'r' THEN 1 END)
-    OVER (PARTITION BY {row}, __cdc_change) AS __cdc_read
+      {of_change} AS __cdc_home,
+    MAX(CASE WHEN __cdc_empties = 0 THEN {name["position"]} END) {of_change} AS __cdc_shown,
+    MAX(CASE WHEN __cdc_empties = 0 AND {name["op"]} = 'r' THEN 1 END) {of_change} AS __cdc_read
   FROM __cdc_counted
 ), __cdc_events_of_row AS (
   SELECT * FROM __cdc_owned WHERE __cdc_empties = 0

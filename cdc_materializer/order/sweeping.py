@@ -79,11 +79,11 @@ def follow(own: DataFrame, earlier: DataFrame | None, watch: Watch) -> SweepPlan
     if earlier is None and watch.unread is not None:
         unusable += [sweep for sweep, n in zip(plan.sweeps, _counted(watch.unread, plan.sweeps), strict=True) if n]
     at_ends = len(watch.partitions) > 1
-    unusable += [one for one in plan.sweeps if any(_is_torn(one, gap, at_ends=at_ends) for gap in watch.gaps)]
+    unusable += [one for one in plan.sweeps if any(is_torn(one, gap, at_ends=at_ends) for gap in watch.gaps)]
     return plan.without(unusable)
 
 
-def _is_torn(sweep: Sweep, gap: Hole, *, at_ends: bool) -> bool:
+def is_torn(sweep: Sweep, gap: Hole, *, at_ends: bool) -> bool:
     """Whether messages of a snapshot were lost, or may have been.
 
     Args:
@@ -97,7 +97,9 @@ def _is_torn(sweep: Sweep, gap: Hole, *, at_ends: bool) -> bool:
         return False
     if not at_ends:
         return gap.start <= end and gap.end > begin
-    return gap.start <= end + 2 and (gap.end > begin or (gap.start < gap.end and gap.end >= begin - 1))
+    if gap.start == gap.end:
+        return begin < gap.start <= end + 1
+    return gap.start <= end + 2 and gap.end >= begin - 1
 
 
 def _looked_at(changes: DataFrame) -> DataFrame:

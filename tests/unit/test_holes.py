@@ -6,8 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_materializer.holes import Bucket, Hole, exactly, holes_in, merged, never_landed, parted, spans_of, without
-from cdc_materializer.marker.adopted import Adoption
+from cdc_materializer.holes import (
+    Bucket,
+    Hole,
+    accepted,
+    exactly,
+    holes_in,
+    merged,
+    never_landed,
+    parted,
+    spans_of,
+    without,
+)
+from cdc_materializer.marker.adopted import Accepted, Adoption
 
 WIDTH = 8
 ENDS = 40
@@ -133,3 +144,17 @@ def test_what_lacks_in_holes_is_told_exactly(there: set[int], holes: list[Hole])
 def test_holes_are_named_as_messages_are() -> None:
     """By their first and last offsets."""
     assert [str(Hole(3, 5, 9)), str(Hole(3, 5, 6))] == ["3/5 to 3/8", "3/5"]
+
+
+def _accepted(what: Accepted, offsets: Mapping[int, int], began: Mapping[int, int] | None = None) -> tuple[Hole, ...]:
+    told = Adoption(what, offsets, 5, "2026-01-01T00:00:00+00:00", "somebody", began=began or {})
+    return accepted([told])
+
+
+def test_what_was_accepted_as_lost_is_where_it_was() -> None:
+    """A partition that lost nothing has none; of a topic that was made again each has an empty one."""
+    assert _accepted("gap", {0: 15, 1: 8}, {0: 10, 1: 8}) == (Hole(0, 10, 15),)
+    assert _accepted("gap", {0: 15, 2: 3}, {0: 10}) == (Hole(0, 10, 15), Hole(2, 0, 3))
+    assert _accepted("topic", {0: 7, 1: 8}, {0: 7, 1: 8}) == (Hole(0, 7, 7), Hole(1, 8, 8))
+    assert _accepted("gap", {0: 15}) == (Hole(0, 15, 15),)
+    assert _accepted("positions", {0: 15}) == ()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from cdc_materializer.errors import InvariantBroken
+from cdc_materializer.holes import Hole
 from cdc_materializer.marker.snapshots import (
     Followed,
     Reached,
@@ -14,6 +15,7 @@ from cdc_materializer.marker.snapshots import (
     SweepPlan,
     plan_sweeps,
 )
+from cdc_materializer.order.sweeping import is_torn
 
 
 def _plan(
@@ -169,6 +171,56 @@ def test_a_partition_without_a_record_cannot_be_swept() -> None:
     plan = _plan(whole, reached={0: Reached(first=3, position="6"), 1: other})
 
     assert plan == SweepPlan(unreconciled=((0, 4),))
+
+
+def test_changes_of_the_commit_that_a_snapshot_tells_are_not_behind_it() -> None:
+    """SQL Server's tells the last commit that it has, of which the log shows changes ahead of it."""
+    parts = [Records(0, "2a//0000000000", 3, 4, begins=(3,)), Records(1, "2a//0000000000", 7, 9, ends=(9,))]
+    shown = {0: Reached(first=3, position="2a/29/0000000001"), 1: Reached(first=7, position="2a/29/0000000002")}
+    waiting = _plan(*parts, reached=shown)
+    later = {0: Reached(position="2b/2a/0000000001"), 1: Reached(first=10, streamed=(10, 12), position="2b/2a/2")}
+
+    assert (waiting.sweeps, waiting.waiting) == ((), ((1, 9),))
+    assert len(_plan(running=_remembered(waiting), reached=later).sweeps) == 1
+
+
+def test_a_snapshot_is_not_the_topics_beginning_where_a_later_batch_shows_changes_ahead_of_it() -> None:
+    """Of a partition that the first batch had nothing of."""
+    opening = plan_sweeps((), [Records(0, "5", 0, 0, begins=(0,))], {0: Reached(first=0), 1: Reached()}, is_first=True)
+    rest = Records(1, "5", 1, 1, ends=(1,), ahead={1: "2"})
+    passed = {0: Reached(first=1, position="6"), 1: Reached(first=0, position="7")}
+
+    assert [one.is_fresh for one in opening.running] == [True]
+    assert [(one.begins, one.ends) for one in _plan(rest, running=_remembered(opening), reached=passed).sweeps] == [
+        ({0: 0, 1: 1}, {0: 0, 1: 1})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gap", "alone", "among"),
+    [
+        (Hole(0, 12, 14), True, True),
+        (Hole(0, 5, 10), False, True),
+        (Hole(0, 5, 9), False, True),
+        (Hole(0, 5, 8), False, False),
+        (Hole(0, 21, 25), False, True),
+        (Hole(0, 22, 25), False, True),
+        (Hole(0, 23, 25), False, False),
+        (Hole(1, 12, 14), False, False),
+        (Hole(0, 10, 10), False, False),
+        (Hole(0, 15, 15), True, True),
+        (Hole(0, 21, 21), False, True),
+    ],
+)
+def test_what_was_lost_beside_a_snapshot_may_have_been_of_it(gap: Hole, *, alone: bool, among: bool) -> None:
+    """Only in a topic of one partition its marks say where it began and ended there; marks of transactions lie between.
+
+    A topic that was made again has lost what came behind what was read of the old one.
+    """
+    sweep = Sweep({0: 10}, {0: 20})
+
+    assert is_torn(sweep, gap, at_ends=False) == alone
+    assert is_torn(sweep, gap, at_ends=True) == among
 
 
 def test_several_partitions_without_positions_are_told_at_once() -> None:
