@@ -136,14 +136,14 @@ def never_landed(begun: Mapping[int, int], adopted: Iterable[Adoption]) -> list[
 def accepted(adopted: Iterable[Adoption]) -> tuple[Hole, ...]:
     """Where messages were lost and somebody accepted that, of topics that were made again too.
 
-    Those have an empty hole where the new topic begins: behind what was read of the old one came what was not. So has
-    a gap of which a version that did not keep it tells no beginning.
+    Those have an empty hole where the new topic begins: behind what was read of the old one came what was not. A gap of
+    which a version that did not keep it tells no beginning is one offset long.
     """
     found = []
     for one in adopted:
         for partition, at in one.offsets.items() if one.what != "positions" else ():
-            start = min(one.began.get(partition, 0), at) if one.began else at
-            if start < at or one.what == "topic" or not one.began:
+            start = min(one.began.get(partition, 0), at) if one.began else max(at - (one.what == "gap"), 0)
+            if start < at or one.what == "topic":
                 found.append(Hole(partition, start, at))
     return tuple(found)
 

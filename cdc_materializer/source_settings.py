@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cdc_materializer.changes.formats.debezium_flat import FORMAT as FLAT
 from cdc_materializer.decode.wire import WireType
 from cdc_materializer.recognise import Recognised
+
+if TYPE_CHECKING:
+    from cdc_materializer.config import TableConfig
 
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes"})
 #: The parameter by which `column.propagate.source.type` passes the database's type on.
@@ -16,8 +20,13 @@ _PLACES = ("lsn", "sequence", "file", "commit_lsn", "commit_scn", "scn", "ord", 
 _WITH = {"commit_lsn": ("change_lsn", "lsn"), "commit_scn": ("scn", "lcr_position")}
 
 
-def doubts(found: Recognised) -> Iterator[tuple[str, str]]:
-    """Give what may be lost at the source, and what to set there; only what the newest schema shows."""
+def doubts(found: Recognised, table: TableConfig | None = None) -> Iterator[tuple[str, str]]:
+    """Give what may be lost at the source, and what to set there; only what the newest schema shows.
+
+    Args:
+        found: what a topic is.
+        table: the settings by which it is read; None for those that hold where nothing is set.
+    """
     fields = found.newest.fields if found.newest is not None else ()
     filled = [name for name, kind in fields if kind.optional and kind.default is not None]
     if filled:
@@ -45,13 +54,27 @@ def doubts(found: Recognised) -> Iterator[tuple[str, str]]:
     if wrapped:
         what = "is BIGINT UNSIGNED sent as a signed number: values from 2^63 on come negative."
         yield _about(wrapped, what), "Set `bigint.unsigned.handling.mode=precise` in the connector."
-    lacking = _lacking(FLAT.added_to(found.value)) if found.format == "debezium-flat" and found.value else None
+    if found.format == "debezium-flat" and found.value is not None:
+        yield from _of_flattened(found, found.value, table)
+
+
+def _of_flattened(found: Recognised, value: WireType, table: TableConfig | None) -> Iterator[tuple[str, str]]:
+    format_ = FLAT if table is None else FLAT.for_table(table)
+    lacking = _lacking(format_.added_to(value))
     if lacking is not None:
         what = (
             "Its rows tell a place in the source's log, and not enough for a position: what the connector sends again "
             "after a crash shows older rows until its end is read."
         )
-        yield what, f"Add `{lacking}` to `add.fields` of ExtractNewRecordState."
+        yield what, f"Add `{lacking}` to `add.fields` of ExtractNewRecordState, unless `add.headers` has it."
+    is_set = table is not None and table.whole_rows is not None
+    if found.newest is not None and not is_set and format_.has_whole_rows(found.newest, found.schema.key):
+        what = "Its rows are read as whole documents (`_id`): a field that one does not have is NULL."
+        do = (
+            "Set `whole_rows: true`; or `false` where the connector sends only what an update has set "
+            "(`capture.mode=change_streams`)."
+        )
+        yield what, do
 
 
 def _lacking(added: frozenset[str]) -> str | None:

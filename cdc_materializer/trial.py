@@ -165,7 +165,8 @@ def _judge(line: Line, contract: Contract, history: _History, since: datetime | 
     check_layout(line, mirror, target, writes=False)
     recorded = whole_log(mirror, history.span.end)
     watch = line.watch(None, marker_of(history.raw) if history.raw is not None else None, history.span.end)
-    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, watch=watch)
+    known = marker_of(mirror) if mirror is not None else None
+    past = Past(line.lookup(target), recorded=recorded, truncate=line.table.truncate, marker=known, watch=watch)
     folded = batch.fold_batch(messages, decoders, past)
     try:
         judgement = line.judgement(folded.target, recorded, folded)

@@ -126,8 +126,7 @@ def in_order(history: str, key: Sequence[str], mark: str) -> tuple[str, str]:
 ), __cdc_events_of_row AS (
   SELECT * FROM __cdc_owned WHERE __cdc_empties = 0
     OR (COALESCE(__cdc_table = {name["source_table"]}, TRUE) AND COALESCE(__cdc_home = {name["partition"]}, TRUE)
-      AND COALESCE(__cdc_shown <= CASE WHEN __cdc_read = 1 THEN COALESCE({reach}, {name["position"]})
-        ELSE {name["position"]} END, TRUE))
+      AND COALESCE(__cdc_shown <= CASE WHEN __cdc_read = 1 THEN {reach} ELSE {name["position"]} END, TRUE))
 )"""
     return events, ordered
 

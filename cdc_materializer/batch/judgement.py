@@ -27,6 +27,7 @@ class Judgement:
         unreconciled: the messages at which a snapshot turned out to be of no use for a sweep: partition and offset.
         waiting: those at which one has ended that may yet be of use.
         partial: truncates beside which there are rows of other partitions that have no position.
+        wiped: truncates that were applied before they were ignored.
         routed: whether several source tables feed the mirror.
         mends: whether the batch tells what key changes of earlier ones have left out, so that rows may change of which
             it has no message.
@@ -40,6 +41,7 @@ class Judgement:
     unreconciled: tuple[tuple[int, int], ...] = ()
     waiting: tuple[tuple[int, int], ...] = ()
     partial: tuple[tuple[int, int], ...] = ()
+    wiped: tuple[tuple[int, int], ...] = ()
     routed: bool = False
     mends: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +52,10 @@ class Judgement:
             return F.lit(False)
         is_lost = (F.col(m.OP) == m.TRUNCATE) & F.col(m.POSITION).isNull()
         return F.coalesce(is_lost & ~self.recorded.was_alone(F.col(m.PARTITION), F.col(m.OFFSET)), F.lit(False))
+
+    def is_applied(self) -> Column:
+        """Whether a truncate ends rows."""
+        return F.lit(self.truncate == "apply") | _is_at(self.wiped)
 
     def is_unreconciled(self) -> Column:
         """Whether a message tells that rows which a snapshot did not show stay."""

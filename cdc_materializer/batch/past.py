@@ -19,6 +19,8 @@ from cdc_materializer.schema.schema import TableSchema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from cdc_materializer.marker.marker import Marker
+
 
 @dataclass(frozen=True)
 class Past:
@@ -32,7 +34,8 @@ class Past:
         recorded: how far the source's positions had got.
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.
-        truncate: the table's setting; only under `apply` do truncates wipe rows.
+        truncate: the table's setting; only under `apply` do truncates wipe rows from then on.
+        marker: what the mirror remembers, where a log is folded as a whole; None where `recorded` has it.
         span: the messages that are read for the first time; None where epochs are not looked for.
         lives: whether all states of a row matter, and not the last alone (see `life`). Whose row a key is, of
             several source tables, is one that does.
@@ -47,6 +50,7 @@ class Past:
     recorded: Recorded = field(default_factory=Recorded)
     retried: Span | None = None
     truncate: str = "apply"
+    marker: Marker | None = None
     span: Span | None = None
     lives: bool = False
     watch: Watch | None = None
@@ -97,20 +101,22 @@ class Past:
         return replace(self, lookup=replace(self.lookup, options=replace(self.lookup.options, snapshots=True)))
 
     def wiped(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those truncates of the past that wipe rows: what one has ended stays so, whatever the setting is since.
+        """Those of all truncates of the past that wipe rows: what one has ended stays so under any setting.
 
-        The mirror remembers the highest position of those that were applied. Any truncate before that ended nothing
-        that it had left.
+        The mirror remembers how many were applied, and the highest position of these. One that was ignored before that
+        one would have ended nothing more.
         """
-        if self.truncate == "apply":
-            return self.wiping(truncates)
-        last = {server_of(position): position for position in self.recorded.truncated}
-        return tuple(one for one in truncates if one.position and one.position <= last.get(server_of(one.position), ""))
+        told = self.marker or self.recorded
+        return self._ordered(truncates if self.truncate == "apply" else _applied(truncates, told))
 
     def wiping(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
-        """Those truncates that wipe rows; without a position one is in no order with the rows of other partitions."""
-        if self.truncate != "apply":
-            return ()
+        """Those of a batch's truncates that wipe rows; where the batch is the whole log, those of the past."""
+        if self.raw is None:
+            return self.wiped(truncates)
+        return self._ordered(truncates) if self.truncate == "apply" else ()
+
+    def _ordered(self, truncates: Sequence[Truncate]) -> tuple[Truncate, ...]:
+        """Those that have a place; without a position one is in no order with the rows of other partitions."""
         is_alone = self.recorded.is_alone
         return tuple(one for one in truncates if one.position or is_alone(one.partition, one.offset))
 
@@ -129,6 +135,14 @@ class Past:
     def has_begun(self, sweeps: Sequence[Sweep]) -> bool:
         """Whether the batch has no more than the rest of some snapshot: what it showed, only the past tells."""
         return self.span is not None and any(sweep.begins_before(self.span.start) for sweep in sweeps)
+
+
+def _applied(truncates: Sequence[Truncate], told: Marker | Recorded) -> Sequence[Truncate]:
+    """Those of all truncates up to a batch that were applied, as far as the mirror remembers."""
+    if told.truncates == len(truncates):
+        return truncates
+    last = {server_of(position): position for position in told.truncated}
+    return [one for one in truncates if one.position and one.position <= last.get(server_of(one.position), "")]
 
 
 def changes_of(found: DataFrame, decoders: Decoders, target: TableSchema, past: Past) -> DataFrame:

@@ -252,9 +252,7 @@ def _outcome(after_final: Column, judgement: Judgement) -> Column:
     broken = (F.size(FAILED) > 0) & after_final
     if judgement.strict:
         broken = broken | (_is_unsure(judgement) & effective() & ~is_delete() & after_final) | judgement.is_doubted()
-    truncate = F.when(judgement.is_unordered(), IGNORED).otherwise(
-        DELETED if judgement.truncate == "apply" else IGNORED
-    )
+    truncate = F.when(judgement.is_applied() & ~judgement.is_unordered(), DELETED).otherwise(IGNORED)
     if judgement.strict:
         held = held | judgement.is_unordered()
     return (

@@ -339,7 +339,7 @@ def _change(writers: Writers, target: TableSchema, options: Options, source: Sou
         *[F.col(name) for name in (m.TOPIC, m.PARTITION, m.OFFSET, m.PART, m.TIME)],
         F.when(~F.coalesce(ignored, F.lit(False)) & code.isNull(), op).alias(m.OP),
         F.when(has_key, text).alias(m.KEY),
-        position(source, streaming).alias(m.POSITION),
+        position(source).alias(m.POSITION),
         F.lit(m.FIRST_EPOCH).alias(m.EPOCH),
         log_name.alias(m.LOG),
         log_number.alias(m.LOG_NUMBER),

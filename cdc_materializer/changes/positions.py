@@ -124,33 +124,14 @@ def with_parts(frame: DataFrame, source: Source) -> DataFrame:
     return frame.withColumns({name: part(*told) for name, told in _PARTS.items() if source.has_part(name)})
 
 
-def position(source: Source, streaming: Column | None = None) -> Column:
-    """The position of a change, in a frame with `with_parts`.
-
-    Args:
-        source: what its message says of its source.
-        streaming: whether it is one of the log, not a row of a snapshot, which tells only how far the log had got;
-            None where that does not matter.
-    """
+def position(source: Source) -> Column:
+    """The position of a change, in a frame with `with_parts`."""
     found = F.lit(None).cast("string")
     # The first of the table is asked for first: a message of the last connector would be compared with all the others.
     for connectors, (encode, needed) in reversed(_ENCODINGS.items()):
         if source.fields & needed:
             found = F.when(source["connector"].isin(*connectors), encode(source)).otherwise(found)
-    if streaming is not None and source.fields & {"commit_lsn", "commit_scn"}:
-        found = F.when(~F.coalesce(streaming & _is_of_transaction(source), F.lit(False)), found)
     return F.coalesce(source["position"], found)
-
-
-def _is_of_transaction(source: Source) -> Column:
-    """Whether a source block tells where a transaction was committed, and not which of its changes this is.
-
-    All of them would have one position, and the last change of a row that goes to another value and back would be
-    taken for the first one, sent again (golden case 0665).
-    """
-    by_lsn = source["connector"].isin("sqlserver", "db2", "informix") & source["change_lsn"].isNull()
-    by_scn = (source["connector"] == "oracle") & source["scn"].isNull() & source["lcr_position"].isNull()
-    return by_lsn | by_scn
 
 
 def without_row(position: Column, log: Column) -> Column:

@@ -358,5 +358,5 @@ def _messages(table: TableConfig, topic: str, found: Recognised) -> Iterator[Doc
         message = f"{topic} looks like `{found.format}`, and the table's `format` is `{table.format}`."
         do = f"Set `format: {found.format}`, unless you know better."
         yield DoctorCheck(name="topic", outcome="warning", message=message, do=do, table=name)
-    for message, do in doubts(found):
+    for message, do in doubts(found, table):
         yield DoctorCheck(name="source settings", outcome="warning", message=message, do=do, table=name)

@@ -173,7 +173,8 @@ class Log:
         recorded = whole_log(self.mirror, self.read.end)
         watch = self.line.watch(None, marker_of(self.raw), self.read.end)
         truncate = self.line.table.truncate
-        return Past(self.lookup, recorded=recorded, truncate=truncate, lives=True, watch=watch)
+        known = marker_of(self.mirror)
+        return Past(self.lookup, recorded=recorded, truncate=truncate, marker=known, lives=True, watch=watch)
 
     def changes(self, messages: DataFrame) -> DataFrame:
         """Messages as changes."""

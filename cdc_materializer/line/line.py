@@ -277,7 +277,8 @@ class Line:
         if folded is None:
             return known
         at, facts = folded.snapshots, folded.facts
-        known = replace(known, partial=folded.partial, unreconciled=at.unreconciled, waiting=at.waiting)
+        wiped = tuple((one.partition, one.offset) for one in folded.truncates if self.table.truncate != "apply")
+        known = replace(known, partial=folded.partial, wiped=wiped, unreconciled=at.unreconciled, waiting=at.waiting)
         return replace(known, routed=facts.routed, mends=facts.paired > 0)
 
 

@@ -94,12 +94,11 @@ def is_torn(sweep: Sweep, gap: Hole, *, at_ends: bool) -> bool:
     """
     begin, end = sweep.begins.get(gap.partition), sweep.ends.get(gap.partition)
     if begin is None or end is None:
-        return False
+        # All that it had of the snapshot may be lost, where nothing says that it was there before.
+        return gap.start == 0 < gap.end
     if not at_ends:
         return gap.start <= end and gap.end > begin
-    if gap.start == gap.end:
-        return begin < gap.start <= end + 1
-    return gap.start <= end + 2 and gap.end >= begin - 1
+    return gap.start <= end + 2 and (gap.end > begin or gap.start < gap.end >= begin - 1)
 
 
 def _looked_at(changes: DataFrame) -> DataFrame:

@@ -217,10 +217,14 @@ def refolded(
     check_columns(mirror, decoders.plan.target)
     recorded = whole_log(mirror, span.end)
     watch = line.watch(None, marker_of(raw), span.end)
-    # The truncates that `stop` let pass were applied under another setting, or left out: the mirror's marker tells.
-    passed = "apply" if known.truncates != 0 else "ignore"
-    truncate = passed if line.table.truncate == "stop" else line.table.truncate
-    past = Past(line.lookup(target), recorded=recorded, truncate=truncate, lives=line.is_soft, watch=watch)
+    past = Past(
+        line.lookup(target),
+        recorded=recorded,
+        truncate=line.table.truncate,
+        marker=known,
+        lives=line.is_soft,
+        watch=watch,
+    )
     folded = batch.fold_batch(messages, decoders, past)
     try:
         decided = _decided(line, folded, past, target)

@@ -132,14 +132,13 @@ class Reading:
         named = {**dict(zip(self._key, key or (), strict=False)), **(image or {})}
         is_one_row = key is None or key == tuple(named[name] for name in self._key)
         source = self._source(message, at)
-        streaming = op != "r" and str(source.get("snapshot") or "false").lower() == "false"
         return replace(
             bare,
             op=op,
             key=key,
             image=image,
-            position=position(source, streaming=streaming),
-            streaming=streaming,
+            position=position(source),
+            streaming=op != "r" and str(source.get("snapshot") or "false").lower() == "false",
             source_ms=source.get("ts_ms") or 0,
             table=".".join(str(source[name]) for name in ("db", "schema", "table") if source.get(name)) or None,
             before=self._image(message.get("before"), version),

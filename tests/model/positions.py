@@ -12,12 +12,9 @@ Source = Mapping[str, Any]
 Position = tuple[Any, ...]
 
 
-def position(source: Source, *, streaming: bool) -> Position | None:
+def position(source: Source) -> Position | None:
     """The position of a change; None where the source gives none that can be compared."""
     read = _READ.get(source.get("connector", ""))
-    parts = _CHANGE.get(source.get("connector", ""))
-    if streaming and parts is not None and all(source.get(part) is None for part in parts):
-        return None
     return read(source) if read is not None else None
 
 
@@ -93,13 +90,6 @@ def _cockroachdb(source: Source) -> Position | None:
     return None if found is None else (int(found[1]), int(found[2] or 0))
 
 
-#: What tells a change of the log from others of its transaction; without any of it a place is the whole transaction's.
-_CHANGE = {
-    "sqlserver": ("change_lsn",),
-    "db2": ("change_lsn",),
-    "informix": ("change_lsn",),
-    "oracle": ("scn", "lcr_position"),
-}
 _READ: dict[str, Callable[[Source], Position | None]] = {
     "postgresql": _postgresql,
     "mysql": _binlog,

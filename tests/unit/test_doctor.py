@@ -700,6 +700,7 @@ def test_settings_of_the_source_that_lose_values_are_doubted(column: dict[str, A
         (["__op", "__commit_lsn"], "`source.change_lsn`"),
         (["__snapshot", "__commit_scn"], "`source.scn`"),
         (["__op", "__lsn"], None),
+        (["__snapshot", "__lsn"], None),
         (["__op", "__commit_lsn", "__change_lsn"], None),
         (["__op", "__scn", "__commit_scn"], None),
         (["__op"], None),
@@ -715,6 +716,18 @@ def test_flattened_rows_whose_place_is_no_position_are_doubted(added: list[str],
 
     assert (found.reason, found.format) == (None, "debezium-flat")
     assert [do.split("Add ")[1].split(" to ")[0] for _, do in doubts(found)] == ([] if lacking is None else [lacking])
+
+
+@pytest.mark.parametrize(("settings", "told"), [({}, 1), ({"whole_rows": True}, 0), ({"whole_rows": False}, 0)])
+def test_documents_that_are_taken_for_whole_ones_are_told(settings: dict[str, Any], told: int) -> None:
+    """Nothing in a flattened document says whether it shows all that it has."""
+    fields = [{"field": name, "type": "string", "optional": True} for name in ("_id", "name", "__op")]
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"_id": "a", "name": "b", "__op": "c"}}
+    found = recognise("s.t", [Message(0, 0, _KEY, json.dumps(value).encode())], None)
+    table = TableConfig.model_validate({"topic": "s.t", "mirror": "s.t", "format": "debezium-flat", **settings})
+
+    assert found.reason is None
+    assert ["whole_rows" in do for _, do in doubts(found, table)] == [True] * told
 
 
 @pytest.mark.parametrize(("nullables", "told"), [("none", 1), ("optional", 0), ("wrapper", 0)])

@@ -156,5 +156,6 @@ def test_what_was_accepted_as_lost_is_where_it_was() -> None:
     assert _accepted("gap", {0: 15, 1: 8}, {0: 10, 1: 8}) == (Hole(0, 10, 15),)
     assert _accepted("gap", {0: 15, 2: 3}, {0: 10}) == (Hole(0, 10, 15), Hole(2, 0, 3))
     assert _accepted("topic", {0: 7, 1: 8}, {0: 7, 1: 8}) == (Hole(0, 7, 7), Hole(1, 8, 8))
-    assert _accepted("gap", {0: 15}) == (Hole(0, 15, 15),)
+    assert _accepted("gap", {0: 15}) == (Hole(0, 14, 15),)
+    assert _accepted("topic", {0: 15}) == (Hole(0, 15, 15),)
     assert _accepted("positions", {0: 15}) == ()

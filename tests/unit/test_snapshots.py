@@ -207,9 +207,12 @@ def test_a_snapshot_is_not_the_topics_beginning_where_a_later_batch_shows_change
         (Hole(0, 22, 25), False, True),
         (Hole(0, 23, 25), False, False),
         (Hole(1, 12, 14), False, False),
+        (Hole(1, 0, 14), True, True),
+        (Hole(1, 0, 0), False, False),
         (Hole(0, 10, 10), False, False),
         (Hole(0, 15, 15), True, True),
         (Hole(0, 21, 21), False, True),
+        (Hole(0, 22, 22), False, True),
     ],
 )
 def test_what_was_lost_beside_a_snapshot_may_have_been_of_it(gap: Hole, *, alone: bool, among: bool) -> None:

@@ -49,6 +49,8 @@ _CONNECTORS = {
     "oracle": ("scn", ""),
     "mongodb": ("ord", ""),
 }
+#: Connectors that tell a transaction's place and a change's own apart.
+_OF_COMMITS = ("sqlserver", "db2", "informix")
 _TEXT = WireType("string", optional=True)
 #: What ExtractNewDocumentState leaves of a document has its identity under another name than its key.
 _DOCUMENT_ID, _DOCUMENT_KEY = "_id", "id"
@@ -68,10 +70,10 @@ class DebeziumFlat(Format):
             prefix: of their names.
             has_whole_rows: whether a column that a row does not have is NULL; None: in documents it is.
         """
-        self._read, self._has_whole_rows = tuple(SOURCE_FIELDS), has_whole_rows
+        self._read, self._is_listed, self._has_whole_rows = tuple(SOURCE_FIELDS), bool(fields), has_whole_rows
         self._added = _named(fields, prefix) if fields else _all(self._read, prefix)
 
-    def for_table(self, table: TableConfig) -> Format:
+    def for_table(self, table: TableConfig) -> DebeziumFlat:
         """With the fields that the table's settings name."""
         return DebeziumFlat(table.added_fields, table.added_fields_prefix, has_whole_rows=table.whole_rows)
 
@@ -135,14 +137,11 @@ class DebeziumFlat(Format):
         op = F.when(is_deleted, F.lit("d")).otherwise(F.coalesce(told, F.lit("u")))
         is_delete = op == "d"
         source = {name: self._told(part, f"source.{name}") for name in self._read}
-        # A row of a snapshot is dropped by no position and raises none (§2.3). Where nothing tells it from a change of
-        # the log, there are no positions: a change from before the snapshot's would be dropped (golden case 0666).
-        is_known = F.coalesce(told, source["snapshot"]).isNotNull()
         return Said(
             op=F.when(part.body.isNotNull(), op),
             after=F.when(~is_delete, part.body),
             before=part.body,
-            source=source | {"connector": F.when(is_known, self._connector(source))},
+            source=source | {"connector": self._connector(source, told, part)},
         )
 
     def _told(self, part: Part, what: str) -> Column:
@@ -157,11 +156,34 @@ class DebeziumFlat(Format):
             found.append(F.when(F.size(F.col("headers")) > 0, F.coalesce(*in_headers)))
         return F.coalesce(*found) if found else F.lit(None).cast("string")
 
-    def _connector(self, source: Mapping[str, Column]) -> Column:
+    def _connector(self, source: Mapping[str, Column], op: Column, part: Part) -> Column:
+        """The connector, by which positions are made; NULL where what was added is not enough for one.
+
+        A row of a snapshot is dropped by no position and raises none (§2.3). Where nothing tells it from a change of
+        the log, one from before the snapshot's would be dropped (golden case 0666). And where a change tells only its
+        transaction's place, all of that have one, and a row that goes to another value and back would keep the other
+        (golden case 0665).
+        """
         from pyspark.sql import functions as F
 
         found = [F.when(source[field].rlike(form), F.lit(name)) for name, (field, form) in _CONNECTORS.items()]
-        return F.coalesce(source["connector"], *found)
+        connector = F.coalesce(source["connector"], *found)
+        snapshot = F.lower(source["snapshot"])
+        is_told = F.coalesce(op, snapshot).isNotNull() | F.lit(self._tells_snapshots(part))
+        is_read = (F.coalesce(op, F.lit("u")) == "r") | ~F.coalesce(snapshot, F.lit("false")).isin("false", "")
+        is_whole = F.when(connector.isin(*_OF_COMMITS), source["change_lsn"].isNotNull()).when(
+            connector == "oracle", F.coalesce(source["scn"], source["lcr_position"]).isNotNull()
+        )
+        return F.when(is_told & (is_read | F.coalesce(is_whole, F.lit(True))), connector)
+
+    def _tells_snapshots(self, part: Part) -> bool:
+        """Whether a message that tells neither its operation nor a snapshot is known to be of the log.
+
+        Debezium leaves `source.snapshot` out there, so a field of a schema is NULL; of JSON without a schema, and of
+        headers, only the table's settings say that it would be there.
+        """
+        names = [name for name, what in self._added.items() if what in {"op", "source.snapshot"}]
+        return bool(names) and (self._is_listed or (not part.writer.is_plain and any(map(part.has, names))))
 
 
 def _text(header: Column) -> Column:
