@@ -104,9 +104,7 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
     masks = options.masks
     present = source.record.isNotNull()
     values, missing, unavailable, problems = [], [], [], []
-    kinds = dict(source.wire.fields)
-    # What a row leaves out of its key, the message's key tells.
-    left_out = target.key if options.format.has_whole_rows(source.wire, target.key) else target.types
+    kinds, is_whole = dict(source.wire.fields), options.format.has_whole_rows(source.wire, target.key)
     for column in target.columns:
         mask = masks.of(column.beside or column.name)
         if mask is not None and (mask.hides_all or column.beside is not None):
@@ -116,7 +114,8 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
         names = told_names(source.wire, column)
         if not names:
             values.append(F.lit(None).cast(column.type).alias(column.name))
-            missing += _never_told(source, column) if column.name in left_out else []
+            # What a whole row leaves out of its key, the message's key tells.
+            missing += _never_told(source, column) if not is_whole or column.name in target.key else []
             continue
         read = reader.read_key if column.name in options.key else reader.read
         reading, on_wire = read(kinds[names[0]]), source.value(names)
@@ -132,7 +131,7 @@ def image(source: Image, reader: Reader, target: TableSchema, options: Options) 
         values.append((F.when(~unknown, value) if unknown is not None else value).alias(column.name))
         if unknown is not None:
             unavailable.append(F.when(unknown, F.lit(column.name)))
-        if source.names is not None and column.name in left_out:
+        if source.names is not None and (not is_whole or column.name in target.key):
             missing.append(F.when(~source.tells(names) & ~source.is_silent, F.lit(column.name)))
         unavailable += [F.when(test, F.lit(column.name)) for test in _left_out(source, names, reading, on_wire)]
         if column.beside is None:
