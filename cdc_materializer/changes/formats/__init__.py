@@ -25,6 +25,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -145,6 +146,7 @@ class Format:
         moments: what moments become that may have a time zone or not (`columns.MOMENTS`): `timestamp`, or
             `timestamp_ntz` where a connector writes columns without a zone so.
         is_last_resort: whether any message looks like one of this format, so that it is told by no other fitting.
+        whole_rows: the table's setting; None where it is not set.
     """
 
     depth: int = 1
@@ -155,11 +157,15 @@ class Format:
     fills_keys: bool = False
     moments: str = "timestamp"
     is_last_resort: bool = False
+    whole_rows: bool | None = None
 
     def for_table(self, table: TableConfig) -> Format:
         """The format with what a table's settings say of it."""
-        del table
-        return self
+        if table.whole_rows is None:
+            return self
+        found = copy(self)
+        found.whole_rows = table.whole_rows
+        return found
 
     # --- from schemas; without Spark ---------------------------------------------------------------------------------
 
@@ -184,7 +190,7 @@ class Format:
             key: the columns of the table's key.
         """
         del row, key
-        return False
+        return bool(self.whole_rows)
 
     def value_type(self, row: WireType) -> WireType:
         """The type of a value in JSON without a schema, whose rows have the columns that a contract declares."""

@@ -70,7 +70,7 @@ class DebeziumFlat(Format):
             prefix: of their names.
             has_whole_rows: whether a column that a row does not have is NULL; None: in documents it is.
         """
-        self._read, self._is_listed, self._has_whole_rows = tuple(SOURCE_FIELDS), bool(fields), has_whole_rows
+        self._read, self._is_listed, self.whole_rows = tuple(SOURCE_FIELDS), bool(fields), has_whole_rows
         self._added = _named(fields, prefix) if fields else _all(self._read, prefix)
 
     def for_table(self, table: TableConfig) -> DebeziumFlat:
@@ -89,8 +89,8 @@ class DebeziumFlat(Format):
 
         The connector sends whole ones by default (`capture.mode=change_streams_update_full`).
         """
-        if self._has_whole_rows is not None:
-            return self._has_whole_rows
+        if self.whole_rows is not None:
+            return self.whole_rows
         return tuple(key) == (_DOCUMENT_KEY,) and row.get(_DOCUMENT_ID) is not None and row.get(_DOCUMENT_KEY) is None
 
     def added_to(self, wire: WireType) -> frozenset[str]:

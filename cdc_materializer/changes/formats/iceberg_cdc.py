@@ -9,7 +9,7 @@ number: so by that text a row is known to have no other columns than those that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from cdc_materializer.changes.options import Options
-    from cdc_materializer.config import TableConfig
     from cdc_materializer.decode.writers import Writer
 
 _BLOCK = "_cdc"
@@ -34,19 +33,6 @@ class IcebergCdc(Format):
     """The row with what changed it beside its columns; a delete's row is the one that it ends."""
 
     moments = "timestamp_ntz"
-
-    def __init__(self, *, has_whole_rows: bool = False) -> None:
-        """Take whether a column that a row does not have is NULL."""
-        self._has_whole_rows = has_whole_rows
-
-    def for_table(self, table: TableConfig) -> Format:
-        """With what the table's settings say of rows."""
-        return IcebergCdc(has_whole_rows=bool(table.whole_rows))
-
-    def has_whole_rows(self, row: WireType, key: Sequence[str]) -> bool:
-        """As the table's settings say."""
-        del row, key
-        return self._has_whole_rows
 
     def row(self, wire: WireType) -> WireType | None:
         """All columns but the block."""

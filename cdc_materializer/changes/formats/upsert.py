@@ -6,7 +6,7 @@ compacted topics. Nothing tells of the source but the messages' own order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdc_materializer.changes.formats import Format, Part, Said
@@ -15,27 +15,12 @@ from cdc_materializer.decode.wire import WireType
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from cdc_materializer.config import TableConfig
-
 
 class Upsert(Format):
     """Rows by key."""
 
     tombstones_delete = True
     is_last_resort = True
-
-    def __init__(self, *, has_whole_rows: bool = False) -> None:
-        """Take whether a column that a row does not have is NULL."""
-        self._has_whole_rows = has_whole_rows
-
-    def for_table(self, table: TableConfig) -> Format:
-        """With what the table's settings say of rows."""
-        return Upsert(has_whole_rows=bool(table.whole_rows))
-
-    def has_whole_rows(self, row: WireType, key: Sequence[str]) -> bool:
-        """As the table's settings say."""
-        del row, key
-        return self._has_whole_rows
 
     def row(self, wire: WireType) -> WireType | None:
         """The value itself."""
