@@ -10,6 +10,14 @@ from pyiceberg.table import Table
 
 from tests.spark.shops import Shop
 
+#: Marks of modules that do it: what PyIceberg says of tables whose rows others delete without writing files anew, of a
+#: filter that no row passes, and of the size of row groups, which its files do not follow.
+WARNS = (
+    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
+    pytest.mark.filterwarnings("ignore:Delete operation did not match any records"),
+    pytest.mark.filterwarnings(r"ignore:Parquet writer option\(s\) \['write.parquet.row-group-size-bytes'\]"),
+)
+
 
 def _writer(shop: Shop, name: str) -> Table:
     """A table in the hands of another engine."""

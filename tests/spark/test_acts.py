@@ -25,7 +25,7 @@ from cdc_materializer.rebuild.rebuild import roll_back
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.report.models import ErrorInfo
 from cdc_materializer.run.run import run_once
-from tests.spark.harms import remove
+from tests.spark.harms import WARNS, remove
 from tests.spark.kills import is_killed
 from tests.spark.marks import FOURTH_TURN, IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.passages import ALL
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.spark,
     FOURTH_TURN,
-    # What PyIceberg says of tables whose rows other engines delete without writing files anew.
-    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
-    pytest.mark.filterwarnings("ignore:Delete operation did not match any records"),
+    *WARNS,
     *IMPORTS_GREAT_EXPECTATIONS,
 ]
 

@@ -25,7 +25,7 @@ from cdc_materializer.report.models import TableVerify
 from cdc_materializer.run.run import RunOptions, open_work
 from cdc_materializer.session.session import beside
 from cdc_materializer.testing import TopicBuilder, debezium_envelope, debezium_json
-from tests.spark.harms import HARMS
+from tests.spark.harms import HARMS, WARNS
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import Shop
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.spark,
     TURNS,
-    # What PyIceberg says of tables whose rows other engines delete without writing files anew.
-    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
+    *WARNS,
     *IMPORTS_GREAT_EXPECTATIONS,
 ]
 

@@ -20,7 +20,7 @@ from cdc_materializer.proof.proof import FOREIGN, TWICE
 from cdc_materializer.release import Wanted, release_held
 from cdc_materializer.run.run import run_once
 from cdc_materializer.testing import connect_envelope_schema, connect_key_schema, debezium_envelope, debezium_json
-from tests.spark.harms import HARMS, add, change, double, remove
+from tests.spark.harms import HARMS, WARNS, add, change, double, remove
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS, TURNS
 from tests.spark.shops import KEY, Shop
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.spark,
     TURNS,
-    # What PyIceberg says of tables whose rows other engines delete without writing files anew.
-    pytest.mark.filterwarnings("ignore:Merge on read is not yet supported"),
+    *WARNS,
     *IMPORTS_GREAT_EXPECTATIONS,
 ]
 
