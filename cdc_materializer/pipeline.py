@@ -251,7 +251,7 @@ def decide(line: Line, tables: Tables, reading: Reading) -> Decided:
         retried=earlier,
         lookup=replace(decoders.lookup, current=decoders.plan.target),
         mirror=line.lake.rows(tables.mirror) if tables.mirror is not None and not tables.mirror.is_empty else None,
-        held=quarantine.held_keys(line, tables.quarantine, reading.span),
+        held=quarantine.held_messages(line, tables.quarantine, reading.span),
         recorded=line.recorded(tables.mirror, reading.span.end),
         truncate=line.table.truncate,
         span=reading.span,

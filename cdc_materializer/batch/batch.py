@@ -297,7 +297,7 @@ def _complete(folded: Folded, current: DataFrame, own: DataFrame, decoders: Deco
         folded.states = updates.applied(folded.states, target)
     if history is not None and past.mirror is not None and past.judges:
         # Last: by value, so that the states have to be whole.
-        folded.states = with_standing(folded.states, past.mirror, target)
+        folded.states = with_standing(folded.states, past.mirror, target, past.held)
     folded.partial = _partial(folded, past, target)
     return None
 
@@ -357,7 +357,7 @@ def _with_flags(changes: DataFrame, past: Past) -> DataFrame:
     again = within(past.retried, m.PARTITION, m.OFFSET) if past.retried is not None else F.lit(False)
     if past.held is None:
         return flagged.withColumn(HELD, again)
-    held = F.broadcast(past.held.select(F.col(m.KEY).alias("__cdc_held_key")).distinct())
+    held = F.broadcast(past.held.select(F.col("key").alias("__cdc_held_key")).distinct())
     joined = flagged.join(held, F.col(m.KEY) == F.col("__cdc_held_key"), "left")
     return joined.withColumn(HELD, F.col("__cdc_held_key").isNotNull() | again).drop("__cdc_held_key")
 

@@ -30,7 +30,7 @@ class Past:
         lookup: where the writers of raw's messages are found.
         raw: all messages of raw before the batch, as `messages` gives them; None where there are none.
         mirror: the mirror's rows; None where it is empty.
-        held: the keys (m.KEY) with open held messages; None where there are none.
+        held: the open held messages from before the batch: key (as m.KEY), partition, offset; None for none.
         recorded: how far the source's positions had got.
         retried: the span behind which the batch has messages again that could not be read before; None where it has
             none.

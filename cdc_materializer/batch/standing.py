@@ -16,21 +16,25 @@ from cdc_materializer.fold.fold import CURRENT, REBUILT, STANDS
 from cdc_materializer.masks import PLAIN
 from cdc_materializer.schema.schema import TableSchema
 
-_SHOWN = "__cdc_shown_row"
+_SHOWN, _WAITS = "__cdc_shown_row", "__cdc_waits"
 
 
-def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema) -> DataFrame:
+def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema, held: DataFrame | None) -> DataFrame:
     """Add STANDS: whether an earlier message has left its row as the mirror has it, deleted rows that it keeps too.
 
     By value, and not by the message that the mirror's row is from: what has become known since may have changed what
-    that message makes of the row, and then the rules of today decide.
+    that message makes of the row, and then the rules of today decide. A message that is held has shown nobody anything,
+    though its row may look like the mirror's: by a column that is masked or dropped there, or like a deleted one.
 
     Args:
         folded: states of a batch, with the past of the keys that are REBUILT.
         mirror: the mirror's rows.
         target: the columns of the states.
+        held: as `with_waiting` takes them.
     """
     past = F.col(REBUILT) & ~F.col(CURRENT)
+    folded = with_waiting(folded, held, _WAITS, past)
+    past = past & ~F.col(_WAITS)
     asked = {name: f"__cdc_asked_{at}" for at, name in enumerate(target.key)}
     wanted = folded.where(past).select(*[m.column(name).alias(short) for name, short in asked.items()]).distinct()
     rows = mirror.select(*in_columns(mirror, target))
@@ -40,7 +44,28 @@ def with_standing(folded: DataFrame, mirror: DataFrame, target: TableSchema) -> 
     shown = found.select(*asked.values(), _row(target).alias(_SHOWN)).distinct()
     match = [m.column(name) == F.col(short) for name, short in asked.items()]
     joined = folded.join(shown, [past, *match, F.col(_SHOWN).eqNullSafe(_row(target))], "left")
-    return joined.select(*[m.column(name) for name in folded.columns], F.col(_SHOWN).isNotNull().alias(STANDS))
+    kept = [m.column(name) for name in folded.columns if name != _WAITS]
+    return joined.select(*kept, F.col(_SHOWN).isNotNull().alias(STANDS))
+
+
+def with_waiting(states: DataFrame, held: DataFrame | None, name: str, among: Column) -> DataFrame:
+    """Add whether a state is of a message that is held.
+
+    Args:
+        states: of a batch, or of the past of its keys.
+        held: the open held messages: key (as m.KEY), partition, offset; None where there are none.
+        name: of the column that tells it.
+        among: which states it is asked of; it is false of all others.
+    """
+    if held is None:
+        return states.withColumn(name, F.lit(False))
+    places = held.distinct().select(*[F.col(part).alias(f"held_{part}") for part in held.columns])
+    here = [
+        F.col(at) == F.col(f"held_{part}")
+        for at, part in zip((m.KEY, m.PARTITION, m.OFFSET), ("key", "partition", "offset"), strict=True)
+    ]
+    found = states.join(F.broadcast(places), [*here, among], "left")
+    return found.withColumn(name, F.col("held_offset").isNotNull()).drop(*places.columns)
 
 
 def _row(target: TableSchema) -> Column:

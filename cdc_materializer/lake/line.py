@@ -45,6 +45,13 @@ def heads(table: Any) -> dict[int, int]:  # noqa: ANN401 - as above
     return {int(entry.snapshotId()): int(entry.timestampMillis()) for entry in table.history()}
 
 
+def batches_seen(table: Any) -> frozenset[str]:  # noqa: ANN401 - as above
+    """The ids of the batches that readers of main have seen, by `heads`; what was rolled back since was seen too."""
+    found = [table.snapshot(number) for number in heads(table)]
+    told = [Marker.from_summary(summary_of(snapshot)) for snapshot in found if snapshot is not None]
+    return frozenset(marker.batch for marker in told if marker is not None)
+
+
 def markers(table: Any, head: int | None) -> Iterator[tuple[int, Marker]]:  # noqa: ANN401 - a Java object
     """The marked ones of a snapshot and those before it that are kept, newest first, with what they say."""
     snapshot = table.snapshot(head) if head is not None else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, Window
@@ -23,17 +24,19 @@ from cdc_materializer.batch.history_columns import (
     in_its_columns,
     plan_fields,
 )
+from cdc_materializer.batch.standing import with_waiting
 from cdc_materializer.batch.steps import Decided
 from cdc_materializer.changes import model as m
 from cdc_materializer.fold.fold import CURRENT, REBUILT
 from cdc_materializer.lake.lake import LakeTable
-from cdc_materializer.lake.line import markers
+from cdc_materializer.lake.line import batches_seen, markers
 from cdc_materializer.lake.stage import Stage
 from cdc_materializer.line import swept
 from cdc_materializer.line.line import Line, Tables, marker_of, new_marker
-from cdc_materializer.line.quarantine import after, held_places, is_ahead
+from cdc_materializer.line.quarantine import after, goes_beyond, held_messages, is_ahead
 from cdc_materializer.marker.marker import Marker
-from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema
+from cdc_materializer.marker.snapshots import Sweep
+from cdc_materializer.merge import PLACE, SOURCE_TABLE, forget_changes, history_schema, table_path
 from cdc_materializer.offsets import Offsets, Span, batch_id
 from cdc_materializer.order import sweeping
 from cdc_materializer.schema.schema import TableSchema, plan_schema
@@ -81,11 +84,16 @@ def keep(
         live = life.live_rows(line.lake.rows(tables.mirror), target)
         found = found.unionByName(rows.change_rows(swept.changes(live, unseen, sweeps, target), target))
     there = _rows(line, history)
-    known, tried = _told_apart(line, history, there, decided.span, looks) if was_tried else (there, None)
+    known, tried = (there, None)
+    if was_tried:
+        seen = _seen_last(line, tables, history, reached, looks)
+        known, tried = _told_apart(line, history, there, decided.span, seen)
     if decided.truncates:
         found = found.unionByName(_first_sent(rows.truncate_rows(decided.states, target), known))
     found = in_its_columns(found, history.schema.types, str(history.name))
     gone = _decided_otherwise(tried, found) if tried is not None else None
+    if sweeps and decided.again:
+        gone = _with_ends_told_anew(gone, found, there, sweeps, target)
     if gone is not None:
         there = _with_told(there).join(gone, [*_IDENTITY, _TOLD], "left_anti")
     if was_tried or decided.again or decided.facts.held or sweeps:
@@ -115,17 +123,8 @@ def _marker(line: Line, before: LakeTable | None, history: LakeTable, marker: Ma
 
 def _with_admitted(line: Line, tables: Tables, decided: Decided) -> DataFrame:
     """A batch's states, with _ADMITTED: held messages of a row are judged again with its next change."""
-    held = held_places(line, tables.quarantine) if decided.facts.held else None
-    if held is None:
-        return decided.states.withColumn(_ADMITTED, F.lit(False))
-    places = held.distinct().select(*[F.col(name).alias(f"held_{name}") for name in held.columns])
-    here = [
-        F.col(at) == F.col(f"held_{name}")
-        for at, name in zip((m.KEY, m.PARTITION, m.OFFSET), held.columns, strict=True)
-    ]
-    is_past = F.col(life.APPLIED) & ~F.col(CURRENT)
-    found = decided.states.join(F.broadcast(places), [*here, is_past], "left")
-    return found.withColumn(_ADMITTED, F.col("held_offset").isNotNull()).drop(*places.columns)
+    held = held_messages(line, tables.quarantine) if decided.facts.held else None
+    return with_waiting(decided.states, held, _ADMITTED, F.col(life.APPLIED) & ~F.col(CURRENT))
 
 
 def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
@@ -149,22 +148,41 @@ def _unpublished_looks(line: Line, tables: Tables) -> frozenset[str]:
 
 
 def _told_apart(
-    line: Line, history: LakeTable, there: DataFrame, span: Span, looks: frozenset[str]
+    line: Line, history: LakeTable, there: DataFrame, span: Span, seen: int | None
 ) -> tuple[DataFrame, DataFrame]:
-    """The changes that were published, and those that only were tried: of a span, and of what batches read once more.
+    """The changes that were published, and those that only were tried: of a span, and of messages from before it.
 
-    The latter are those of which the history before them has none. Where that snapshot is gone, they stay.
+    The latter were read once more (`release`, `quarantine_retries`), held until a contract was changed, or end where a
+    snapshot does. They are what was added behind the snapshot `seen`; where that is gone, they stay.
     """
     is_tried = batch.within(span, "partition", "offset")
     known, tried = there.where(~is_tried), there.where(is_tried)
-    line_of = markers(line.lake.iceberg(history.name), history.head) if looks else ()
-    before = next((number for number, marker in line_of if marker.batch not in looks), None)
-    if before is None:
+    if seen is None or seen == history.head:
         return known, tried
-    were = line.lake.rows(replace(history, head=before)).select(*_IDENTITY).distinct().localCheckpoint()
-    identity = list(_IDENTITY)
-    again = known.join(were, identity, "left_anti")
-    return known.join(were, identity, "left_semi"), tried.unionByName(again)
+    ends = {"start-snapshot-id": str(seen), "end-snapshot-id": str(history.head)}
+    reader = line.lake.spark.read.format("iceberg").options(**ends)
+    added = history.stored.staged(reader.load(table_path(line.lake.catalog, history.name)))
+    # Few: those of one batch, or of some that were killed one after the other.
+    added = _with_told(added).select(*_IDENTITY, _TOLD).distinct().localCheckpoint()
+    places = F.broadcast(added.select(*_IDENTITY).distinct())
+    near = known.join(places, list(_IDENTITY), "left_semi")
+    again = _with_told(near).join(F.broadcast(added), [*_IDENTITY, _TOLD], "left_semi").drop(_TOLD)
+    return known.join(places, list(_IDENTITY), "left_anti"), tried.unionByName(again)
+
+
+def _seen_last(line: Line, tables: Tables, history: LakeTable, reached: Offsets, looks: frozenset[str]) -> int | None:
+    """The history's newest snapshot of a batch that readers of the mirror have seen; None where none is left.
+
+    What is ahead of the mirror they have not, unless that was rolled back since.
+    """
+    line_of = markers(line.lake.iceberg(history.name), history.head)
+    if looks:
+        return next((number for number, marker in line_of if marker.batch not in looks), None)
+    seen = batches_seen(line.lake.iceberg(tables.mirror.name)) if tables.mirror is not None else frozenset()
+    for number, marker in line_of:
+        if marker.batch in seen or not goes_beyond(marker.offsets, reached):
+            return number
+    return None
 
 
 def _rows(line: Line, history: LakeTable) -> DataFrame:
@@ -194,6 +212,29 @@ def _decided_otherwise(tried: DataFrame, found: DataFrame) -> DataFrame | None:
     gone = _with_told(tried).select(*columns).join(_with_told(found).select(*columns), columns, "left_anti")
     gone = gone.distinct().localCheckpoint()
     return None if gone.isEmpty() else gone
+
+
+def _with_ends_told_anew(
+    gone: DataFrame | None, found: DataFrame, there: DataFrame, sweeps: Sequence[Sweep], target: TableSchema
+) -> DataFrame | None:
+    """What goes, with the ends that a snapshot made of rows, where a message that is read once more lies ahead of them.
+
+    Each stands right behind the last change that its row had shown, and tells what that was: by now it is another one.
+    """
+    is_end = F.lit(False)
+    for sweep in sweeps:
+        partition, offset = sweep.last
+        is_end = is_end | ((F.col("partition") == partition) & (F.col("offset") == offset) & (F.col("op") == "d"))
+    keys = [F.col("before")[name] for name in target.key]
+    named = {f"__cdc_key_{at}": key for at, key in enumerate(keys)}
+    anew = _with_told(found.where(is_end)).select(*_IDENTITY, _TOLD, *[key.alias(name) for name, key in named.items()])
+    anew = anew.withColumnRenamed(_TOLD, "__cdc_anew")
+    ends = _with_told(there.where(is_end)).withColumns(named)
+    other = ends.join(F.broadcast(anew), [*_IDENTITY, *named]).where(F.col(_TOLD) != F.col("__cdc_anew"))
+    other = other.select(*_IDENTITY, _TOLD).distinct().localCheckpoint()
+    if other.isEmpty():
+        return gone
+    return other if gone is None else gone.unionByName(other)
 
 
 def _not_there(found: DataFrame, history: DataFrame, target: TableSchema) -> DataFrame:

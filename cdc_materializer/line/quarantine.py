@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from cdc_materializer.batch import batch, doubts, rows, verdict
 from cdc_materializer.batch.steps import Decided
-from cdc_materializer.changes import model as m
 from cdc_materializer.contract import Action
 from cdc_materializer.errors import UNJUDGED, Code, ContractBlocked, DuplicateColumn, SourceRewound
 from cdc_materializer.lake.lake import MAIN, LakeTable
@@ -50,23 +49,18 @@ _STOP = "stop"
 _NOTED = (Code.OFFSET_GAP, Code.OFFSET_REGRESSION, Code.DUPLICATE_COLUMN)
 
 
-def held_keys(line: Line, quarantine: LakeTable | None, span: Span | None = None) -> DataFrame | None:
-    """The keys (m.KEY) that have open held messages, from before a span if one is given; None without a quarantine.
+def held_messages(line: Line, quarantine: LakeTable | None, span: Span | None = None) -> DataFrame | None:
+    """The open held messages of known keys, from before a span if one is given; None without a quarantine.
 
     What a failed run has held of the span itself, or of what comes behind it, says nothing of the keys' past.
+
+    Returns:
+        Of each violation: key (JSON text, as m.KEY), partition, offset.
     """
     if quarantine is None or quarantine.is_empty:
         return None
     still_open = (F.col("status") == verdict.OPEN) & F.col("key").isNotNull()
     still_open = still_open & ~_is_from(span) if span is not None else still_open
-    return line.lake.rows(quarantine).where(still_open).select(F.col("key").alias(m.KEY))
-
-
-def held_places(line: Line, quarantine: LakeTable | None) -> DataFrame | None:
-    """The open held messages of known keys: key (JSON text), partition, offset."""
-    if quarantine is None or quarantine.is_empty:
-        return None
-    still_open = (F.col("status") == verdict.OPEN) & F.col("key").isNotNull()
     return line.lake.rows(quarantine).where(still_open).select("key", "partition", "offset")
 
 
@@ -92,7 +86,7 @@ def _is_from(span: Span) -> Column:
 def unread(line: Line, quarantine: LakeTable | None, span: Span) -> DataFrame | None:
     """Where messages are held of which not even the key is known (partition, offset); None without a quarantine.
 
-    Those from before a span, as `held_keys` has them.
+    Those from before a span, as `held_messages` has them.
     """
     if quarantine is None or quarantine.is_empty:
         return None
@@ -105,8 +99,12 @@ def unread(line: Line, quarantine: LakeTable | None, span: Span) -> DataFrame | 
 
 def is_ahead(table: LakeTable | None, reached: Offsets) -> bool:
     """Whether quarantine or history were told of a batch that the mirror has not got: it was tried before."""
-    tried = marker_of(table).offsets if table is not None else {}
-    return any(offset > reached.get(partition, 0) for partition, offset in tried.items())
+    return table is not None and goes_beyond(marker_of(table).offsets, reached)
+
+
+def goes_beyond(offsets: Mapping[int, int], reached: Mapping[int, int]) -> bool:
+    """Whether offsets are behind others in some partition."""
+    return any(offset > reached.get(partition, 0) for partition, offset in offsets.items())
 
 
 def has_of(line: Line, quarantine: LakeTable | None, span: Span) -> bool:

@@ -41,7 +41,7 @@ def unseen_keys(line: Line, mirror: LakeTable, held: LakeTable | None, decided: 
     sweeps = decided.snapshots.sweeps
     if not sweeps or mirror.is_empty:
         return None
-    shown = quarantine.held_places(line, held)
+    shown = quarantine.held_messages(line, held)
     target, live = decided.decoders.plan.target, life.without_deleted(line.lake.rows(mirror))
     written = decided.states.where(F.col(verdict.PUBLISHED)).select(m.KEY)
     gone = [_truncated_before(sweep, mirror, decided) for sweep in sweeps] if line.keeps_lives else []

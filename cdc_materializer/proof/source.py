@@ -26,7 +26,7 @@ from cdc_materializer.explain.log import Log
 from cdc_materializer.lake.lake import LakeTable
 from cdc_materializer.line.checks import check_deletes, check_masks
 from cdc_materializer.line.line import Line, marker_of
-from cdc_materializer.line.quarantine import held_keys
+from cdc_materializer.line.quarantine import held_messages
 from cdc_materializer.marker.marker import Marker
 from cdc_materializer.merge import CDC
 from cdc_materializer.offsets import Offsets
@@ -171,7 +171,7 @@ class SourceProof:
             missing=difference.missing,
             unexpected=difference.unexpected,
             different=difference.different,
-            held=self._held.distinct().count() if self._held is not None else 0,
+            held=self._held.count() if self._held is not None else 0,
             columns=difference.columns,
             buckets=len(difference.buckets),
             places=difference.places,
@@ -205,9 +205,9 @@ class SourceProof:
 
     def _held_now(self) -> DataFrame | None:
         """The keys that are held back as intended, and so differ; never older than `mirror`."""
-        held = held_keys(self.line, self.line.lake.load(self.line.mirror.quarantine))
+        held = held_messages(self.line, self.line.lake.load(self.line.mirror.quarantine))
         # Read here, so that what keeps it from being read is not taken for the database's failure.
-        return held.localCheckpoint() if held is not None else None
+        return held.select(F.col("key").alias(m.KEY)).distinct().localCheckpoint() if held is not None else None
 
     def _settled(self, table: ComparedTable, first: _Round) -> _Round:
         """Look at the rows of buckets that differ until each is equal or wrong, four times or as long as `wait` lasts.

@@ -459,7 +459,7 @@ def test_what_a_failed_run_has_held_is_ended_by_a_batch_that_was_killed_too(
     """Under the settings of today its messages pass; a run that cannot do it leaves it to the next, or to a repair."""
     _killed(config, spark, "quarantine.published", monkeypatch)
     line, span = _line(config, spark), Span(TOPIC, Offsets({0: _FIRST}), Offsets({0: len(CHANGES)}))
-    keys = [quarantine.held_keys(line, line.lake.load(MIRROR.quarantine), only) for only in (None, span)]
+    keys = [quarantine.held_messages(line, line.lake.load(MIRROR.quarantine), only) for only in (None, span)]
     other = _pipeline(tmp_path, incompatible_schema="new_column")
     _killed(other, spark, "mirror.published", monkeypatch)
     left = _statuses(other)

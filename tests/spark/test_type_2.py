@@ -30,6 +30,7 @@ _CASES: dict[str, tuple[int, int | None]] = {
     "a truncate in a batch behind that of the snapshot": (502, 3),
     "a truncate beside a row without a position": (503, 3),
     "a truncate that is sent again and was never read": (675, None),
+    "a change that is released ahead of a complete snapshot": (685, None),
     "a row that comes back behind a complete snapshot": (303, None),
     "a row that comes back in a batch behind it": (303, 7),
 }

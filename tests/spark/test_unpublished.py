@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from cdc_materializer import crash_points
 from cdc_materializer.adopt import Decision, adopt_table
@@ -11,7 +12,15 @@ from cdc_materializer.config import Config
 from cdc_materializer.errors import EXIT_BUG, ContractBlocked, UsageError
 from cdc_materializer.names import TableName
 from cdc_materializer.run.run import run_once
-from cdc_materializer.testing import EPOCH, TopicBuilder, write_recorded_topic
+from cdc_materializer.testing import (
+    EPOCH,
+    TopicBuilder,
+    connect_envelope_schema,
+    connect_key_schema,
+    debezium_envelope,
+    debezium_json,
+    write_recorded_topic,
+)
 from tests.spark import processes
 from tests.spark.marks import IMPORTS_GREAT_EXPECTATIONS
 from tests.spark.processes import MIRROR, TOPIC, add_changes, content
@@ -37,13 +46,18 @@ schema:
         logicalType: integer
         logicalTypeOptions: {maximum: MOST}
 """
+_COLUMNS = {"id": {"type": "int64", "optional": False}, "price": {"type": "int32", "optional": True}}
 #: A table of two rows breaks it, and nothing of the batch is published.
 _FEW = "[{name: few rows, metric: rowCount, mustBeLessThan: 2}]"
 
 
-def _pipeline(root: Path, rules: str, most: int) -> Config:
+def _allow(root: Path, rules: str, most: int) -> None:
     text = _CONTRACT.replace("RULES", rules).replace("MOST", str(most))
     (root / "contract.yaml").write_text(text, encoding="utf-8")
+
+
+def _pipeline(root: Path, rules: str, most: int) -> Config:
+    _allow(root, rules, most)
     config = processes.pipeline(root, records_max=9, contract="contract.yaml")
     topic = TopicBuilder(TOPIC)
     add_changes(topic, 0)
@@ -74,12 +88,8 @@ def test_a_change_that_a_rule_about_the_table_blocked_is_in_no_history(spark: "S
     assert (blocked, _history(config), _mirror(config)) == ([], [0], [1])
 
 
-@pytest.mark.parametrize(("most", "kept"), [(15, [0]), (5, []), (99, [0, 1])])
-def test_what_was_kept_of_a_killed_batch_goes_where_the_next_run_decides_otherwise(
-    most: int, kept: list[int], spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed between history's commit and the mirror's; then the contract holds one change, both, or none."""
-    config = _pipeline(tmp_path, "[]", 99)
+def _killed(config: Config, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed between history's commit and the mirror's."""
 
     def killed(step: str, table: TableName) -> None:
         if crash_points.point_of(step, table) == "history.published":
@@ -88,6 +98,15 @@ def test_what_was_kept_of_a_killed_batch_goes_where_the_next_run_decides_otherwi
     with monkeypatch.context() as patched:
         patched.setattr(crash_points, "reach", killed)
         assert run_once(config, spark).exit_code == EXIT_BUG
+
+
+@pytest.mark.parametrize(("most", "kept"), [(15, [0]), (5, []), (99, [0, 1])])
+def test_what_was_kept_of_a_killed_batch_goes_where_the_next_run_decides_otherwise(
+    most: int, kept: list[int], spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between history's commit and the mirror's; then the contract holds one change, both, or none."""
+    config = _pipeline(tmp_path, "[]", 99)
+    _killed(config, spark, monkeypatch)
     left = _history(config)
 
     config = _pipeline(tmp_path, "[]", most)
@@ -97,3 +116,54 @@ def test_what_was_kept_of_a_killed_batch_goes_where_the_next_run_decides_otherwi
     assert _history(config) == kept
     assert _mirror(config) == [offset + 1 for offset in kept]
     assert run_once(config, spark).tables[0].batches == 0
+
+
+@pytest.mark.parametrize("most", [15, 99])
+def test_a_held_change_that_a_killed_batch_let_in_goes_where_the_next_one_holds_it(
+    most: int, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is from before the batch; what comes behind it begins where readers are, and so do the versions of its row."""
+    _allow(tmp_path, "[]", 15)
+    # In a format that PyIceberg writes.
+    properties = {"format-version": "2"}
+    config = processes.pipeline(tmp_path, records_max=9, contract="contract.yaml", properties=properties)
+    topic, schema = TopicBuilder(TOPIC), connect_envelope_schema("t", _COLUMNS)
+    for at, price in enumerate((10, 20, 7)):
+        change = debezium_envelope("u" if at else "c", None, {"id": 1, "price": price}, lsn=100 + at)
+        topic.add(
+            debezium_json({"id": 1}, connect_key_schema("t", {"id": _COLUMNS["id"]})), debezium_json(change, schema)
+        )
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:1])
+    assert run_once(config, spark).exit_code == 0
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages[:2])
+    assert run_once(config, spark).exit_code == 0
+    # Nothing but the history says of the first batch by now that it was published.
+    _expire(config)
+    write_recorded_topic(config.root / "recorded", TOPIC, topic.messages)
+    _allow(tmp_path, "[]", 99)
+    _killed(config, spark, monkeypatch)
+    left = _prices(config)
+
+    _allow(tmp_path, "[]", most)
+    assert run_once(config, spark).exit_code == 0
+
+    assert left == [(0, None, 10), (1, 10, 20), (2, 20, 7)]
+    assert _prices(config) == (left if most == 99 else [(0, None, 10), (2, 10, 7)])
+    assert run_once(config, spark).tables[0].batches == 0
+
+
+def _expire(config: Config) -> None:
+    """Let go of all that readers of the mirror have seen but the last state."""
+    lake = config.root / "lake"
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{lake}/catalog.db", warehouse=f"file://{lake}/warehouse")
+    table = catalog.load_table(str(MIRROR))
+    kept = {ref.snapshot_id for ref in table.refs().values()}
+    old = [snapshot.snapshot_id for snapshot in table.snapshots() if snapshot.snapshot_id not in kept]
+    assert old
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+def _prices(config: Config) -> list[tuple[int, int | None, int]]:
+    """The changes of the history: offset, the price before, and after."""
+    found = sorted(content(config)[str(MIRROR.history)], key=lambda row: row["offset"])
+    return [(row["offset"], row["before"] and row["before"]["price"], row["after"]["price"]) for row in found]
