@@ -35,7 +35,7 @@ from cdc_materializer.schema.schema import TableSchema
 WIPED = "__cdc_wiped"
 #: Counts the complete snapshots since which nothing had been told of the key.
 SWEPT = "__cdc_swept"
-#: Counts the resets (deletes, and inserts, which start from nothing) that a row of the window has seen.
+#: Counts the resets (deletes, and inserts of key changes, which start from nothing) that a row of the window has seen.
 SEGMENT = "__cdc_segment"
 #: Which insert opened the segment: partition, offset and part; NULL where none did, as behind a delete.
 OPENER = "__cdc_opener"
@@ -275,7 +275,9 @@ def link() -> Column:
 
 def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFrame:
     deletes = F.sum((effective() & is_delete()).cast("int")).over(_before())
-    inserts = F.sum((effective() & (F.col(m.OP) == "c")).cast("int")).over(_so_far())
+    # One that leaves values out is half of a key change, and those are the old key's. Any other one is an upsert.
+    is_moved = effective() & (F.col(m.OP) == "c") & (F.size(m.UNAVAILABLE) > 0)
+    inserts = F.sum(is_moved.cast("int")).over(_so_far())
     swept = F.col(SWEPT) if SWEPT in guarded.columns else F.lit(0)
     ended = F.last(F.when(effective(), is_delete()), ignorenulls=True).over(_before())
     is_first = F.coalesce(ended, F.lit(True)) | (F.col(m.OP) == "c")
@@ -291,7 +293,7 @@ def _carry(guarded: DataFrame, target: TableSchema, partial: Partial) -> DataFra
     ]
     values = unpacked(target)
     place = F.struct(m.PARTITION, m.OFFSET, m.PART).alias("value")
-    opens = F.when(effective() & (F.col(m.OP) == "c"), F.struct(F.col(SEGMENT).alias("segment"), place))
+    opens = F.when(is_moved, F.struct(F.col(SEGMENT).alias("segment"), place))
     begins = F.when(F.col(_BEGINS), F.struct(F.col(SEGMENT).alias("segment"), F.col(m.ABSENT).alias("absent")))
     lasts = segmented.withColumns(
         {OPENER: F.last(opens, ignorenulls=True).over(_so_far())}

@@ -337,12 +337,17 @@ def _is_read_anywhere(recorded: Recorded) -> Column:
 
 def _is_left_out(recorded: Recorded) -> Column:
     """Whether a partition has read its log's transactions, but not this one: others were ahead of it."""
-    sets = {
-        f"{partition} {log}": recorded.gtids.of(log, partition if recorded.keys_stay else None)
-        for log, by_partition in recorded.gtids.sets.items()
-        for partition in by_partition
-    }
-    runs = _of_key(sets, _RUNS, F.concat(F.col(m.PARTITION).cast("string"), F.lit(" "), F.col(m.LOG)))
+    sets, anywhere = (
+        {
+            f"{partition} {log}": recorded.gtids.of(log, partition if is_own else None)
+            for log, by_partition in recorded.gtids.sets.items()
+            for partition in by_partition
+        }
+        for is_own in (recorded.keys_stay, False)
+    )
+    here = F.concat(F.col(m.PARTITION).cast("string"), F.lit(" "), F.col(m.LOG))
+    # A truncate has no key that binds it to a partition.
+    runs = F.when(F.col(m.OP) == m.TRUNCATE, _of_key(anywhere, _RUNS, here)).otherwise(_of_key(sets, _RUNS, here))
     # What is before the first that was read may have been read when nobody kept it.
     return F.coalesce((F.col(m.LOG_NUMBER) >= runs[0][0]) & ~_is_in(runs), F.lit(False))
 

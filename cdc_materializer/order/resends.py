@@ -45,8 +45,12 @@ _SHOWN = "__cdc_shown"
 _PASSES = 3
 #: Whether a change's event was there before; and whether another server had sent the change, so that it tells nothing.
 _KNOWN, _COPIED = "__cdc_known", "__cdc_copied"
-#: Whether something was there before at a change's place; and whether its transaction had made that change, wherever.
+#: Whether what was there before at a change's place may have been it, by its time; and whether its transaction had made
+#: that change, wherever.
 _SEEN_HERE, _SEEN_ANYWHERE = "__cdc_seen_here", "__cdc_seen_anywhere"
+#: In microseconds: by how much another version of a connector may tell a time more exactly, and the time of a change
+#: that told none.
+_SAME_TIME, _UNKNOWN = 1_000_000, 2**63 - 1
 #: When a row of a snapshot was read. It tells two readings apart; of changes of the log it tells nothing.
 _READ_AT = "__cdc_read_at"
 #: What makes two messages of a key the same event, and two rows of snapshots the same reading; with ERA, of one row.
@@ -141,10 +145,13 @@ def with_known(placed: DataFrame, group: str, order: str, *, forgets: bool = Fal
     """
     counts = comparable() | (F.col(m.OP) == "r")
     same = Window.partitionBy(group, *EVENT, *([ERA] if forgets else [])).orderBy(order)
-    # Whatever it shows now: the connector may have been set up otherwise since.
-    here = Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order)
+    # Whatever it shows now: the connector may have been set up otherwise since. But no later than it was: another
+    # database, or one that was restored, may have made another change there.
+    here = _ahead(Window.partitionBy(group, m.POSITION, m.LOG, m.LOG_NUMBER).orderBy(order))
+    latest = F.max(F.when(comparable(), F.coalesce(micros(), F.lit(_UNKNOWN)))).over(here)
+    was_here = F.coalesce(latest >= F.coalesce(micros(), F.lit(0)) - _SAME_TIME, F.lit(False))
     anywhere = Window.partitionBy(group, *NUMBERED).orderBy(order)
-    seen = {_SEEN_HERE: _is_any(comparable(), here), _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
+    seen = {_SEEN_HERE: was_here, _SEEN_ANYWHERE: _is_any(comparable(), anywhere)}
     is_known = _is_any(counts, same)
     if forgets:
         is_known = is_known | (_is_before_end() & _is_any(counts, Window.partitionBy(group, *EVENT).orderBy(order)))
@@ -173,7 +180,7 @@ def new_in_key(recorded: Recorded) -> Column:
     if not recorded.exact:
         return F.lit(False)
     is_told = F.lit(True) if recorded.has_past else ~F.coalesce(is_in_what_was_read(recorded), F.lit(False))
-    is_new = ~F.col(_SEEN_HERE) & (is_made_later(F.col(AT_HIGHEST)) | ~F.col(_SEEN_ANYWHERE))
+    is_new = ~F.col(_SEEN_HERE) & ~F.col(_KNOWN) & (is_made_later(F.col(AT_HIGHEST)) | ~F.col(_SEEN_ANYWHERE))
     return is_told & _may_go_on() & is_new
 
 

@@ -487,8 +487,10 @@ def judged(before: KeyState, after: KeyState, passes: Callable[[Row], bool]) -> 
 
 
 def started(state: KeyState, message: Message) -> KeyState:
-    """What an image stands on; an insert starts from nothing."""
-    return replace(state, row=None, unread=False, told=frozenset()) if message.op == "c" else state
+    """What an image stands on: an upsert on the row that is there, and the insert of a key change on nothing."""
+    assert message.image is not None, "only messages that are held have no image"
+    is_moved = message.op == "c" and any(value is UNAVAILABLE for value in message.image.values())
+    return replace(state, row=None, unread=False, told=frozenset()) if is_moved else state
 
 
 def told(state: KeyState, message: Message, column: str) -> Any:  # noqa: ANN401 - any value of a row

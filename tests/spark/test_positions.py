@@ -61,12 +61,19 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002a:00000b10:0002", "event_serial_no": "1"},
         {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002a:00000b10:0002", "event_serial_no": "2"},
         {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002a:00000b10:0002", "event_serial_no": "10"},
+        # Each change of a commit counts its events for itself.
+        {"commit_lsn": "0000002a:00000b80:0003", "change_lsn": "0000002A:00000b1a:0002", "event_serial_no": "1"},
     ],
     "db2": [
         {"commit_lsn": "00000000:00000000:00000000:00ab10", "change_lsn": "00000000:00000000:00000000:00ab02"},
         {"commit_lsn": "00000000:00000000:00000000:00ab11", "change_lsn": "00000000:00000000:00000000:00ab01"},
+        {"commit_lsn": "00000000:00000000:00000000:00ab11", "change_lsn": "00000000:00000000:00000000:00ab0a"},
     ],
-    "informix": [{"commit_lsn": "99", "change_lsn": "98"}, {"commit_lsn": "100", "change_lsn": "5"}],
+    "informix": [
+        {"commit_lsn": "99", "change_lsn": "98"},
+        {"commit_lsn": "100", "change_lsn": "9"},
+        {"commit_lsn": "100", "change_lsn": "10"},
+    ],
     "oracle": [
         {"commit_scn": "9999999999999999999", "scn": "30"},
         {"commit_scn": "10000000000000000000", "scn": "5", "redo_thread": "1", "ssn": "0"},
@@ -86,6 +93,7 @@ IN_ORDER: dict[str, list[dict[str, Any]]] = {
         {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000000", "mod_number": "1"},
         {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000000", "mod_number": "10"},
         {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "a", "sequence": "00000002", "mod_number": "0"},
+        {"ts_ns": 1_700_000_000_000_000_001, "server_transaction_id": "b", "sequence": "00000001", "mod_number": "0"},
         {"ts_ns": 1_700_000_000_000_000_002, "server_transaction_id": "A", "sequence": "00000000", "mod_number": "0"},
     ],
     "vitess": [
@@ -213,14 +221,16 @@ def test_a_source_of_many_logs_is_planned_as_one_of_few(spark: "SparkSession", h
     logs = dict.fromkeys(sets, 12) | {"file:a": 0}
     recorded = Recorded(partitions=2, logs=logs, gtids=GtidSets(sets), home=home)
     changes = [
-        *((0, "gtid:17", number) for number in (4, 5, 12, 13, 200_001, 200_002)),
-        *((0, "gtid:new", 1), (1, "gtid:17", 5), (2, "gtid:17", 100), (0, "file:a", None), (0, None, None)),
+        *((0, "gtid:17", number, "u") for number in (4, 5, 12, 13, 200_001, 200_002)),
+        *((0, "gtid:new", 1, "u"), (1, "gtid:17", 5, "u"), (2, "gtid:17", 100, "u")),
+        *((0, "file:a", None, "u"), (0, None, None, "u"), (0, "gtid:17", 12, "t")),
     ]
-    frame = spark.createDataFrame(changes, f"`{m.PARTITION}` int, `{m.LOG}` string, `{m.LOG_NUMBER}` bigint")
+    ddl = f"`{m.PARTITION}` int, `{m.LOG}` string, `{m.LOG_NUMBER}` bigint, `{m.OP}` string"
+    frame = spark.createDataFrame(changes, ddl)
     tests = (epochs._is_unseen(recorded), epochs._is_read_anywhere(recorded), epochs._is_left_out(recorded))
     unseen, read, left_out = zip(*frame.select(*tests).collect(), strict=True)
 
-    assert read == (False, True, True, False, True, False, False, True, False, False, False)
+    assert read == (False, True, True, False, True, False, False, True, False, False, False, True)
     stays = recorded.keys_stay
-    assert left_out == (False, False, stays, True, False, True, False, False, False, False, False)
-    assert unseen == (False, False, stays, True, False, True, True, False, True, False, False)
+    assert left_out == (False, False, stays, True, False, True, False, False, False, False, False, False)
+    assert unseen == (False, False, stays, True, False, True, True, False, True, False, False, False)
